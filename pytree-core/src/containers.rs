@@ -1,0 +1,227 @@
+//! The standard containers as pytrees.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+
+use indexmap::IndexMap;
+
+use crate::dynamic::Tree;
+use crate::error::TreeError;
+use crate::leaf::Leaf;
+use crate::partition::Partition;
+use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::shape;
+use crate::statics::{StaticRef, StaticValue};
+use crate::unflatten::Unflattener;
+
+/// The part of a container is a partition of it.
+macro_rules! part_is_partition {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type {}
+        impl<L: Leaf + Clone, $($generics)*> SelectPart<L> for $type {
+            type Part = Partition<Self, L>;
+            fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+                select_partition(tree)
+            }
+        }
+    )*};
+}
+
+part_is_partition!(
+    [T: PytreeOf<L>] Vec<T>,
+    [T: PytreeOf<L>, const N: usize] [T; N],
+    [T: PytreeOf<L>] Option<T>,
+    [T: PytreeOf<L> + Send + Sync] crate::shared::Shared<T>,
+    [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T>,
+    [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S>,
+    [K: StaticValue + Eq + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] IndexMap<K, T, S>,
+    [T: ?Sized + 'static] PhantomData<T>,
+);
+
+impl<T: Pytree> Pytree for Vec<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::LIST, self.len());
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let arity = source.enter(&shape::LIST)?;
+        let mut items = Self::with_capacity(arity);
+        for _ in 0..arity {
+            items.push(T::unflatten(source)?);
+        }
+        Ok(items)
+    }
+}
+
+impl<T: Pytree, const N: usize> Pytree for [T; N] {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::LIST, N);
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(&shape::LIST, N)?;
+        let items = (0..N)
+            .map(|_| T::unflatten(source))
+            .collect::<Result<Vec<T>, TreeError>>()?;
+        items.try_into().map_err(|_| source.wrong_node("array"))
+    }
+}
+
+impl<T: Pytree> Pytree for Option<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        match self {
+            Some(value) => {
+                visitor.enter(&shape::SOME, 1);
+                value.visit(visitor);
+            }
+            None => visitor.enter(&shape::NONE, 0),
+        }
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        if source.peek() == Some(&shape::NONE) {
+            source.enter(&shape::NONE)?;
+            return Ok(None);
+        }
+        source.enter_fixed(&shape::SOME, 1)?;
+        T::unflatten(source).map(Some)
+    }
+}
+
+impl<T: Pytree> Pytree for Box<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        (**self).visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        T::unflatten(source).map(Self::new)
+    }
+}
+impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Box<T> {}
+impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Box<T> {
+    type Part = T::Part;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        T::select_part(tree)
+    }
+}
+
+impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::TUPLE, 0);
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(&shape::TUPLE, 0)?;
+        Ok(Self)
+    }
+}
+
+/// Visits the entries of a map: the keys first, then the children.
+fn visit_map<'a, K: StaticValue, T: Pytree>(
+    shape: &'static shape::NodeShape,
+    entries: impl ExactSizeIterator<Item = (&'a K, &'a T)> + Clone,
+    visitor: &mut dyn Visitor<'a>,
+) {
+    visitor.enter(shape, entries.len());
+    entries
+        .clone()
+        .for_each(|(key, _)| visitor.aux(StaticRef::new(key)));
+    entries.for_each(|(_, child)| child.visit(visitor));
+    visitor.exit();
+}
+
+/// Rebuilds the entries of a map.
+fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)>>(
+    shape: &'static shape::NodeShape,
+    source: &mut Unflattener<'_>,
+) -> Result<M, TreeError> {
+    let arity = source.enter(shape)?;
+    let keys = (0..arity)
+        .map(|_| source.aux())
+        .collect::<Result<Vec<K>, TreeError>>()?;
+    keys.into_iter()
+        .map(|key| Ok((key, T::unflatten(source)?)))
+        .collect()
+}
+
+impl<K: StaticValue + Ord, T: Pytree> Pytree for BTreeMap<K, T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visit_map(&shape::DICT, self.iter(), visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        unflatten_map(&shape::DICT, source)
+    }
+}
+
+impl<K: StaticValue + Ord + Hash, T: Pytree, S: BuildHasher + Default + 'static> Pytree
+    for HashMap<K, T, S>
+{
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        let mut entries: Vec<(&K, &T)> = self.iter().collect();
+        entries.sort_unstable_by(|left, right| left.0.cmp(right.0));
+        visit_map(&shape::DICT, entries.into_iter(), visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        unflatten_map(&shape::DICT, source)
+    }
+}
+
+impl<K: StaticValue + Eq + Hash, T: Pytree, S: BuildHasher + Default + 'static> Pytree
+    for IndexMap<K, T, S>
+{
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visit_map(&shape::ORDERED_DICT, self.iter(), visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        unflatten_map(&shape::ORDERED_DICT, source)
+    }
+}
+
+macro_rules! tuples {
+    ($($arity:literal ($($name:ident $index:tt),*))*) => {$(
+        impl<$($name: Pytree),*> Pytree for ($($name,)*) {
+            fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+                visitor.enter(&shape::TUPLE, $arity);
+                $(self.$index.visit(visitor);)*
+                visitor.exit();
+            }
+            fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+                source.enter_fixed(&shape::TUPLE, $arity)?;
+                Ok(($($name::unflatten(source)?,)*))
+            }
+        }
+        impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {}
+        impl<Leaf_: Leaf + Clone, $($name: SelectPart<Leaf_>),*> SelectPart<Leaf_> for ($($name,)*) {
+            type Part = ($($name::Part,)*);
+            fn select_part(tree: Tree<Leaf_>) -> Result<Self::Part, TreeError> {
+                let mut children = tree.into_children().into_iter();
+                let mut next = || children.next().ok_or(TreeError::Arity {
+                    path: crate::path::KeyPath::root(),
+                    node: "tuple",
+                    expected: $arity,
+                    found: 0,
+                });
+                let _ = &mut next;
+                Ok(($($name::select_part(next()?)?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    0 ()
+    1 (A 0)
+    2 (A 0, B 1)
+    3 (A 0, B 1, C 2)
+    4 (A 0, B 1, C 2, D 3)
+    5 (A 0, B 1, C 2, D 3, E 4)
+    6 (A 0, B 1, C 2, D 3, E 4, F 5)
+    7 (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    8 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    9 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    10 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    11 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    12 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, M 11)
+}

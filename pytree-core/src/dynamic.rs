@@ -1,0 +1,380 @@
+//! The dynamic tree: a treedef with its leaves.
+//!
+//! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the
+//! structure of what it was made from.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+
+use crate::error::TreeError;
+use crate::leaf::{AnyLeaf, Leaf};
+use crate::path::KeyPath;
+use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
+use crate::shape::{self, NodeKind};
+use crate::statics::{StaticBox, StaticValue};
+use crate::treedef::{Builder, TreeDef};
+use crate::unflatten::{self, Unflattener};
+
+/// A treedef with its leaves, which may be of any type `L`.
+///
+/// A map to another leaf type gives one, and [`tree!`](crate::tree!) writes one.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{tree, Tree};
+/// let tree: Tree = tree!([(1, 2), "123", {"1": 1, "2": [4, 5]}]);
+/// assert_eq!(tree.to_string(), "[(1, 2), '123', {'1': 1, '2': [4, 5]}]");
+/// assert_eq!(tree.treedef().to_string(), "PyTreeDef([(*, *), *, {'1': *, '2': [*, *]}])");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Tree<L = AnyLeaf> {
+    treedef: TreeDef,
+    leaves: Vec<L>,
+}
+
+impl<L> Tree<L> {
+    /// Puts a treedef and its leaves together.
+    ///
+    /// # Errors
+    /// [`TreeError::LeafCount`] if there are too few or too many.
+    pub fn new(treedef: TreeDef, leaves: Vec<L>) -> Result<Self, TreeError> {
+        unflatten::check_count(&treedef, leaves.len())?;
+        Ok(Self { treedef, leaves })
+    }
+
+    pub(crate) fn from_parts(treedef: TreeDef, leaves: Vec<L>) -> Self {
+        debug_assert_eq!(treedef.num_leaves(), leaves.len());
+        Self { treedef, leaves }
+    }
+
+    /// A tree that is a leaf.
+    pub fn leaf(leaf: L) -> Self {
+        Self::from_parts(TreeDef::leaf(), vec![leaf])
+    }
+
+    /// The structure.
+    pub fn treedef(&self) -> &TreeDef {
+        &self.treedef
+    }
+
+    /// The leaves, in order.
+    pub fn leaves(&self) -> &[L] {
+        &self.leaves
+    }
+
+    /// The leaves, to be changed in place.
+    pub fn leaves_mut(&mut self) -> &mut [L] {
+        &mut self.leaves
+    }
+
+    /// The leaves and the structure.
+    pub fn into_parts(self) -> (Vec<L>, TreeDef) {
+        (self.leaves, self.treedef)
+    }
+
+    /// The leaves with their paths, in order.
+    pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
+        self.treedef.leaf_paths().into_iter().zip(&self.leaves)
+    }
+
+    /// The tree with each leaf replaced by what `function` makes of it.
+    pub fn map<U>(&self, function: impl FnMut(&L) -> U) -> Tree<U> {
+        Tree {
+            treedef: self.treedef.clone(),
+            leaves: self.leaves.iter().map(function).collect(),
+        }
+    }
+
+    /// The tree with each leaf replaced by what `function` makes of it and of the leaf at the same place
+    /// of `other`.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] with all differences, if the structures differ.
+    pub fn map2<M, U>(
+        &self,
+        other: &Tree<M>,
+        mut function: impl FnMut(&L, &M) -> U,
+    ) -> Result<Tree<U>, TreeError> {
+        same_structure(
+            "cannot map two trees together",
+            &self.treedef,
+            &other.treedef,
+        )?;
+        let leaves = self
+            .leaves
+            .iter()
+            .zip(&other.leaves)
+            .map(|(left, right)| function(left, right))
+            .collect();
+        Ok(Tree {
+            treedef: self.treedef.clone(),
+            leaves,
+        })
+    }
+
+    /// The leaf at `path`.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that has one, or [`TreeError::InAnotherPart`].
+    pub fn get(&self, path: &KeyPath) -> Result<&L, TreeError> {
+        self.position(path).map(|position| &self.leaves[position])
+    }
+
+    /// The position of the leaf at `path` among the leaves.
+    pub(crate) fn position(&self, path: &KeyPath) -> Result<usize, TreeError> {
+        let mut position = 0;
+        let mut found = None;
+        let mut paths = Vec::new();
+        self.treedef.walk_places(|place| {
+            if found.is_none() && place.path == path {
+                found = Some(place.holds_leaf.then_some(position));
+            }
+            if place.holds_leaf {
+                position += 1;
+                if found.is_none() {
+                    paths.push(place.path.clone());
+                }
+            }
+        });
+        match found {
+            Some(Some(position)) => Ok(position),
+            Some(None) => Err(TreeError::InAnotherPart { path: path.clone() }),
+            None => {
+                let text = path.to_string();
+                let nearest = paths
+                    .into_iter()
+                    .min_by_key(|path| crate::error::edit_distance(&path.to_string(), &text));
+                Err(TreeError::NoLeaf {
+                    path: path.clone(),
+                    nearest,
+                })
+            }
+        }
+    }
+
+    /// The children of the root, as trees.
+    pub(crate) fn into_children(self) -> Vec<Self> {
+        let mut leaves = self.leaves.into_iter();
+        self.treedef
+            .children()
+            .into_iter()
+            .map(|treedef| {
+                let leaves = leaves.by_ref().take(treedef.num_leaves()).collect();
+                Self { treedef, leaves }
+            })
+            .collect()
+    }
+}
+
+/// Fails with all differences if two structures differ.
+pub(crate) fn same_structure(
+    doing: &'static str,
+    left: &TreeDef,
+    right: &TreeDef,
+) -> Result<(), TreeError> {
+    if left == right {
+        return Ok(());
+    }
+    Err(TreeError::Structure {
+        doing,
+        differences: left.differences(right),
+    })
+}
+
+impl<L: Leaf + Clone> Tree<L> {
+    /// A value as a tree.
+    pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
+        let (leaves, treedef) = crate::functions::tree::flatten(value);
+        Self::from_parts(treedef, leaves)
+    }
+
+    /// The tree as a value.
+    ///
+    /// # Errors
+    /// If the tree is not of that type's structure.
+    pub fn to_value<T: Pytree>(&self) -> Result<T, TreeError> {
+        unflatten::unflatten(&self.treedef, self.leaves.clone())
+    }
+}
+
+impl<L: Leaf> fmt::Display for Tree<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut leaves = self.leaves.iter();
+        self.treedef
+            .write_with(f, |f| leaves.next().map_or(Ok(()), |leaf| leaf.display(f)))
+    }
+}
+impl<L: fmt::Debug> fmt::Debug for Tree<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut leaves = self.leaves.iter();
+        self.treedef
+            .write_with(f, |f| leaves.next().map_or(Ok(()), |leaf| leaf.fmt(f)))
+    }
+}
+
+impl<L: Leaf + Clone> Pytree for Tree<L> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        let inner = &self.treedef.0;
+        let mut leaves = self.leaves.iter();
+        let mut open: Vec<u32> = Vec::new();
+        for (at, node) in inner.nodes.iter().enumerate() {
+            if let Some(remaining) = open.last_mut() {
+                *remaining -= 1;
+            }
+            match node.shape.kind {
+                NodeKind::Leaf => {
+                    if let Some(leaf) = leaves.next() {
+                        visitor.leaf(leaf);
+                    }
+                }
+                NodeKind::Absent => visitor.absent(),
+                _ => {
+                    visitor.enter(node.shape, node.arity as usize);
+                    for value in inner.aux_of(at) {
+                        visitor.aux(value.as_static_ref());
+                    }
+                    open.push(node.arity);
+                }
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+                visitor.exit();
+            }
+        }
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let (treedef, leaves) = source.subtree()?;
+        Ok(Self { treedef, leaves })
+    }
+}
+impl<L: Leaf + Clone> PytreeOf<L> for Tree<L> {}
+impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
+    type Part = Self;
+    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
+        Ok(tree)
+    }
+}
+
+/// What builds the nodes of a dynamic tree.
+impl<L> Tree<L> {
+    fn node(shape: &'static shape::NodeShape, keys: Vec<StaticBox>, children: Vec<Self>) -> Self {
+        let mut builder = Builder::default();
+        builder.enter(shape, children.len());
+        keys.into_iter().for_each(|key| builder.aux(key));
+        let mut leaves = Vec::with_capacity(children.iter().map(|child| child.leaves.len()).sum());
+        for child in children {
+            builder.subtree(&child.treedef);
+            leaves.extend(child.leaves);
+        }
+        builder.exit();
+        Self {
+            treedef: builder.finish(),
+            leaves,
+        }
+    }
+
+    /// A list of trees.
+    pub fn list(children: Vec<Self>) -> Self {
+        Self::node(&shape::LIST, Vec::new(), children)
+    }
+
+    /// A tuple of trees.
+    pub fn tuple(children: Vec<Self>) -> Self {
+        Self::node(&shape::TUPLE, Vec::new(), children)
+    }
+
+    /// `None`: a node without leaves.
+    pub fn none() -> Self {
+        Self::node(&shape::NONE, Vec::new(), Vec::new())
+    }
+
+    /// A dictionary, whose children are put in the order of their keys. Of equal keys the last counts.
+    pub fn dict<K: StaticValue + Ord>(entries: Vec<(K, Self)>) -> Self {
+        let entries: std::collections::BTreeMap<K, Self> = entries.into_iter().collect();
+        let (keys, children): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .map(|(key, child)| (StaticBox::new(key), child))
+            .unzip();
+        Self::node(&shape::DICT, keys, children)
+    }
+
+    /// A dictionary in the order given. Of equal keys the last counts, at the place of the first.
+    pub fn ordered_dict<K: StaticValue + Eq + std::hash::Hash>(entries: Vec<(K, Self)>) -> Self {
+        let entries: IndexMap<K, Self> = entries.into_iter().collect();
+        let (keys, children): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .map(|(key, child)| (StaticBox::new(key), child))
+            .unzip();
+        Self::node(&shape::ORDERED_DICT, keys, children)
+    }
+}
+
+impl Tree<AnyLeaf> {
+    /// A tree of a value of any pytree type, its leaves of any types.
+    pub fn of<T: Pytree>(value: &T) -> Self {
+        let mut leaves = Vec::new();
+        let treedef =
+            crate::treedef::Flatten::new(crate::treedef::Sharing::Duplicate, |leaf: &dyn Leaf| {
+                leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
+            })
+            .run(value);
+        Self::from_parts(treedef, leaves)
+    }
+}
+
+/// Writes a dynamic [`Tree`] as one would in Python: `[…]` lists, `(…)` tuples, `{key: …}` dictionaries,
+/// `None`, and any pytree value as a leaf or subtree.
+///
+/// # Examples
+/// ```
+/// use pytree_core::tree;
+/// let tree = tree!([{"a": 1}, {"b": 2, "c": (3, 4), "d": None}]);
+/// assert_eq!(tree.treedef().to_string(), "PyTreeDef([{'a': *}, {'b': *, 'c': (*, *), 'd': None}])");
+/// ```
+#[macro_export]
+macro_rules! tree {
+    (None) => { $crate::Tree::<$crate::AnyLeaf>::none() };
+    ([ $($inner:tt)* ]) => { $crate::Tree::<$crate::AnyLeaf>::list($crate::__tree_items!([] [] $($inner)*)) };
+    (( $($inner:tt)* )) => { $crate::Tree::<$crate::AnyLeaf>::tuple($crate::__tree_items!([] [] $($inner)*)) };
+    ({ $($inner:tt)* }) => { $crate::Tree::<$crate::AnyLeaf>::dict($crate::__tree_entries!([] $($inner)*)) };
+    ($value:expr) => { $crate::Tree::<$crate::AnyLeaf>::of(&$value) };
+}
+
+/// Splits the inside of a list or tuple at its commas.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __tree_items {
+    ([$($done:expr,)*] []) => { ::std::vec![$($done),*] };
+    ([$($done:expr,)*] [$($item:tt)+]) => { ::std::vec![$($done,)* $crate::tree!($($item)+)] };
+    ([$($done:expr,)*] [$($item:tt)+] , $($rest:tt)*) => {
+        $crate::__tree_items!([$($done,)* $crate::tree!($($item)+),] [] $($rest)*)
+    };
+    ([$($done:expr,)*] [$($item:tt)*] $next:tt $($rest:tt)*) => {
+        $crate::__tree_items!([$($done,)*] [$($item)* $next] $($rest)*)
+    };
+}
+
+/// Splits the inside of a dictionary into its entries.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __tree_entries {
+    ([$($done:expr,)*]) => { ::std::vec![$($done),*] };
+    ([$($done:expr,)*] $key:tt : $($rest:tt)*) => {
+        $crate::__tree_entry!([$($done,)*] $key [] $($rest)*)
+    };
+}
+
+/// Reads one value of a dictionary up to its comma.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __tree_entry {
+    ([$($done:expr,)*] $key:tt [$($item:tt)+]) => { ::std::vec![$($done,)* ($key, $crate::tree!($($item)+))] };
+    ([$($done:expr,)*] $key:tt [$($item:tt)+] , $($rest:tt)*) => {
+        $crate::__tree_entries!([$($done,)* ($key, $crate::tree!($($item)+)),] $($rest)*)
+    };
+    ([$($done:expr,)*] $key:tt [$($item:tt)*] $next:tt $($rest:tt)*) => {
+        $crate::__tree_entry!([$($done,)*] $key [$($item)* $next] $($rest)*)
+    };
+}

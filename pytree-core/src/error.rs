@@ -1,0 +1,245 @@
+//! What can go wrong with trees, with all mismatches at once.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::path::KeyPath;
+
+/// An operation on trees failed; nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TreeError {
+    /// The number of leaves does not fit the treedef.
+    #[error(
+        "cannot unflatten: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
+        .first_missing.as_ref().map(|path| format!(" (the first without a leaf is {})", path.or_root())).unwrap_or_default()
+    )]
+    LeafCount {
+        /// What the treedef asks for.
+        expected: usize,
+        /// What was given.
+        found: usize,
+        /// The first place that got no leaf, if there were too few.
+        first_missing: Option<KeyPath>,
+    },
+    /// Leaves are of another type than asked for.
+    #[error("{doing}: {}", list(.mismatches))]
+    LeafTypes {
+        /// What was being done.
+        doing: &'static str,
+        /// Each leaf that does not fit.
+        mismatches: Vec<LeafMismatch>,
+    },
+    /// A node of the treedef is of another type than the value to be built.
+    #[error("cannot build `{expected}` at {}: the treedef has `{found}` there; use the treedef of a value of the same type", .path.or_root())]
+    NodeType {
+        /// Where.
+        path: KeyPath,
+        /// The type to be built.
+        expected: String,
+        /// What the treedef has.
+        found: String,
+    },
+    /// A node has another number of children than its type.
+    #[error("cannot build `{node}` at {}: expected {expected} children, found {found}", .path.or_root())]
+    Arity {
+        /// Where.
+        path: KeyPath,
+        /// The node.
+        node: &'static str,
+        /// What the type has.
+        expected: usize,
+        /// What the treedef has.
+        found: usize,
+    },
+    /// A static value has another type than the field it is for.
+    #[error("cannot build the value at {}: a static value is of another type than `{expected}`", .path.or_root())]
+    StaticType {
+        /// Where.
+        path: KeyPath,
+        /// The type of the field.
+        expected: &'static str,
+    },
+    /// Two trees that should have the same structure have not.
+    #[error("{doing}: the trees differ in {}", list(.differences))]
+    Structure {
+        /// What was being done.
+        doing: &'static str,
+        /// Each difference, from the root down.
+        differences: Vec<Difference>,
+    },
+    /// Parts do not make a whole.
+    #[error("cannot merge: {}; merge a part with its own complement", list(.problems))]
+    Merge {
+        /// Each place that is in no part or in several.
+        problems: Vec<MergeProblem>,
+    },
+    /// A leaf was asked for that is in another part, or nowhere.
+    #[error("no leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
+    NoLeaf {
+        /// The path asked for.
+        path: KeyPath,
+        /// The path that is there and is most alike.
+        nearest: Option<KeyPath>,
+    },
+    /// A leaf is there, but in another part of the partition.
+    #[error("the leaf at {} is in another part of the partition", .path.or_root())]
+    InAnotherPart {
+        /// The path asked for.
+        path: KeyPath,
+    },
+    /// A text is no key path.
+    #[error(
+        "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
+    )]
+    PathSyntax {
+        /// The text.
+        text: String,
+        /// Where it stops to make sense.
+        position: usize,
+        /// What was expected there.
+        expected: &'static str,
+    },
+    /// A builder of a dynamic tree was given children that do not fit its node.
+    #[error("cannot build a {node}: {reason}")]
+    Build {
+        /// The node.
+        node: &'static str,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A leaf of another type than asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafMismatch {
+    /// Where.
+    pub path: KeyPath,
+    /// The type asked for.
+    pub expected: String,
+    /// The type found.
+    pub found: String,
+}
+
+impl fmt::Display for LeafMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "at {}: expected a leaf of type {}, found {}",
+            self.path.or_root(),
+            self.expected,
+            self.found
+        )
+    }
+}
+
+/// One way in which two structures differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Where.
+    pub path: KeyPath,
+    /// What is there in the first tree.
+    pub left: String,
+    /// What is there in the second.
+    pub right: String,
+    /// What about it differs.
+    pub why: DifferenceKind,
+}
+
+/// What differs between two nodes; compared in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DifferenceKind {
+    /// The types of the nodes.
+    NodeType,
+    /// The number of children.
+    Arity,
+    /// The keys of maps.
+    Keys,
+    /// The static values.
+    Static,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.why {
+            DifferenceKind::NodeType => "node type",
+            DifferenceKind::Arity => "number of children",
+            DifferenceKind::Keys => "keys",
+            DifferenceKind::Static => "static value",
+        };
+        write!(
+            f,
+            "{what} at {}: {} against {}",
+            self.path.or_root(),
+            self.left,
+            self.right
+        )
+    }
+}
+
+/// Why parts do not merge at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MergeProblem {
+    /// The place has a leaf in no part.
+    Missing(KeyPath),
+    /// The place has a leaf in more than one part.
+    Twice(KeyPath),
+    /// The parts are of different structures.
+    Structure(Difference),
+}
+
+impl fmt::Display for MergeProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(path) => write!(f, "{} is in no part", path.or_root()),
+            Self::Twice(path) => write!(f, "{} is in more than one part", path.or_root()),
+            Self::Structure(difference) => difference.fmt(f),
+        }
+    }
+}
+
+/// The most items a message lists; the rest is counted.
+const LISTED: usize = 20;
+
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    let mut text = if items.len() > 1 {
+        format!("{} places:", items.len())
+    } else {
+        String::new()
+    };
+    for item in items.iter().take(LISTED) {
+        if items.len() > 1 {
+            text.push_str("\n  ");
+        }
+        text.push_str(&item.to_string());
+    }
+    if items.len() > LISTED {
+        text.push_str(&format!("\n  and {} more", items.len() - LISTED));
+    }
+    text
+}
+
+fn suggestion(nearest: Option<&KeyPath>) -> String {
+    nearest
+        .map(|path| format!("; did you mean `{path}`?"))
+        .unwrap_or_default()
+}
+
+/// The number of single-character edits between two texts, for "did you mean".
+pub fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, left) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &right) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}

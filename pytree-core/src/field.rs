@@ -1,0 +1,1 @@
+//! What a field may be: the kinds, enforced by trait dispatch on the field's type.

@@ -1,0 +1,198 @@
+//! Filters: which leaves an operation is for.
+
+use std::any::TypeId;
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Not};
+use std::sync::Arc;
+
+use crate::kind::{Collection, CollectionId, LeafKind};
+use crate::leaf::Leaf;
+use crate::path::KeyPath;
+
+type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
+
+/// Accepts some leaves of a tree, by kind, collection, path, type or predicate.
+///
+/// Filters combine with `&`, `|` and `!`.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// let trained = Filter::param() & !Filter::path("encoder");
+/// assert_eq!(format!("{trained:?}"), "(param & !path(encoder))");
+/// ```
+#[derive(Clone)]
+pub struct Filter(Rule);
+
+#[derive(Clone)]
+enum Rule {
+    Everything,
+    Nothing,
+    Param,
+    AnyState,
+    State(CollectionId),
+    Path(String),
+    Contains(String),
+    Type(TypeId, &'static str),
+    Predicate(Arc<Predicate>),
+    Not(Box<Rule>),
+    And(Box<Rule>, Box<Rule>),
+    Or(Box<Rule>, Box<Rule>),
+}
+
+impl Filter {
+    /// Every leaf.
+    pub fn everything() -> Self {
+        Self(Rule::Everything)
+    }
+
+    /// No leaf.
+    pub fn nothing() -> Self {
+        Self(Rule::Nothing)
+    }
+
+    /// Parameters.
+    pub fn param() -> Self {
+        Self(Rule::Param)
+    }
+
+    /// States of every collection.
+    pub fn any_state() -> Self {
+        Self(Rule::AnyState)
+    }
+
+    /// States of the collection `C`.
+    pub fn state<C: Collection>() -> Self {
+        Self(Rule::State(CollectionId::of::<C>()))
+    }
+
+    /// Leaves at or below a path such as `layers[0]`.
+    pub fn path(path: impl Into<String>) -> Self {
+        Self(Rule::Path(path.into()))
+    }
+
+    /// Leaves whose path has a step of this name: `weight` accepts `layers[0].weight`.
+    pub fn path_contains(name: impl Into<String>) -> Self {
+        Self(Rule::Contains(name.into()))
+    }
+
+    /// Leaves of the type `L`.
+    pub fn leaf_type<L: Leaf>() -> Self {
+        Self(Rule::Type(TypeId::of::<L>(), std::any::type_name::<L>()))
+    }
+
+    /// Leaves for which `predicate` holds.
+    pub fn predicate(
+        predicate: impl Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self(Rule::Predicate(Arc::new(predicate)))
+    }
+
+    /// Whether the leaf of this path and kind is accepted.
+    pub fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
+        self.0.accepts(path, kind, leaf)
+    }
+
+    /// Whether the kind alone decides.
+    pub(crate) fn is_by_kind(&self) -> bool {
+        self.0.is_by_kind()
+    }
+
+    /// What a filter by kind says.
+    pub(crate) fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
+        self.0.accepts_kind(kind)
+    }
+}
+
+impl Rule {
+    fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
+        match self {
+            Self::Path(prefix) => prefix
+                .parse::<KeyPath>()
+                .is_ok_and(|prefix| prefix.is_prefix_of(path)),
+            Self::Contains(name) => path
+                .keys()
+                .iter()
+                .any(|key| KeyPath::from_iter([key.clone()]).join("") == *name),
+            Self::Type(identity, _) => leaf.as_any().type_id() == *identity,
+            Self::Predicate(predicate) => predicate(path, leaf),
+            Self::Not(rule) => !rule.accepts(path, kind, leaf),
+            Self::And(left, right) => {
+                left.accepts(path, kind, leaf) && right.accepts(path, kind, leaf)
+            }
+            Self::Or(left, right) => {
+                left.accepts(path, kind, leaf) || right.accepts(path, kind, leaf)
+            }
+            _ => self.accepts_kind(kind),
+        }
+    }
+
+    fn is_by_kind(&self) -> bool {
+        match self {
+            Self::Everything | Self::Nothing | Self::Param | Self::AnyState | Self::State(_) => {
+                true
+            }
+            Self::Not(rule) => rule.is_by_kind(),
+            Self::And(left, right) | Self::Or(left, right) => {
+                left.is_by_kind() && right.is_by_kind()
+            }
+            _ => false,
+        }
+    }
+
+    fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Param => kind == Some(LeafKind::Param),
+            Self::AnyState => matches!(kind, Some(LeafKind::State(_))),
+            Self::State(collection) => kind == Some(LeafKind::State(*collection)),
+            Self::Not(rule) => !rule.accepts_kind(kind),
+            Self::And(left, right) => left.accepts_kind(kind) && right.accepts_kind(kind),
+            Self::Or(left, right) => left.accepts_kind(kind) || right.accepts_kind(kind),
+            _ => false,
+        }
+    }
+}
+
+impl Not for Filter {
+    type Output = Self;
+    fn not(self) -> Self {
+        Self(Rule::Not(Box::new(self.0)))
+    }
+}
+impl BitAnd for Filter {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(Rule::And(Box::new(self.0), Box::new(other.0)))
+    }
+}
+impl BitOr for Filter {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(Rule::Or(Box::new(self.0), Box::new(other.0)))
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everything => f.write_str("everything"),
+            Self::Nothing => f.write_str("nothing"),
+            Self::Param => f.write_str("param"),
+            Self::AnyState => f.write_str("state"),
+            Self::State(collection) => write!(f, "state({collection:?})"),
+            Self::Path(path) => write!(f, "path({path})"),
+            Self::Contains(name) => write!(f, "path contains {name}"),
+            Self::Type(_, name) => write!(f, "type({name})"),
+            Self::Predicate(_) => f.write_str("predicate"),
+            Self::Not(rule) => write!(f, "!{rule:?}"),
+            Self::And(left, right) => write!(f, "({left:?} & {right:?})"),
+            Self::Or(left, right) => write!(f, "({left:?} | {right:?})"),
+        }
+    }
+}

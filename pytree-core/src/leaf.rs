@@ -1,0 +1,385 @@
+//! Leaves: the values at the ends of a pytree.
+//!
+//! A leaf is anything that is not a node: a number, a string, an array, a tensor, a user's own type.
+//! Leaves are compared by type only where one type was asked for; nothing here does arithmetic.
+
+use std::any::Any;
+use std::fmt;
+
+use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
+
+/// The type of an array's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum ElementType {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl ElementType {
+    /// The size of one element in bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// Whether gradients of it exist.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        })
+    }
+}
+
+/// A Rust type that can be the element of an array leaf.
+pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
+    /// Its element type.
+    const TYPE: ElementType;
+}
+
+/// Element type and shape of a leaf that is an array or a number; displays as `f32[2,3]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayInfo {
+    /// The type of the elements.
+    pub element: ElementType,
+    /// The length of each axis; empty for a number.
+    pub shape: Vec<usize>,
+}
+
+impl ArrayInfo {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The size of all elements in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len() * self.element.bytes()
+    }
+}
+
+impl fmt::Display for ArrayInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.element)?;
+        for (position, length) in self.shape.iter().enumerate() {
+            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// A value at the end of a pytree.
+///
+/// Numbers, strings, ndarray's owned arrays and tensors are leaves; users' types become leaves by
+/// `#[derive(Leaf)]`.
+pub trait Leaf: Any + fmt::Debug + Send + Sync {
+    /// The leaf as a dynamically typed value.
+    fn as_any(&self) -> &dyn Any;
+
+    /// The leaf as a dynamically typed value, to be changed in place.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// A copy of the leaf, boxed.
+    fn clone_boxed(&self) -> Box<dyn Leaf>;
+
+    /// Moves the leaf into `slot`, an `Option` of its type; gives it back if the slot is of another type.
+    ///
+    /// # Errors
+    /// The leaf itself, if `slot` holds another type.
+    fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>>;
+
+    /// The name of its type, for messages.
+    fn type_name(&self) -> &'static str;
+
+    /// Element type and shape, if it is an array or a number.
+    fn array_info(&self) -> Option<ArrayInfo> {
+        None
+    }
+
+    /// Writes the leaf as Python's `repr` would: what displays of trees show.
+    ///
+    /// # Errors
+    /// Those of the formatter.
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl dyn Leaf {
+    /// The leaf as a `T`, if it is one.
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        self.as_any().downcast_ref()
+    }
+
+    /// The leaf as a `T` to be changed in place, if it is one.
+    pub fn downcast_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.as_any_mut().downcast_mut()
+    }
+
+    /// The leaf as an array of `T` of any number of axes, if it is one of ndarray's owned arrays of up
+    /// to six axes, or a number.
+    pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+        macro_rules! attempt {
+            ($($dimension:ty),*) => {$(
+                if let Some(array) = self.downcast_ref::<Array<T, $dimension>>() {
+                    return Some(array.view().into_dyn());
+                }
+            )*};
+        }
+        attempt!(
+            ndarray::Ix2,
+            ndarray::Ix1,
+            ndarray::IxDyn,
+            ndarray::Ix0,
+            ndarray::Ix3,
+            ndarray::Ix4,
+            ndarray::Ix5,
+            ndarray::Ix6
+        );
+        self.downcast_ref::<T>()
+            .map(|number| ndarray::aview0(number).into_dyn())
+    }
+
+    /// As [`array_view`](Self::array_view), to be changed in place.
+    pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
+        macro_rules! attempt {
+            ($($dimension:ty),*) => {$(
+                if self.as_any().is::<Array<T, $dimension>>() {
+                    let array = self.downcast_mut::<Array<T, $dimension>>()?;
+                    return Some(array.view_mut().into_dyn());
+                }
+            )*};
+        }
+        attempt!(
+            ndarray::Ix2,
+            ndarray::Ix1,
+            ndarray::IxDyn,
+            ndarray::Ix0,
+            ndarray::Ix3,
+            ndarray::Ix4,
+            ndarray::Ix5,
+            ndarray::Ix6
+        );
+        let number = self.downcast_mut::<T>()?;
+        ArrayViewMutD::from_shape(ndarray::IxDyn(&[]), std::slice::from_mut(number)).ok()
+    }
+}
+
+/// The methods of [`Leaf`] that are the same for every sized, cloneable type.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __leaf_methods {
+    () => {
+        fn as_any(&self) -> &dyn ::std::any::Any {
+            self
+        }
+        fn as_any_mut(&mut self) -> &mut dyn ::std::any::Any {
+            self
+        }
+        fn clone_boxed(&self) -> ::std::boxed::Box<dyn $crate::leaf::Leaf> {
+            ::std::boxed::Box::new(::std::clone::Clone::clone(self))
+        }
+        fn move_into(
+            self: ::std::boxed::Box<Self>,
+            slot: &mut dyn ::std::any::Any,
+        ) -> ::std::result::Result<(), ::std::boxed::Box<dyn $crate::leaf::Leaf>> {
+            match slot.downcast_mut::<::std::option::Option<Self>>() {
+                ::std::option::Option::Some(slot) => {
+                    *slot = ::std::option::Option::Some(*self);
+                    ::std::result::Result::Ok(())
+                }
+                ::std::option::Option::None => ::std::result::Result::Err(self),
+            }
+        }
+        fn type_name(&self) -> &'static str {
+            ::std::any::type_name::<Self>()
+        }
+    };
+}
+
+/// Implements [`Pytree`](crate::Pytree) and [`PytreeOf`](crate::PytreeOf) for a type that is a leaf.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __leaf_is_pytree {
+    ([$($generics:tt)*] $leaf:ty) => {
+        impl<$($generics)*> $crate::Pytree for $leaf {
+            fn visit<'__a>(&'__a self, visitor: &mut dyn $crate::Visitor<'__a>) {
+                visitor.leaf(self);
+            }
+            fn unflatten(source: &mut $crate::Unflattener<'_>) -> ::std::result::Result<Self, $crate::TreeError> {
+                source.leaf()
+            }
+        }
+        impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf {}
+    };
+}
+
+macro_rules! numbers {
+    ($($number:ty => $element:ident),*) => {$(
+        impl Element for $number {
+            const TYPE: ElementType = ElementType::$element;
+        }
+        impl Leaf for $number {
+            __leaf_methods!();
+            fn array_info(&self) -> Option<ArrayInfo> {
+                Some(ArrayInfo { element: ElementType::$element, shape: Vec::new() })
+            }
+        }
+        __leaf_is_pytree!([] $number);
+    )*};
+}
+numbers!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f32 => F32, f64 => F64, bool => Bool);
+
+macro_rules! opaque {
+    ($($leaf:ty),*) => {$(
+        impl Leaf for $leaf {
+            __leaf_methods!();
+        }
+        __leaf_is_pytree!([] $leaf);
+    )*};
+}
+opaque!(usize, isize, char);
+
+impl Leaf for String {
+    __leaf_methods!();
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_quoted(f, self)
+    }
+}
+__leaf_is_pytree!([] String);
+
+impl Leaf for &'static str {
+    __leaf_methods!();
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_quoted(f, self)
+    }
+}
+__leaf_is_pytree!([] &'static str);
+
+impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
+    __leaf_methods!();
+    fn array_info(&self) -> Option<ArrayInfo> {
+        Some(ArrayInfo {
+            element: T::TYPE,
+            shape: self.shape().to_vec(),
+        })
+    }
+}
+__leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
+
+/// A string as Python writes it: in single quotes, or in double quotes if it holds a single one.
+pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
+    f.write_char(quote)?;
+    for character in text.chars() {
+        match character {
+            '\\' => f.write_str("\\\\")?,
+            '\n' => f.write_str("\\n")?,
+            '\t' => f.write_str("\\t")?,
+            '\r' => f.write_str("\\r")?,
+            c if c == quote => {
+                f.write_char('\\')?;
+                f.write_char(c)?;
+            }
+            c => f.write_char(c)?,
+        }
+    }
+    f.write_char(quote)
+}
+
+/// A leaf of any type: what trees of mixed leaves hold.
+pub struct AnyLeaf(Box<dyn Leaf>);
+
+impl AnyLeaf {
+    /// Wraps a leaf; a leaf that is already an [`AnyLeaf`] is not wrapped twice.
+    pub fn new(leaf: impl Leaf) -> Self {
+        Self(Box::new(leaf))
+    }
+
+    /// Wraps a boxed leaf.
+    pub fn from_boxed(leaf: Box<dyn Leaf>) -> Self {
+        Self(leaf)
+    }
+
+    /// The leaf as a `T`, if it is one.
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl Clone for AnyLeaf {
+    fn clone(&self) -> Self {
+        Self(self.0.clone_boxed())
+    }
+}
+impl fmt::Debug for AnyLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl Leaf for AnyLeaf {
+    fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self.0.as_any_mut()
+    }
+    fn clone_boxed(&self) -> Box<dyn Leaf> {
+        self.0.clone_boxed()
+    }
+    fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>> {
+        if let Some(slot) = slot.downcast_mut::<Option<Self>>() {
+            *slot = Some(*self);
+            return Ok(());
+        }
+        self.0.move_into(slot)
+    }
+    fn type_name(&self) -> &'static str {
+        self.0.type_name()
+    }
+    fn array_info(&self) -> Option<ArrayInfo> {
+        self.0.array_info()
+    }
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}

@@ -1,0 +1,42 @@
+//! Pytrees: values as trees of leaves.
+//!
+//! A model is a plain struct that is also a pytree. [`Module`] gives each of its leaves a kind;
+//! [`tree`] and [`graph`] hold the functions on trees; [`partition`] splits them into parts.
+//! This crate knows nothing of arithmetic or transformations.
+
+// The derive names this crate by its own name; inside of it that name must exist too.
+extern crate self as pytree_core;
+
+mod containers;
+mod dynamic;
+pub mod error;
+pub mod field;
+pub mod filter;
+mod functions;
+pub mod kind;
+pub mod leaf;
+pub mod object;
+pub mod partition;
+pub mod path;
+mod pytree;
+pub mod shape;
+mod shared;
+pub mod statics;
+mod treedef;
+mod unflatten;
+
+pub use crate::dynamic::Tree;
+pub use crate::error::TreeError;
+pub use crate::filter::Filter;
+pub use crate::functions::{graph, match_structure, tree};
+pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
+pub use crate::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
+pub use crate::partition::Partition;
+pub use crate::path::{Key, KeyPath};
+pub use crate::pytree::{
+    Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
+};
+pub use crate::shared::{Identity, Shared};
+pub use crate::statics::{StaticBox, StaticRef, StaticValue};
+pub use crate::treedef::{Sharing, TreeDef};
+pub use crate::unflatten::Unflattener;

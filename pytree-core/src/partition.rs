@@ -1,0 +1,404 @@
+//! Parts of a tree.
+//!
+//! A part has the treedef of the whole in which the places of other parts are absent, which is not the
+//! same as `None`. Gradients, selected parameters and moments are such parts. Parts are made in the graph
+//! form: a shared leaf is in them once.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Index;
+
+use crate::dynamic::Tree;
+use crate::error::{MergeProblem, TreeError};
+use crate::filter::Filter;
+use crate::functions::graph;
+use crate::leaf::{AnyLeaf, Leaf};
+use crate::path::KeyPath;
+use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
+use crate::shape::{self, NodeKind};
+use crate::treedef::{TreeDef, recount_leaves};
+use crate::unflatten::{self, Unflattener};
+
+/// A part of an `M`: its structure with some leaves absent.
+///
+/// It is a pytree itself, indexes by path, and [merges](merge) with its complement.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{partition, Filter};
+/// let whole = vec![1.0_f32, 2.0, 3.0];
+/// let [first, rest] = partition::split(&whole, [Filter::path("[0]"), Filter::everything()])?;
+/// assert_eq!(first["[0]"], 1.0);
+/// assert!(first.get("[1]").is_err());
+/// assert_eq!(partition::merge([first, rest])?, whole);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+pub struct Partition<M, L = AnyLeaf> {
+    tree: Tree<L>,
+    whole: PhantomData<fn() -> M>,
+}
+
+impl<M, L> Partition<M, L> {
+    /// A part from a tree of `M`'s structure, some of its places absent.
+    pub fn from_tree(tree: Tree<L>) -> Self {
+        Self {
+            tree,
+            whole: PhantomData,
+        }
+    }
+
+    /// The part as a tree.
+    pub fn tree(&self) -> &Tree<L> {
+        &self.tree
+    }
+
+    /// The part as a tree, by value.
+    pub fn into_tree(self) -> Tree<L> {
+        self.tree
+    }
+
+    /// The leaves that are present, in order.
+    pub fn leaves(&self) -> &[L] {
+        self.tree.leaves()
+    }
+
+    /// The leaves that are present, to be changed in place.
+    pub fn leaves_mut(&mut self) -> &mut [L] {
+        self.tree.leaves_mut()
+    }
+
+    /// The leaves that are present with their paths, in order.
+    pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
+        self.tree.iter_with_path()
+    }
+
+    /// The number of leaves that are present.
+    pub fn len(&self) -> usize {
+        self.tree.leaves().len()
+    }
+
+    /// Whether no leaf is present.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The leaf at a path such as `layers[0].weight`.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
+    /// [`TreeError::PathSyntax`].
+    pub fn get(&self, path: &str) -> Result<&L, TreeError> {
+        self.tree.get(&path.parse()?)
+    }
+
+    /// The part with each leaf replaced by what `function` makes of it.
+    #[must_use]
+    pub fn map<U>(&self, function: impl FnMut(&L) -> U) -> Partition<M, U> {
+        Partition::from_tree(self.tree.map(function))
+    }
+
+    /// The part with each leaf replaced by what `function` makes of it and of the leaf at the same place
+    /// of `other`.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] if the parts differ in the places that are present.
+    pub fn map2<N, U>(
+        &self,
+        other: &Partition<M, N>,
+        function: impl FnMut(&L, &N) -> U,
+    ) -> Result<Partition<M, U>, TreeError> {
+        self.tree
+            .map2(&other.tree, function)
+            .map(Partition::from_tree)
+    }
+}
+
+impl<M, L> Index<&str> for Partition<M, L> {
+    type Output = L;
+
+    /// The leaf at a path.
+    ///
+    /// # Panics
+    /// As [`Partition::get`] fails.
+    #[track_caller]
+    fn index(&self, path: &str) -> &L {
+        match self.get(path) {
+            Ok(leaf) => leaf,
+            Err(error) => panic!("cannot index a part: {error}"),
+        }
+    }
+}
+
+impl<M, L: Clone> Clone for Partition<M, L> {
+    fn clone(&self) -> Self {
+        Self::from_tree(self.tree.clone())
+    }
+}
+impl<M, L: PartialEq> PartialEq for Partition<M, L> {
+    fn eq(&self, other: &Self) -> bool {
+        self.tree == other.tree
+    }
+}
+impl<M, L: fmt::Debug> fmt::Debug for Partition<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tree.fmt(f)
+    }
+}
+impl<M, L: Leaf> fmt::Display for Partition<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.tree, f)
+    }
+}
+
+impl<M: 'static, L: Leaf + Clone> Pytree for Partition<M, L> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.tree.visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        Tree::unflatten(source).map(Self::from_tree)
+    }
+}
+impl<M: 'static, L: Leaf + Clone> PytreeOf<L> for Partition<M, L> {}
+impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
+    type Part = Self;
+    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
+        Ok(Self::from_tree(tree))
+    }
+}
+
+/// Splits a tree into parts: each leaf goes to the first filter that accepts it.
+///
+/// # Errors
+/// [`TreeError::Merge`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
+/// what is left.
+#[track_caller]
+pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
+    whole: &M,
+    filters: [Filter; N],
+) -> Result<[Partition<M, L>; N], TreeError> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (assigned, unassigned) = assign(&treedef, &leaves, &filters);
+    if !unassigned.is_empty() {
+        return Err(TreeError::Merge {
+            problems: unassigned,
+        });
+    }
+    Ok(std::array::from_fn(|part| {
+        select(&treedef, &leaves, |position| {
+            assigned[position] == Some(part)
+        })
+    }))
+}
+
+/// The part of a tree that a filter accepts.
+#[track_caller]
+pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter));
+    select(&treedef, &leaves, |position| assigned[position].is_some())
+}
+
+/// The number of the first filter that accepts each leaf, and the leaves that none does.
+fn assign<L: Leaf>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    filters: &[Filter],
+) -> (Vec<Option<usize>>, Vec<MergeProblem>) {
+    let mut assigned = Vec::with_capacity(leaves.len());
+    let mut unassigned = Vec::new();
+    if filters.iter().all(Filter::is_by_kind) {
+        treedef.walk_kinds(|holds_leaf, kind| {
+            if holds_leaf {
+                assigned.push(filters.iter().position(|filter| filter.accepts_kind(kind)));
+            }
+        });
+        if assigned.iter().all(Option::is_some) {
+            return (assigned, unassigned);
+        }
+        assigned.clear();
+    }
+    let mut leaf = leaves.iter();
+    treedef.walk_places(|place| {
+        if !place.holds_leaf {
+            return;
+        }
+        if let Some(leaf) = leaf.next() {
+            let part = filters
+                .iter()
+                .position(|filter| filter.accepts(place.path, place.kind, leaf));
+            if part.is_none() {
+                unassigned.push(MergeProblem::Missing(place.path.clone()));
+            }
+            assigned.push(part);
+        }
+    });
+    (assigned, unassigned)
+}
+
+/// The part of the leaves whose position `keep` accepts.
+pub fn select<M, L: Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    keep: impl Fn(usize) -> bool,
+) -> Partition<M, L> {
+    let mut position = 0;
+    let mut present = treedef
+        .0
+        .nodes
+        .iter()
+        .filter(|node| node.is_place())
+        .map(|node| node.shape.kind == NodeKind::Leaf);
+    let part = treedef.with_presence(|| {
+        let here = present.next().unwrap_or(false);
+        let kept = here && keep(position);
+        position += usize::from(here);
+        kept
+    });
+    let leaves = leaves
+        .iter()
+        .enumerate()
+        .filter(|(position, _)| keep(*position))
+        .map(|(_, leaf)| leaf.clone())
+        .collect();
+    Partition::from_tree(Tree::from_parts(part, leaves))
+}
+
+/// Merges parts into the whole they were split from.
+///
+/// # Errors
+/// [`TreeError::Merge`] with each place that has a leaf in no part or in several, or where the parts are
+/// of different structures.
+pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
+    parts: impl IntoIterator<Item = Partition<M, L>>,
+) -> Result<M, TreeError> {
+    let trees: Vec<Tree<L>> = parts.into_iter().map(Partition::into_tree).collect();
+    let merged = merge_trees(trees)?;
+    let missing = missing_places(merged.treedef());
+    if !missing.is_empty() {
+        return Err(TreeError::Merge { problems: missing });
+    }
+    let (leaves, treedef) = merged.into_parts();
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The whole with the leaves that `part` has put in the place of its own.
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part is of another structure.
+pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
+    whole: &M,
+    part: &Partition<M, L>,
+) -> Result<M, TreeError> {
+    let (mut leaves, treedef) = graph::flatten::<L, M>(whole);
+    let complement = treedef.with_presence({
+        let mut present = part
+            .tree
+            .treedef()
+            .0
+            .nodes
+            .iter()
+            .filter(|node| node.is_place());
+        move || {
+            present
+                .next()
+                .is_none_or(|node| node.shape.kind != NodeKind::Leaf)
+        }
+    });
+    let mut place = 0;
+    let mut kept = Vec::with_capacity(complement.num_leaves());
+    let leaves_taken = std::mem::take(&mut leaves);
+    let nodes: Vec<bool> = complement
+        .0
+        .nodes
+        .iter()
+        .filter(|node| node.is_place())
+        .map(|node| node.shape.kind == NodeKind::Leaf)
+        .collect();
+    for leaf in leaves_taken {
+        if nodes.get(place) == Some(&true) {
+            kept.push(leaf);
+        }
+        place += 1;
+    }
+    merge([
+        Partition::from_tree(Tree::from_parts(complement, kept)),
+        part.clone(),
+    ])
+}
+
+fn missing_places(treedef: &TreeDef) -> Vec<MergeProblem> {
+    if !treedef.has_absent() {
+        return Vec::new();
+    }
+    let mut missing = Vec::new();
+    treedef.walk_places(|place| {
+        if !place.holds_leaf {
+            missing.push(MergeProblem::Missing(place.path.clone()));
+        }
+    });
+    missing
+}
+
+/// Lays trees of one structure over each other.
+fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
+    let mut trees = trees.into_iter();
+    let Some(mut merged) = trees.next() else {
+        return Err(TreeError::Build {
+            node: "merged tree",
+            reason: "there are no parts to merge".to_owned(),
+        });
+    };
+    for tree in trees {
+        merged = merge_two(merged, tree)?;
+    }
+    Ok(merged)
+}
+
+fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
+    let (left_leaves, left_treedef) = left.into_parts();
+    let (right_leaves, right_treedef) = right.into_parts();
+    let (a, b) = (&left_treedef.0, &right_treedef.0);
+    let alike = a.nodes.len() == b.nodes.len()
+        && a.aux == b.aux
+        && a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
+            a.arity == b.arity
+                && (std::ptr::eq(a.shape, b.shape)
+                    || (a.is_place() && b.is_place())
+                    || a.shape == b.shape)
+        });
+    if !alike {
+        let everywhere = |treedef: &TreeDef| treedef.with_presence(|| true);
+        let differences = everywhere(&left_treedef).differences(&everywhere(&right_treedef));
+        return Err(TreeError::Merge {
+            problems: differences
+                .into_iter()
+                .map(MergeProblem::Structure)
+                .collect(),
+        });
+    }
+    let (mut left_leaves, mut right_leaves) = (left_leaves.into_iter(), right_leaves.into_iter());
+    let mut nodes = a.nodes.clone();
+    let mut leaves = Vec::with_capacity(left_leaves.len() + right_leaves.len());
+    let mut twice = Vec::new();
+    for (at, (node, other)) in nodes.iter_mut().zip(&b.nodes).enumerate() {
+        match (node.shape.kind, other.shape.kind) {
+            (NodeKind::Leaf, NodeKind::Absent) => leaves.extend(left_leaves.next()),
+            (NodeKind::Absent, NodeKind::Leaf) => {
+                node.shape = &shape::LEAF;
+                leaves.extend(right_leaves.next());
+            }
+            (NodeKind::Leaf, NodeKind::Leaf) => {
+                twice.push(MergeProblem::Twice(left_treedef.path_of(at)))
+            }
+            _ => {}
+        }
+    }
+    if !twice.is_empty() {
+        return Err(TreeError::Merge { problems: twice });
+    }
+    recount_leaves(&mut nodes);
+    Ok(Tree::from_parts(
+        TreeDef::from_parts(nodes, a.aux.clone()),
+        leaves,
+    ))
+}

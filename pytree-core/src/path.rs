@@ -1,0 +1,209 @@
+//! Key paths: where in a tree a leaf or a node is.
+//!
+//! A path displays as one would write it in Rust or Python, `layers[0].weight` or `['a'][1].x`, and what
+//! it displays parses back.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use smallvec::SmallVec;
+
+use crate::error::TreeError;
+use crate::leaf::write_quoted;
+
+/// One step of a [`KeyPath`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Key {
+    /// A field of a struct: `.weight`.
+    Field(std::borrow::Cow<'static, str>),
+    /// A position in a sequence or tuple, or an integer key of a map: `[0]`.
+    Index(i128),
+    /// A text key of a map: `['a']`.
+    Text(String),
+    /// A key of a map that is neither a number nor a text, as it displays: `[(1, 2)]`.
+    Other(String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Index(index) => write!(f, "[{index}]"),
+            Self::Text(text) => {
+                f.write_char('[')?;
+                write_quoted(f, text)?;
+                f.write_char(']')
+            }
+            Self::Other(text) => write!(f, "[{text}]"),
+        }
+    }
+}
+
+/// Where in a tree a leaf or a node is: a sequence of [`Key`]s from the root.
+///
+/// # Examples
+/// ```
+/// use pytree_core::KeyPath;
+/// let path: KeyPath = "layers[0].weight".parse()?;
+/// assert_eq!(path.keys().len(), 3);
+/// assert_eq!(path.to_string(), "layers[0].weight");
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyPath(SmallVec<[Key; 4]>);
+
+impl KeyPath {
+    /// The path of the root.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// The steps from the root.
+    pub fn keys(&self) -> &[Key] {
+        &self.0
+    }
+
+    /// Adds a step.
+    pub fn push(&mut self, key: Key) {
+        self.0.push(key);
+    }
+
+    /// Takes the last step off.
+    pub fn pop(&mut self) -> Option<Key> {
+        self.0.pop()
+    }
+
+    /// Whether this path leads to `other` or above it.
+    pub fn is_prefix_of(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
+    /// The steps without punctuation, joined by `separator`: `layers/0/weight`.
+    pub fn join(&self, separator: &str) -> String {
+        let mut text = String::new();
+        for (position, key) in self.0.iter().enumerate() {
+            if position > 0 {
+                text.push_str(separator);
+            }
+            match key {
+                Key::Field(name) => text.push_str(name),
+                Key::Index(index) => {
+                    let _ = write!(text, "{index}");
+                }
+                Key::Text(name) | Key::Other(name) => text.push_str(name),
+            }
+        }
+        text
+    }
+
+    /// The path as messages name it: the root has a name too.
+    pub fn or_root(&self) -> String {
+        if self.0.is_empty() {
+            "the root".to_owned()
+        } else {
+            self.to_string()
+        }
+    }
+}
+
+impl FromIterator<Key> for KeyPath {
+    fn from_iter<I: IntoIterator<Item = Key>>(keys: I) -> Self {
+        Self(keys.into_iter().collect())
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, key) in self.0.iter().enumerate() {
+            match key {
+                Key::Field(name) if position == 0 => f.write_str(name)?,
+                key => key.fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for KeyPath {
+    type Err = TreeError;
+
+    fn from_str(text: &str) -> Result<Self, TreeError> {
+        parse(text).map_err(|(position, expected)| TreeError::PathSyntax {
+            text: text.to_owned(),
+            position,
+            expected,
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
+    let mut path = KeyPath::root();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let position = text.len() - rest.len();
+        if let Some(inner) = rest.strip_prefix('[') {
+            let (key, after) = parse_bracket(inner).ok_or((position, "a key and `]` after `[`"))?;
+            path.push(key);
+            rest = after;
+        } else {
+            let named = match rest.strip_prefix('.') {
+                Some(named) => named,
+                None if position == 0 => rest,
+                None => return Err((position, "`.` or `[`")),
+            };
+            let end = named.find(['.', '[']).unwrap_or(named.len());
+            if end == 0 {
+                return Err((position, "a field name"));
+            }
+            path.push(Key::Field(named[..end].to_owned().into()));
+            rest = &named[end..];
+        }
+    }
+    Ok(path)
+}
+
+/// Parses what follows `[`, up to and with `]`.
+fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
+    let quote = inner.chars().next()?;
+    if quote == '\'' || quote == '"' {
+        let mut name = String::new();
+        let mut characters = inner[1..].char_indices();
+        while let Some((position, character)) = characters.next() {
+            match character {
+                '\\' => match characters.next()?.1 {
+                    'n' => name.push('\n'),
+                    't' => name.push('\t'),
+                    'r' => name.push('\r'),
+                    other => name.push(other),
+                },
+                character if character == quote => {
+                    let after = inner[1 + position + 1..].strip_prefix(']')?;
+                    return Some((Key::Text(name), after));
+                }
+                character => name.push(character),
+            }
+        }
+        return None;
+    }
+    let mut depth = 0_usize;
+    for (position, character) in inner.char_indices() {
+        match character {
+            '[' | '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            ']' if depth == 0 => {
+                let key = &inner[..position];
+                if key.is_empty() {
+                    return None;
+                }
+                let key = key
+                    .parse()
+                    .map_or_else(|_| Key::Other(key.to_owned()), Key::Index);
+                return Some((key, &inner[position + 1..]));
+            }
+            ']' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}

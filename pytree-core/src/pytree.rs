@@ -1,0 +1,121 @@
+//! The traits a value implements to be a pytree or a module, and the visitor they speak to.
+//!
+//! A value is visited in preorder: a node announces its shape and the number of its children, then its
+//! static values and keys, then the children. Traversal is object-safe, so that a `Box<dyn Layer>` is a
+//! module like any other. What a derive generates is this and nothing else.
+
+use crate::dynamic::Tree;
+use crate::error::TreeError;
+use crate::kind::FieldKind;
+use crate::leaf::Leaf;
+use crate::partition::Partition;
+use crate::shape::NodeShape;
+use crate::shared::Identity;
+use crate::statics::StaticRef;
+use crate::unflatten::Unflattener;
+
+/// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
+///
+/// Implemented by `#[derive(Module)]` and `#[derive(Pytree)]`, by numbers, strings, arrays, and the
+/// standard containers.
+pub trait Pytree: 'static {
+    /// Shows the tree to `visitor` in preorder.
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
+
+    /// Builds a value from the treedef and leaves of `source`.
+    ///
+    /// # Errors
+    /// If the treedef at this place is of another type, or a leaf is.
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError>
+    where
+        Self: Sized;
+}
+
+/// A pytree all of whose leaves are `L`: `PytreeOf<Tensor>` can be traced.
+///
+/// The derive implements it for every `L` that all fields hold, so that a type of ndarray leaves derives
+/// like any other and is refused only where tensors are asked for.
+#[diagnostic::on_unimplemented(
+    message = "not every leaf of `{Self}` is a `{L}`",
+    label = "a pytree whose leaves are all `{L}` is needed here",
+    note = "change the fields that hold other leaves to `{L}`, or make them static"
+)]
+pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {}
+
+/// What a part of a tree looks like to the user: see [`SelectPart`].
+///
+/// The part of a leaf is the leaf, the part of a tuple is the tuple of the parts, and the part of
+/// anything else is a [`Partition`]. Gradients come in this form.
+pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
+    /// The part's type.
+    type Part: PytreeOf<L>;
+
+    /// Makes the part from a tree of this type's structure in which some leaves are absent.
+    ///
+    /// # Errors
+    /// If the tree is of another structure, or the leaf of a place that can't be absent is.
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError>;
+}
+
+/// A pytree with an enforced kind for every leaf.
+///
+/// Implemented by `#[derive(Module)]`.
+pub trait Module: Pytree {
+    /// The name-to-kind registry: the kind of every field, in declaration order. For an enum, that of
+    /// the present variant.
+    fn registry(&self) -> &'static [(&'static str, FieldKind)];
+}
+
+/// The part of [`Module`] that belongs to the type and not to a value.
+pub trait ModuleType: Module + Sized {
+    /// The name-to-kind registry of a struct, in declaration order; empty for an enum, whose variants
+    /// each have their own: see [`Module::registry`].
+    const REGISTRY: &'static [(&'static str, FieldKind)];
+}
+
+/// What a visitor wants of a shared node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedVisit {
+    /// Show what is below it.
+    Descend,
+    /// It was seen before.
+    Skip,
+}
+
+/// Receives a tree in preorder.
+pub trait Visitor<'a> {
+    /// A node with `arity` children begins; its static values and keys follow, then the children, then
+    /// [`exit`](Self::exit).
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize);
+
+    /// A static value or, for maps, a key of the node that began last.
+    fn aux(&mut self, value: StaticRef<'a>);
+
+    /// A leaf.
+    fn leaf(&mut self, leaf: &'a dyn Leaf);
+
+    /// A place whose leaf is in another part.
+    fn absent(&mut self) {
+        self.enter(&crate::shape::ABSENT, 0);
+        self.exit();
+    }
+
+    /// The node that began last and has not ended, ends.
+    fn exit(&mut self);
+
+    /// A shared node is met. The default is to descend at each place, as trees do.
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        let _ = identity;
+        SharedVisit::Descend
+    }
+}
+
+/// The default of [`SelectPart`] for a type that is not a leaf or a tuple.
+///
+/// # Errors
+/// As [`SelectPart::select_part`].
+pub fn select_partition<T: PytreeOf<L>, L: Leaf + Clone>(
+    tree: Tree<L>,
+) -> Result<Partition<T, L>, TreeError> {
+    Ok(Partition::from_tree(tree))
+}

@@ -1,0 +1,417 @@
+//! Static values: the data of a treedef that are not leaves.
+//!
+//! A static value is visited by reference together with a table of its operations, so that types are
+//! accepted that implement no trait of ours, and nothing is cloned unless a treedef is built.
+
+use std::any::Any;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// What a treedef does with a static value: compare, hash, copy and show it.
+#[derive(Debug)]
+pub struct StaticOperations {
+    eq: fn(&dyn Any, &dyn Any) -> bool,
+    hash: fn(&dyn Any, &mut dyn Hasher),
+    share: fn(&dyn Any) -> Arc<dyn Any + Send + Sync>,
+    show: fn(&dyn Any, &mut fmt::Formatter<'_>) -> fmt::Result,
+}
+
+impl StaticOperations {
+    /// The operations of a type that implements [`StaticValue`].
+    pub const fn of<T: StaticValue>() -> Self {
+        Self {
+            eq: |left, right| match (left.downcast_ref::<T>(), right.downcast_ref::<T>()) {
+                (Some(left), Some(right)) => left.static_eq(right),
+                _ => false,
+            },
+            hash: |value, hasher| {
+                if let Some(value) = value.downcast_ref::<T>() {
+                    value.static_hash(hasher);
+                }
+            },
+            share: share::<T>,
+            show: |value, f| match value.downcast_ref::<T>() {
+                Some(value) => value.static_show(f),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The operations of a type that is `Eq + Hash`.
+    pub const fn of_hash<T: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
+        Self {
+            eq: eq::<T>,
+            hash: |value, mut hasher| {
+                if let Some(value) = value.downcast_ref::<T>() {
+                    value.hash(&mut hasher);
+                }
+            },
+            share: share::<T>,
+            show: show::<T>,
+        }
+    }
+
+    /// The operations of a type that is `PartialEq + Debug`: its hash is that of its debug text.
+    pub const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
+        Self {
+            eq: eq::<T>,
+            hash: |value, mut hasher| {
+                if let Some(value) = value.downcast_ref::<T>() {
+                    format!("{value:?}").hash(&mut hasher);
+                }
+            },
+            share: share::<T>,
+            show: show::<T>,
+        }
+    }
+}
+
+fn share<T: Clone + Send + Sync + 'static>(value: &dyn Any) -> Arc<dyn Any + Send + Sync> {
+    match value.downcast_ref::<T>() {
+        Some(value) => Arc::new(value.clone()),
+        None => Arc::new(()),
+    }
+}
+fn eq<T: PartialEq + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
+    matches!((left.downcast_ref::<T>(), right.downcast_ref::<T>()), (Some(left), Some(right)) if left == right)
+}
+fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    value
+        .downcast_ref::<T>()
+        .map_or(Ok(()), |value| value.fmt(f))
+}
+
+/// A static value under a visitor: borrowed, with its operations.
+#[derive(Clone, Copy)]
+pub struct StaticRef<'a> {
+    value: &'a (dyn Any + Send + Sync),
+    operations: &'static StaticOperations,
+}
+
+impl<'a> StaticRef<'a> {
+    /// A static value with the operations of its type.
+    pub fn new<T: StaticValue>(value: &'a T) -> Self {
+        Self {
+            value,
+            operations: const { &StaticOperations::of::<T>() },
+        }
+    }
+
+    /// A static value with the operations given.
+    pub fn with(value: &'a (dyn Any + Send + Sync), operations: &'static StaticOperations) -> Self {
+        Self { value, operations }
+    }
+
+    /// The value itself, if it is a `T`.
+    pub fn downcast_ref<T: 'static>(self) -> Option<&'a T> {
+        (self.value as &dyn Any).downcast_ref()
+    }
+
+    /// An owned copy.
+    pub fn to_box(self) -> StaticBox {
+        StaticBox {
+            value: (self.operations.share)(self.value),
+            operations: self.operations,
+        }
+    }
+}
+
+impl PartialEq<StaticBox> for StaticRef<'_> {
+    fn eq(&self, other: &StaticBox) -> bool {
+        (self.operations.eq)(self.value, &*other.value)
+    }
+}
+impl fmt::Debug for StaticRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.operations.show)(self.value, f)
+    }
+}
+
+/// A static value owned by a treedef; clones share it.
+#[derive(Clone)]
+pub struct StaticBox {
+    value: Arc<dyn Any + Send + Sync>,
+    operations: &'static StaticOperations,
+}
+
+impl StaticBox {
+    /// Owns a static value.
+    pub fn new<T: StaticValue>(value: T) -> Self {
+        Self {
+            value: Arc::new(value),
+            operations: const { &StaticOperations::of::<T>() },
+        }
+    }
+
+    /// The value under a visitor.
+    pub fn as_static_ref(&self) -> StaticRef<'_> {
+        StaticRef {
+            value: &*self.value,
+            operations: self.operations,
+        }
+    }
+
+    /// The value itself, if it is a `T`.
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        (&*self.value as &dyn Any).downcast_ref()
+    }
+}
+
+impl PartialEq for StaticBox {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.value, &other.value) || (self.operations.eq)(&*self.value, &*other.value)
+    }
+}
+impl Eq for StaticBox {}
+impl Hash for StaticBox {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut hasher = DefaultHasher::new();
+        (self.operations.hash)(&*self.value, &mut hasher);
+        hasher.finish().hash(state);
+    }
+}
+impl fmt::Debug for StaticBox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_static_ref().fmt(f)
+    }
+}
+
+/// A type whose values may be static fields: totally compared, hashed, copied and shown.
+///
+/// Numbers are compared by their bits, so that NaN equals itself and a treedef that holds one is equal
+/// to itself. Users' types implement it by `#[derive(Static)]`.
+pub trait StaticValue: Clone + Send + Sync + 'static {
+    /// Total equality.
+    fn static_eq(&self, other: &Self) -> bool;
+    /// A hash that equal values share.
+    fn static_hash(&self, hasher: &mut dyn Hasher);
+    /// Writes the value as a treedef displays it.
+    ///
+    /// # Errors
+    /// Those of the formatter.
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+macro_rules! by_hash {
+    ($($type:ty),* $(,)?) => {$(
+        impl StaticValue for $type {
+            fn static_eq(&self, other: &Self) -> bool {
+                self == other
+            }
+            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+                self.hash(&mut hasher);
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self, f)
+            }
+        }
+    )*};
+}
+by_hash!(
+    bool,
+    char,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    (),
+    std::time::Duration,
+    std::path::PathBuf,
+    std::any::TypeId
+);
+
+macro_rules! strings {
+    ($($type:ty),*) => {$(
+        impl StaticValue for $type {
+            fn static_eq(&self, other: &Self) -> bool {
+                self == other
+            }
+            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+                self.hash(&mut hasher);
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                crate::leaf::write_quoted(f, self)
+            }
+        }
+    )*};
+}
+strings!(
+    String,
+    &'static str,
+    std::borrow::Cow<'static, str>,
+    Box<str>,
+    Arc<str>
+);
+
+macro_rules! by_bits {
+    ($($type:ty),*) => {$(
+        impl StaticValue for $type {
+            fn static_eq(&self, other: &Self) -> bool {
+                self.to_bits() == other.to_bits()
+            }
+            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+                self.to_bits().hash(&mut hasher);
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self, f)
+            }
+        }
+    )*};
+}
+by_bits!(f32, f64);
+
+impl<T: 'static> StaticValue for std::marker::PhantomData<T>
+where
+    Self: Send + Sync,
+{
+    fn static_eq(&self, _: &Self) -> bool {
+        true
+    }
+    fn static_hash(&self, _: &mut dyn Hasher) {}
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PhantomData")
+    }
+}
+
+macro_rules! sequences {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<$($generics)*> StaticValue for $type {
+            fn static_eq(&self, other: &Self) -> bool {
+                self.len() == other.len() && self.iter().zip(other.iter()).all(|(left, right)| left.static_eq(right))
+            }
+            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+                self.len().hash(&mut hasher);
+                self.iter().for_each(|item| item.static_hash(hasher));
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("[")?;
+                for (position, item) in self.iter().enumerate() {
+                    f.write_str(if position == 0 { "" } else { ", " })?;
+                    item.static_show(f)?;
+                }
+                f.write_str("]")
+            }
+        }
+    )*};
+}
+sequences!([T: StaticValue] Vec<T>, [T: StaticValue, const N: usize] [T; N], [T: StaticValue] std::collections::VecDeque<T>);
+
+impl<T: StaticValue> StaticValue for Option<T> {
+    fn static_eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Some(left), Some(right)) => left.static_eq(right),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+    fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+        self.is_some().hash(&mut hasher);
+        if let Some(value) = self {
+            value.static_hash(hasher);
+        }
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Some(value) => {
+                f.write_str("Some(")?;
+                value.static_show(f)?;
+                f.write_str(")")
+            }
+            None => f.write_str("None"),
+        }
+    }
+}
+
+macro_rules! pointers {
+    ($($type:ident),*) => {$(
+        impl<T: StaticValue> StaticValue for $type<T> {
+            fn static_eq(&self, other: &Self) -> bool {
+                (**self).static_eq(other)
+            }
+            fn static_hash(&self, hasher: &mut dyn Hasher) {
+                (**self).static_hash(hasher);
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                (**self).static_show(f)
+            }
+        }
+    )*};
+}
+pointers!(Box, Arc);
+
+impl<K: StaticValue + Ord, V: StaticValue> StaticValue for std::collections::BTreeMap<K, V> {
+    fn static_eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self
+                .iter()
+                .zip(other)
+                .all(|((left_key, left), (right_key, right))| {
+                    left_key.static_eq(right_key) && left.static_eq(right)
+                })
+    }
+    fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+        self.len().hash(&mut hasher);
+        for (key, value) in self {
+            key.static_hash(hasher);
+            value.static_hash(hasher);
+        }
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (position, (key, value)) in self.iter().enumerate() {
+            f.write_str(if position == 0 { "" } else { ", " })?;
+            key.static_show(f)?;
+            f.write_str(": ")?;
+            value.static_show(f)?;
+        }
+        f.write_str("}")
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: StaticValue),+> StaticValue for ($($name,)+) {
+            fn static_eq(&self, other: &Self) -> bool {
+                $(self.$index.static_eq(&other.$index))&&+
+            }
+            fn static_hash(&self, hasher: &mut dyn Hasher) {
+                $(self.$index.static_hash(hasher);)+
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("(")?;
+                $(
+                    self.$index.static_show(f)?;
+                    f.write_str(", ")?;
+                )+
+                f.write_str(")")
+            }
+        }
+    )*};
+}
+tuples! { (A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) (A 0, B 1, C 2, D 3, E 4) (A 0, B 1, C 2, D 3, E 4, F 5) }
+
+macro_rules! functions {
+    ($(($($argument:ident),*))*) => {$(
+        impl<R: 'static, $($argument: 'static),*> StaticValue for fn($($argument),*) -> R {
+            fn static_eq(&self, other: &Self) -> bool {
+                std::ptr::fn_addr_eq(*self, *other)
+            }
+            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+                (*self as usize).hash(&mut hasher);
+            }
+            fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "fn@{:#x}", *self as usize)
+            }
+        }
+    )*};
+}
+functions! { () (A) (A, B) (A, B, C) (A, B, C, D) }

@@ -1,0 +1,257 @@
+//! Unflattening: a treedef and leaves become a value again.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::error::{LeafMismatch, TreeError};
+use crate::leaf::{AnyLeaf, Leaf};
+use crate::pytree::Pytree;
+use crate::shape::{NodeKind, NodeShape};
+use crate::treedef::TreeDef;
+
+/// Where the leaves of an unflattening come from.
+trait LeafSource {
+    /// Moves the next leaf into `slot`, an `Option` of the type wanted, or tells the type it has.
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
+}
+
+impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str> {
+        let Some(leaf) = self.next() else {
+            return Err("nothing");
+        };
+        if let Some(slot) = slot.downcast_mut::<Option<L>>() {
+            *slot = Some(leaf);
+            return Ok(());
+        }
+        if let Some(slot) = slot.downcast_mut::<Option<AnyLeaf>>() {
+            *slot = Some(AnyLeaf::new(leaf));
+            return Ok(());
+        }
+        // The leaf may be one of any type that holds the type wanted.
+        Box::new(leaf)
+            .move_into(slot)
+            .map_err(|leaf| leaf.type_name())
+    }
+}
+
+/// Reads a treedef in preorder while a value is built from it.
+///
+/// Each node calls [`enter`](Self::enter), then [`aux`](Self::aux) for its static values in order, then
+/// builds its children; a leaf calls [`leaf`](Self::leaf).
+pub struct Unflattener<'a> {
+    treedef: &'a TreeDef,
+    leaves: &'a mut dyn LeafSource,
+    node: usize,
+    aux: usize,
+    shared: Vec<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+impl std::fmt::Debug for Unflattener<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unflattener")
+            .field("treedef", self.treedef)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Unflattener<'_> {
+    /// The shape of the next node.
+    pub fn peek(&self) -> Option<&'static NodeShape> {
+        self.treedef.0.nodes.get(self.node).map(|node| node.shape)
+    }
+
+    /// Begins a node of the given shape and tells the number of its children.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if the treedef has another node there.
+    pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
+        match self.treedef.0.nodes.get(self.node) {
+            Some(node) if node.shape == shape => {
+                self.node += 1;
+                Ok(node.arity as usize)
+            }
+            _ => Err(self.wrong_node(shape.name)),
+        }
+    }
+
+    /// As [`enter`](Self::enter), for a node with a fixed number of children.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`], or [`TreeError::Arity`] if the treedef has another number of children.
+    pub fn enter_fixed(
+        &mut self,
+        shape: &'static NodeShape,
+        arity: usize,
+    ) -> Result<(), TreeError> {
+        let path_node = self.node;
+        let found = self.enter(shape)?;
+        if found == arity {
+            return Ok(());
+        }
+        Err(TreeError::Arity {
+            path: self.treedef.path_of(path_node),
+            node: shape.name,
+            expected: arity,
+            found,
+        })
+    }
+
+    /// The error that the next node is not what is to be built; for enums, where no variant fits.
+    pub fn wrong_node(&self, expected: &str) -> TreeError {
+        let found = self
+            .treedef
+            .0
+            .nodes
+            .get(self.node)
+            .map_or("nothing", |node| match node.shape.kind {
+                NodeKind::Leaf => "a leaf",
+                NodeKind::Absent => "an absent leaf",
+                _ => node.shape.name,
+            });
+        TreeError::NodeType {
+            path: self
+                .treedef
+                .path_of(self.node.min(self.treedef.num_nodes().saturating_sub(1))),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        }
+    }
+
+    /// The next static value or key.
+    ///
+    /// # Errors
+    /// [`TreeError::StaticType`] if it is of another type.
+    pub fn aux<T: Clone + 'static>(&mut self) -> Result<T, TreeError> {
+        let value = self
+            .treedef
+            .0
+            .aux
+            .get(self.aux)
+            .and_then(|value| value.downcast_ref::<T>());
+        self.aux += 1;
+        value.cloned().ok_or_else(|| TreeError::StaticType {
+            path: self.treedef.path_of(self.node.saturating_sub(1)),
+            expected: std::any::type_name::<T>(),
+        })
+    }
+
+    /// The next leaf.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if the treedef has a node there, [`TreeError::LeafTypes`] if the leaf is
+    /// of another type.
+    pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
+        match self.treedef.0.nodes.get(self.node) {
+            Some(node) if node.shape.kind == NodeKind::Leaf => {}
+            _ => return Err(self.wrong_node(std::any::type_name::<L>())),
+        }
+        let mut slot: Option<L> = None;
+        let outcome = self.leaves.next_leaf(&mut slot);
+        self.node += 1;
+        match (outcome, slot) {
+            (Ok(()), Some(leaf)) => Ok(leaf),
+            (outcome, _) => Err(TreeError::LeafTypes {
+                doing: "cannot unflatten",
+                mismatches: vec![LeafMismatch {
+                    path: self.treedef.path_of(self.node - 1),
+                    expected: std::any::type_name::<L>().to_owned(),
+                    found: outcome.err().unwrap_or("nothing").to_owned(),
+                }],
+            }),
+        }
+    }
+
+    /// A shared node: built at its first place, found again at later ones.
+    pub(crate) fn shared<T: Send + Sync + 'static>(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> Result<Arc<T>, TreeError>,
+    ) -> Result<Arc<T>, TreeError> {
+        if self
+            .peek()
+            .is_some_and(|shape| shape.kind == NodeKind::Alias)
+        {
+            let path_node = self.node;
+            self.node += 1;
+            let number = self.aux::<usize>()?;
+            let found = self
+                .shared
+                .get(number)
+                .and_then(Clone::clone)
+                .and_then(|node| node.downcast::<T>().ok());
+            return found.ok_or_else(|| TreeError::NodeType {
+                path: self.treedef.path_of(path_node),
+                expected: std::any::type_name::<T>().to_owned(),
+                found: "an alias of a shared node of another type".to_owned(),
+            });
+        }
+        self.enter_fixed(&crate::shape::SHARED, 1)?;
+        let number = self.shared.len();
+        self.shared.push(None);
+        let built = build(self)?;
+        self.shared[number] = Some(built.clone());
+        Ok(built)
+    }
+
+    /// The whole subtree that comes next, as a treedef with its leaves.
+    pub(crate) fn subtree<L: Leaf>(&mut self) -> Result<(TreeDef, Vec<L>), TreeError> {
+        let start = self.node;
+        let subtree = self.treedef.subtree(start);
+        let end = start + subtree.num_nodes();
+        let mut leaves = Vec::with_capacity(subtree.num_leaves());
+        while self.node < end {
+            if self.treedef.0.nodes[self.node].shape.kind == NodeKind::Leaf {
+                leaves.push(self.leaf()?);
+            } else {
+                self.node += 1;
+            }
+        }
+        self.aux += subtree.0.aux.len();
+        Ok((subtree, leaves))
+    }
+}
+
+/// Builds a `T` from a treedef and leaves of one type.
+///
+/// # Errors
+/// If there are too few or too many leaves, if the treedef is of another type, or a leaf is.
+pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<T, TreeError> {
+    check_count(treedef, leaves.len())?;
+    unflatten_unchecked(treedef, leaves.into_iter())
+}
+
+/// As [`unflatten`], from as many leaves as the treedef has.
+pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    mut leaves: impl Iterator<Item = L>,
+) -> Result<T, TreeError> {
+    let mut source = Unflattener {
+        treedef,
+        leaves: &mut leaves,
+        node: 0,
+        aux: 0,
+        shared: Vec::new(),
+    };
+    let built = T::unflatten(&mut source)?;
+    if source.node != treedef.num_nodes() {
+        return Err(source.wrong_node("nothing more"));
+    }
+    Ok(built)
+}
+
+pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeError> {
+    let expected = treedef.num_leaves();
+    if found == expected {
+        return Ok(());
+    }
+    let first_missing = treedef.leaf_paths().into_iter().nth(found);
+    Err(TreeError::LeafCount {
+        expected,
+        found,
+        first_missing,
+    })
+}

@@ -1,0 +1,1103 @@
+"""Writes the golden figures (JAX, Flax NNX, optax) that the tests compare with.
+
+    pip install -r requirements.txt
+    python make_goldens.py            # every file
+    python make_goldens.py ops trees  # only some of them
+
+Each file is JSON, written beside this script, with a "versions" object first.
+An array is {"dtype": ..., "shape": [...], "data": [flat, row-major]}; nan and
+the infinities are the strings "nan", "inf", "-inf"; an f32 is written as the
+double of the same value. Inputs come from numpy generators with fixed seeds,
+so that the same versions write the same files.
+
+JAX runs with x64 off, as it does by default, except inside `x64()`, which the
+f64 figures use.
+"""
+
+import collections
+import itertools
+import json
+import os
+import pathlib
+import sys
+import warnings
+import zlib
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import flax
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import optax
+from flax import nnx
+from jax import lax
+
+HERE = pathlib.Path(__file__).resolve().parent
+SEED = 20240607
+DTYPE_NAMES = {
+    "float32": "f32",
+    "float64": "f64",
+    "int32": "i32",
+    "int64": "i64",
+    "uint32": "u32",
+    "bool": "bool",
+}
+
+
+# ---------------------------------------------------------------------------
+# Writing
+# ---------------------------------------------------------------------------
+
+
+def versions():
+    return {
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "flax": flax.__version__,
+        "optax": optax.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def scalar(value):
+    """A JSON value for one array element."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value
+
+
+def array(value):
+    """The JSON object of an array, or null for None."""
+    if value is None:
+        return None
+    value = np.asarray(value)
+    return {
+        "dtype": DTYPE_NAMES[value.dtype.name],
+        "shape": list(value.shape),
+        "data": [scalar(v) for v in value.ravel().tolist()],
+    }
+
+
+def arrays(values):
+    return [array(v) for v in values]
+
+
+def write(name, body):
+    """Writes one file: one line per member, and one per element of a list of objects."""
+    compact = lambda v: json.dumps(v, separators=(",", ":"), allow_nan=False)
+    members = []
+    for key, value in {"versions": versions(), **body}.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n" + ",\n".join(compact(v) for v in value) + "\n]"
+        else:
+            text = compact(value)
+        members.append(json.dumps(key) + ":" + text)
+    path = HERE / f"{name}.json"
+    path.write_text("{\n" + ",\n".join(members) + "\n}\n")
+    print(f"{path.name}: {path.stat().st_size} bytes")
+
+
+def generator(*labels):
+    """A numpy generator whose stream depends only on the labels."""
+    return np.random.default_rng([SEED, zlib.crc32(repr(labels).encode())])
+
+
+def x64():
+    return jax.enable_x64(True)
+
+
+def precision(dtype):
+    """The context in which figures of this dtype are computed."""
+    return jax.enable_x64(np.dtype(dtype) == np.float64)
+
+
+# ---------------------------------------------------------------------------
+# ops.json
+# ---------------------------------------------------------------------------
+
+# Samplers: (generator, shape, dtype) -> numpy array. The floats are multiples
+# of a power of two, exact in f32 and short to write.
+
+
+def any_float(rng, shape, dtype):
+    return (rng.integers(-128, 129, shape) / 64).astype(dtype)
+
+
+def positive(rng, shape, dtype):
+    return (rng.integers(8, 257, shape) / 64).astype(dtype)
+
+
+def nonzero(rng, shape, dtype):
+    sign = rng.choice([-1.0, 1.0], shape)
+    return (sign * rng.integers(32, 129, shape) / 64).astype(dtype)
+
+
+def unit(rng, shape, dtype):
+    return (rng.integers(-57, 58, shape) / 64).astype(dtype)
+
+
+def grid(rng, shape, dtype):
+    """Few distinct values, so that equal elements are common."""
+    return (rng.integers(-2, 3, shape) / 2).astype(dtype)
+
+
+def with_zero(rng, shape, dtype):
+    """The first element is exactly zero."""
+    out = any_float(rng, shape, dtype)
+    out.flat[0] = 0
+    return out
+
+
+def distinct(rng, shape, dtype):
+    """No two elements are equal."""
+    size = int(np.prod(shape))
+    return ((rng.permutation(size) - size // 2) / 16).astype(dtype).reshape(shape)
+
+
+def boolean(rng, shape, dtype):
+    return rng.integers(0, 2, shape).astype(bool)
+
+
+def int32(rng, shape, dtype):
+    return rng.integers(-9, 10, shape).astype(np.int32)
+
+
+def uint32(rng, shape, dtype):
+    return rng.integers(0, 2**32, shape, dtype=np.uint32)
+
+
+def shift(rng, shape, dtype):
+    return rng.integers(0, 32, shape).astype(np.uint32)
+
+
+def index(low, high):
+    """Integers in [low, high)."""
+    return lambda rng, shape, dtype: rng.integers(low, high, shape).astype(np.int32)
+
+
+def of_dtype(sampler, fixed):
+    """The sampler with a dtype of its own, whatever the dtype of the case."""
+    return lambda rng, shape, dtype: sampler(rng, shape, fixed)
+
+
+FLOATS = (np.float32, np.float64)
+
+# One operation: `function` gets the input arrays; `inputs` are (shape,
+# sampler) pairs; the case is made once for each of `dtypes`.
+Op = collections.namedtuple("Op", "name params function inputs dtypes")
+
+
+def op(name, function, inputs, dtypes=FLOATS, **params):
+    return Op(name, params, function, inputs, dtypes)
+
+
+def elementwise_ops():
+    shape = (2, 3)
+    unary = [
+        ("neg", lax.neg, any_float),
+        ("exp", jnp.exp, any_float),
+        ("log", jnp.log, positive),
+        ("tanh", jnp.tanh, any_float),
+        ("sin", jnp.sin, any_float),
+        ("cos", jnp.cos, any_float),
+        ("sqrt", jnp.sqrt, positive),
+        ("logistic", jax.nn.sigmoid, any_float),
+        ("erf_inv", lax.erf_inv, unit),
+        ("abs", jnp.abs, with_zero),
+        ("relu", jax.nn.relu, with_zero),
+        ("gelu_tanh", lambda x: jax.nn.gelu(x, approximate=True), any_float),
+    ]
+    for name, function, sampler in unary:
+        yield op(name, function, [(shape, sampler)])
+    yield op("tanh", jnp.tanh, [((), any_float)])
+    for y in (3, 2, -2):
+        yield op("integer_pow", lambda x, y=y: lax.integer_pow(x, y), [(shape, nonzero)], y=y)
+
+    binary = [
+        ("add", lax.add, any_float, any_float),
+        ("sub", lax.sub, any_float, any_float),
+        ("mul", lax.mul, any_float, any_float),
+        ("div", lax.div, any_float, nonzero),
+        ("maximum", lax.max, grid, grid),
+        ("minimum", lax.min, grid, grid),
+        ("eq", lax.eq, grid, grid),
+        ("ne", lax.ne, grid, grid),
+        ("lt", lax.lt, grid, grid),
+        ("le", lax.le, grid, grid),
+        ("gt", lax.gt, grid, grid),
+        ("ge", lax.ge, grid, grid),
+    ]
+    for name, function, left, right in binary:
+        yield op(name, function, [(shape, left), (shape, right)])
+    yield op("mul", lax.mul, [((), any_float), ((), any_float)])
+    yield op("select", jnp.where, [(shape, boolean), (shape, any_float), (shape, any_float)])
+
+    bitwise = [
+        ("xor", lax.bitwise_xor, uint32),
+        ("and", lax.bitwise_and, uint32),
+        ("or", lax.bitwise_or, uint32),
+        ("shift_right_logical", lax.shift_right_logical, shift),
+    ]
+    for name, function, right in bitwise:
+        yield op(name, function, [(shape, uint32), (shape, right)], [np.uint32])
+
+
+def convert_ops():
+    """`dtypes` only says here whether x64 is on."""
+    single, double = [np.float32], [np.float64]
+    table = [
+        (of_dtype(any_float, np.float32), "int32", single),
+        (of_dtype(any_float, np.float64), "int32", double),
+        (int32, "float32", single),
+        (int32, "float64", double),
+        (of_dtype(any_float, np.float32), "float64", double),
+        (of_dtype(any_float, np.float64), "float32", double),
+        (boolean, "float32", single),
+        (boolean, "float64", double),
+    ]
+    for sampler, to, dtypes in table:
+        yield op(
+            "convert",
+            lambda x, to=to: lax.convert_element_type(x, to),
+            [((2, 3), sampler)],
+            dtypes,
+            dtype=DTYPE_NAMES[to],
+        )
+
+
+def reduction_ops():
+    shape = (2, 3, 4)
+    for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2), ()):
+        yield op("sum", lambda x, a=axes: jnp.sum(x, axis=a), [(shape, any_float)], axes=axes)
+    for sampler in (distinct, grid):
+        for axes in ((0,), (2,), (0, 1), (0, 1, 2)):
+            yield op(
+                "reduce_max",
+                lambda x, a=axes: jnp.max(x, axis=a),
+                [(shape, sampler)],
+                axes=axes,
+                ties=sampler is grid,
+            )
+    for sampler in (distinct, grid):
+        for axis in (0, 1):
+            yield op(
+                "argmax",
+                lambda x, a=axis: lax.argmax(x, a, np.int32),
+                [((3, 4), sampler)],
+                axis=axis,
+            )
+    for axes in ((0,), (1,), (0, 1)):
+        yield op("mean", lambda x, a=axes: jnp.mean(x, axis=a), [((3, 4), any_float)], axes=axes)
+    for axes in ((0,), (1,), (0, 1)):
+        yield op("var", lambda x, a=axes: jnp.var(x, axis=a), [((3, 4), any_float)], axes=axes)
+
+
+def matmul_ops():
+    shapes = [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((4,), (4,)),
+        ((3, 4), (4,)),
+        ((4,), (4, 5)),
+        ((2, 3, 4), (4, 5)),
+    ]
+    for left, right in shapes:
+        yield op("matmul", jnp.matmul, [(left, any_float), (right, any_float)])
+
+
+def structural_ops():
+    for perm in ((2, 0, 1), (1, 0, 2)):
+        yield op(
+            "transpose",
+            lambda x, p=perm: lax.transpose(x, p),
+            [((2, 3, 2), any_float)],
+            perm=perm,
+        )
+    for old, new in (((2, 6), (3, 4)), ((2, 3), (6,)), ((1,), ())):
+        yield op("reshape", lambda x, s=new: lax.reshape(x, s), [(old, any_float)], shape=new)
+    for old, new in (((3, 1), (2, 3, 4)), ((), (2, 3)), ((3,), (2, 3))):
+        yield op("broadcast", lambda x, s=new: jnp.broadcast_to(x, s), [(old, any_float)], shape=new)
+    # mode="clip" does not wrap: -1 reads position 0, and 7 the last.
+    takes = [
+        ((5, 3), (4,), index(0, 3), 0),
+        ((3, 5), (6,), index(0, 5), 1),
+        ((5, 2), (2, 3), index(0, 5), 0),
+        ((2, 4), (2, 2), index(0, 4), 1),
+        ((4,), (6,), index(-3, 8), 0),
+    ]
+    for shape, indices, sampler, axis in takes:
+        yield op(
+            "take",
+            lambda x, i, a=axis: jnp.take(x, i, axis=a, mode="clip"),
+            [(shape, any_float), (indices, sampler)],
+            axis=axis,
+            mode="clip",
+        )
+    slices = [
+        ((4, 5), (1, 0), (3, 4), (1, 1)),
+        ((4, 5), (0, 1), (4, 5), (2, 3)),
+        ((7,), (2,), (7,), (2,)),
+    ]
+    for shape, start, limit, strides in slices:
+        yield op(
+            "slice",
+            lambda x, s=start, l=limit, t=strides: lax.slice(x, s, l, t),
+            [(shape, any_float)],
+            start=start,
+            limit=limit,
+            strides=strides,
+        )
+    pads = [
+        ((2, 3), (1, 0), (0, 2), (0, 0), 0.0),
+        ((2, 3), (0, 1), (1, 1), (1, 2), 0.5),
+        ((3,), (2,), (1,), (1,), -1.5),
+        ((2, 3), (0, -1), (1, 0), (0, 0), 0.25),
+    ]
+    for shape, low, high, interior, value in pads:
+        yield op(
+            "pad",
+            lambda x, c=tuple(zip(low, high, interior)), v=value: lax.pad(x, x.dtype.type(v), c),
+            [(shape, any_float)],
+            low=low,
+            high=high,
+            interior=interior,
+            value=value,
+        )
+    joins = [
+        (((2, 3), (2, 2)), 1),
+        (((2, 2), (1, 2), (2, 2)), 0),
+        (((3,), (2,)), 0),
+    ]
+    for shapes, axis in joins:
+        yield op(
+            "concatenate",
+            lambda *xs, a=axis: lax.concatenate(xs, a),
+            [(shape, any_float) for shape in shapes],
+            axis=axis,
+        )
+
+
+def loss_ops():
+    shape = (3, 4)
+    yield op("softmax", lambda x: jax.nn.softmax(x, axis=-1), [(shape, any_float)], axis=-1)
+    yield op("log_softmax", lambda x: jax.nn.log_softmax(x, axis=-1), [(shape, any_float)], axis=-1)
+    yield op(
+        "logsumexp",
+        lambda x: jax.scipy.special.logsumexp(x, axis=-1),
+        [(shape, any_float)],
+        axis=-1,
+    )
+    yield op(
+        "softmax_cross_entropy_with_integer_labels",
+        lambda x, labels: jnp.mean(optax.softmax_cross_entropy_with_integer_labels(x, labels)),
+        [(shape, any_float), ((3,), index(0, 4))],
+        reduction="mean",
+    )
+    yield op(
+        "mse",
+        lambda a, b: jnp.mean((a - b) ** 2),
+        [(shape, any_float), (shape, any_float)],
+    )
+
+
+def is_float(value):
+    return np.issubdtype(np.asarray(value).dtype, np.floating)
+
+
+def derivatives(function, inputs, output, rng):
+    """First and second derivatives of an operation with a float output.
+
+    loss(x) = sum(weights * f(x)); gradients = d loss; jvp = tangent of f along
+    `direction`; second = gradient of sum_i sum(direction_i * gradients_i).
+    """
+    where = [i for i, x in enumerate(inputs) if is_float(x)]
+    floats = [jnp.asarray(inputs[i]) for i in where]
+    weights = any_float(rng, output.shape, output.dtype)
+    direction = [any_float(rng, x.shape, x.dtype) for x in floats]
+
+    def f(*xs):
+        full = [jnp.asarray(x) for x in inputs]
+        for i, x in zip(where, xs):
+            full[i] = x
+        return function(*full)
+
+    def loss(xs):
+        return jnp.sum(weights * f(*xs))
+
+    def directional(xs):
+        products = [jnp.sum(d * g) for d, g in zip(direction, jax.grad(loss)(xs))]
+        return sum(products[1:], products[0])
+
+    if floats:
+        gradients = jax.grad(loss)(floats)
+        tangent = jax.jvp(f, floats, [jnp.asarray(d) for d in direction])[1]
+        second = jax.grad(directional)(floats)
+    else:
+        gradients, tangent, second = [], np.zeros_like(output), []
+
+    def per_input(values):
+        out = [None] * len(inputs)
+        for i, value in zip(where, values):
+            assert np.asarray(value).dtype == np.asarray(inputs[i]).dtype
+            out[i] = array(value)
+        return out
+
+    return {
+        "weights": array(weights),
+        "gradients": per_input(gradients),
+        "direction": per_input(direction),
+        "jvp": array(tangent),
+        "second": per_input(second),
+    }
+
+
+def batched(function, inputs, dtype, rng):
+    """The operation under vmap (batch 3): all on axis 0, then mixed axes."""
+    count = len(inputs)
+    patterns = [(0,) * count]
+    if count == 1:
+        if inputs[0][0]:
+            patterns.append((1,))
+    else:
+        # Input i is mapped on axis 1 (or 0, if the input is a scalar), the rest on none.
+        for i in range(min(count, 2)):
+            patterns.append(tuple((1 if inputs[i][0] else 0) if j == i else None for j in range(count)))
+        if count > 2:
+            patterns.append((None,) + tuple(1 if shape else 0 for shape, _ in inputs[1:]))
+    out = []
+    for axes in patterns:
+        values = []
+        for (shape, sampler), axis in zip(inputs, axes):
+            if axis is not None:
+                shape = shape[:axis] + (3,) + shape[axis:]
+            values.append(sampler(rng, shape, dtype))
+        result = jax.vmap(function, in_axes=axes)(*[jnp.asarray(v) for v in values])
+        out.append({"inputs": arrays(values), "in_axes": list(axes), "output": array(result)})
+    return out
+
+
+def make_ops():
+    cases = []
+    table = itertools.chain(
+        elementwise_ops(),
+        convert_ops(),
+        reduction_ops(),
+        matmul_ops(),
+        structural_ops(),
+        loss_ops(),
+    )
+    for name, params, function, inputs, dtypes in table:
+        for dtype in dtypes:
+            with precision(dtype):
+                rng = generator("ops", name, sorted(params.items()), [s for s, _ in inputs])
+                values = [sampler(rng, shape, dtype) for shape, sampler in inputs]
+                output = np.asarray(function(*[jnp.asarray(v) for v in values]))
+                case = {
+                    "name": name,
+                    "dtype": DTYPE_NAMES[np.dtype(dtype).name],
+                    "params": params,
+                    "inputs": arrays(values),
+                    "output": array(output),
+                }
+                if is_float(output):
+                    case.update(derivatives(function, values, output, rng))
+                case["vmap"] = batched(function, inputs, dtype, rng)
+                cases.append(case)
+    write("ops", {"cases": cases})
+
+
+# ---------------------------------------------------------------------------
+# random.json
+# ---------------------------------------------------------------------------
+
+
+def make_random():
+    r = jax.random
+    data = r.key_data
+    cases = []
+    for seed in (0, 1, 42, 2**31 + 5):
+        key = r.key(seed)
+        case = {
+            "seed": seed,
+            "key": array(data(key)),
+            "split_2": array(data(r.split(key, 2))),
+            "split_5": array(data(r.split(key, 5))),
+            "split_2x3": array(data(r.split(key, (2, 3)))),
+            "fold_in": [
+                {"data": n, "key": array(data(r.fold_in(key, n)))} for n in (0, 1, 7, 2**31)
+            ],
+            "bits_7": array(r.bits(key, (7,), np.uint32)),
+            "bits_2x3": array(r.bits(key, (2, 3), np.uint32)),
+            "uniform_f32": array(r.uniform(key, (2, 3), np.float32)),
+            "uniform_f32_minus2_3": array(r.uniform(key, (2, 3), np.float32, -2.0, 3.0)),
+            "normal_f32": array(r.normal(key, (2, 3), np.float32)),
+            "truncated_normal_f32_minus2_2": array(
+                r.truncated_normal(key, -2.0, 2.0, (2, 3), np.float32)
+            ),
+            "bernoulli_0.3": array(r.bernoulli(key, 0.3, (10,))),
+            "permutation_10": array(r.permutation(key, 10)),
+            "permutation_1000": array(r.permutation(key, 1000)),
+            "permutation_2000": array(r.permutation(key, 2000)),
+            "randint_0_100": array(r.randint(key, (5,), 0, 100, np.int32)),
+            "vmap_uniform_of_split_4": array(
+                jax.vmap(lambda k: r.uniform(k, (3,), np.float32))(r.split(key, 4))
+            ),
+        }
+        with x64():
+            key = r.key(seed)
+            case["uniform_f64"] = array(r.uniform(key, (4,), np.float64))
+            case["normal_f64"] = array(r.normal(key, (4,), np.float64))
+            case["randint_0_100_i64"] = array(r.randint(key, (5,), 0, 100, np.int64))
+        cases.append(case)
+    config = {
+        "jax_threefry_partitionable": bool(jax.config.jax_threefry_partitionable),
+        "jax_default_prng_impl": jax.config.jax_default_prng_impl,
+    }
+    write("random", {"config": config, "seeds": cases})
+
+
+# ---------------------------------------------------------------------------
+# nnx.json
+# ---------------------------------------------------------------------------
+
+
+def draw(rngs, stream):
+    """The next key of a stream; "" means calling the Rngs itself."""
+    key = rngs() if stream == "" else getattr(rngs, stream)()
+    return np.asarray(jax.random.key_data(key))
+
+
+def streams(rngs):
+    """Key data and count of every stream, which the calls do not advance."""
+    return {
+        name: {
+            "key": array(jax.random.key_data(stream.key.get_value())),
+            "count": array(stream.count.get_value()),
+        }
+        for name, stream in rngs.items()
+    }
+
+
+def key_sequences():
+    constructors = [
+        {"default": 0},
+        {"params": 1, "dropout": 2},
+        {"default": 0, "params": 1},
+    ]
+    out = []
+    for seeds in constructors:
+        names = ["params", "dropout"]
+        if "default" in seeds:
+            names = ["", "default"] + names + ["noise"]
+        fresh = {
+            name: array(np.stack([draw(rngs, name) for _ in range(4)]))
+            for name in names
+            for rngs in [nnx.Rngs(**seeds)]
+        }
+        rngs = nnx.Rngs(**seeds)
+        order = (names + names[::-1]) * 2
+        interleaved = [{"stream": name, "key": array(draw(rngs, name))} for name in order]
+        out.append(
+            {
+                "seeds": seeds,
+                "fresh": fresh,
+                "interleaved": interleaved,
+                "after": streams(rngs),
+            }
+        )
+    return out
+
+
+def split_and_fork():
+    seeds = {"params": 1, "dropout": 2}
+    operations = [
+        ("split(3)", lambda r: r.split(3)),
+        ("split((2, 3))", lambda r: r.split((2, 3))),
+        ("split({'params': 3})", lambda r: r.split({"params": 3})),
+        ("split({'params': 3, 'dropout': None})", lambda r: r.split({"params": 3, "dropout": None})),
+        ("fork()", lambda r: r.fork()),
+        ("fork(split=3)", lambda r: r.fork(split=3)),
+        ("fork(split={'params': 3})", lambda r: r.fork(split={"params": 3})),
+    ]
+    out = []
+    for text, function in operations:
+        rngs = nnx.Rngs(**seeds)
+        before = ["params", "params", "dropout"]
+        for name in before:
+            draw(rngs, name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # fork(split=...)
+            new = function(rngs)
+        out.append(
+            {
+                "seeds": seeds,
+                "calls_before": before,
+                "operation": text,
+                "result": streams(new),
+                "parent_after": streams(rngs),
+            }
+        )
+    return out
+
+
+def linear_layers():
+    rngs = nnx.Rngs(0)
+    single = nnx.Linear(2, 3, rngs=rngs)
+    after_single = streams(rngs)
+    without_bias = nnx.Linear(2, 3, use_bias=False, rngs=rngs)
+
+    rngs = nnx.Rngs(0)
+    layers = [nnx.Linear(i, o, rngs=rngs) for i, o in ((4, 8), (8, 8), (8, 2))]
+    x = any_float(generator("nnx mlp"), (5, 4), np.float32)
+    h = jnp.tanh(layers[0](jnp.asarray(x)))
+    h = jnp.tanh(layers[1](h))
+    mlp = {
+        "layers": [
+            {"kernel": array(layer.kernel.get_value()), "bias": array(layer.bias.get_value())}
+            for layer in layers
+        ],
+        "input": array(x),
+        "activation": "tanh",
+        "output": array(layers[2](h)),
+        "after": streams(rngs),
+    }
+    linear = {
+        "kernel": array(single.kernel.get_value()),
+        "bias": array(single.bias.get_value()),
+        "after": after_single,
+        "next_kernel_without_bias": array(without_bias.kernel.get_value()),
+    }
+    return linear, mlp
+
+
+def dropout_layers():
+    out = []
+    for rate in (0.5, 0.1):
+        for seeds in ({"default": 0}, {"params": 1, "dropout": 2}):
+            rngs = nnx.Rngs(**seeds)
+            layer = nnx.Dropout(rate, rngs=rngs)
+            own_key = array(jax.random.key_data(layer.rngs.key.get_value()))
+            ones = jnp.ones((4, 5), jnp.float32)
+            out.append(
+                {
+                    "seeds": seeds,
+                    "rate": rate,
+                    "own_key": own_key,
+                    "parent_after": streams(rngs),
+                    "input": array(ones),
+                    "outputs": [array(layer(ones)) for _ in range(2)],
+                }
+            )
+    return out
+
+
+def initializers():
+    i = jax.nn.initializers
+    table = [
+        ("lecun_normal", {}, i.lecun_normal()),
+        ("lecun_uniform", {}, i.lecun_uniform()),
+        ("he_normal", {}, i.he_normal()),
+        ("he_uniform", {}, i.he_uniform()),
+        ("glorot_normal", {}, i.glorot_normal()),
+        ("glorot_uniform", {}, i.glorot_uniform()),
+        ("normal", {"stddev": 0.02}, i.normal(0.02)),
+        ("uniform", {"scale": 0.1}, i.uniform(0.1)),
+        ("truncated_normal", {"stddev": 0.5}, i.truncated_normal(0.5)),
+        ("zeros", {}, i.zeros),
+        ("ones", {}, i.ones),
+    ]
+    return [
+        {
+            "name": name,
+            "params": params,
+            "seed": 0,
+            "output": array(init(jax.random.key(0), shape, np.float32)),
+        }
+        for name, params, init in table
+        for shape in ((4, 6), (3, 4, 6))
+    ]
+
+
+def make_nnx():
+    linear, mlp = linear_layers()
+    write(
+        "nnx",
+        {
+            "rngs": key_sequences(),
+            "split_fork": split_and_fork(),
+            "linear": linear,
+            "mlp": mlp,
+            "dropout": dropout_layers(),
+            "initializers": initializers(),
+        },
+    )
+
+
+# ---------------------------------------------------------------------------
+# optax.json
+# ---------------------------------------------------------------------------
+
+
+def make_optax():
+    rng = generator("optax")
+    shapes = ((3, 2), (2,))
+    params = [any_float(rng, shape, np.float32) for shape in shapes]
+    # Norms on both sides of the clipping bound, and one step of zeros.
+    scales = (1.0, 0.0625, 2.0, 0.0, 0.25)
+    gradients = [[np.float32(s) * any_float(rng, shape, np.float32) for shape in shapes] for s in scales]
+    adam = {"learning_rate": 1e-3, "b1": 0.9, "b2": 0.999, "eps": 1e-8}
+    table = [
+        ("sgd", {"learning_rate": 0.1}, optax.sgd(0.1)),
+        ("sgd", {"learning_rate": 0.1, "momentum": 0.9}, optax.sgd(0.1, momentum=0.9)),
+        (
+            "sgd",
+            {"learning_rate": 0.1, "momentum": 0.9, "nesterov": True},
+            optax.sgd(0.1, momentum=0.9, nesterov=True),
+        ),
+        ("adam", adam, optax.adam(1e-3)),
+        ("adamw", {**adam, "weight_decay": 1e-2}, optax.adamw(1e-3, weight_decay=1e-2)),
+        (
+            "clip_by_global_norm+sgd",
+            {"max_norm": 0.5, "learning_rate": 0.1},
+            optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(0.1)),
+        ),
+    ]
+    cases = []
+    for name, hyper, optimizer in table:
+        current = [jnp.asarray(p) for p in params]
+        state = optimizer.init(current)
+        steps = []
+        for gradient in gradients:
+            updates, state = optimizer.update([jnp.asarray(g) for g in gradient], state, current)
+            current = optax.apply_updates(current, updates)
+            steps.append(arrays(current))
+        cases.append({"name": name, "params": hyper, "after": steps})
+    write(
+        "optax",
+        {
+            "parameters": arrays(params),
+            "gradients": [arrays(g) for g in gradients],
+            "optimizers": cases,
+        },
+    )
+
+
+# ---------------------------------------------------------------------------
+# transforms.json
+# ---------------------------------------------------------------------------
+
+
+def tied_model(dtype):
+    """One table used for the input and for the output projection."""
+    rng = generator("tied")
+    table = any_float(rng, (5, 4), dtype)
+    indices = np.array([0, 3, 1, 4, 3, 2], np.int32)
+    targets = np.array([1, 3, 0, 0, 2, 4], np.int32)
+
+    def f(p, i, target):
+        logits = jnp.tanh(p["embed"][i]) @ p["embed"].T
+        return jax.scipy.special.logsumexp(logits) - logits[target]
+
+    p = {"embed": jnp.asarray(table)}
+    each = lambda g: jax.jit(jax.vmap(g, in_axes=(None, 0, 0)))
+    return {
+        "dtype": DTYPE_NAMES[np.dtype(dtype).name],
+        "embed": array(table),
+        "indices": array(indices),
+        "targets": array(targets),
+        "value": array(each(f)(p, indices, targets)),
+        "gradient": array(each(jax.grad(f))(p, indices, targets)["embed"]),
+    }
+
+
+def classifier(dtype, activation):
+    """Mean cross entropy of a 4-6-3 network on five examples."""
+    rng = generator("classifier")
+    shapes = {"w1": (4, 6), "b1": (6,), "w2": (6, 3), "b2": (3,)}
+    params = {name: any_float(rng, shape, dtype) for name, shape in shapes.items()}
+    x = any_float(rng, (5, 4), dtype)
+    labels = np.array([0, 2, 1, 1, 0], np.int32)
+    act = {"relu": jax.nn.relu, "tanh": jnp.tanh}[activation]
+
+    def loss(p):
+        logits = act(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
+        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
+
+    value, gradient = jax.value_and_grad(loss)({k: jnp.asarray(v) for k, v in params.items()})
+    return {
+        "dtype": DTYPE_NAMES[np.dtype(dtype).name],
+        "activation": activation,
+        "params": {name: array(v) for name, v in params.items()},
+        "x": array(x),
+        "labels": array(labels),
+        "value": array(value),
+        "gradient": {name: array(gradient[name]) for name in shapes},
+    }
+
+
+def rosenbrock(dtype):
+    def f(v):
+        a, b, c = v
+        return (1 - a) ** 2 + 100 * (b - a**2) ** 2 + 100 * (c - b**2) ** 2 + jnp.sin(a * b * c)
+
+    point = np.array([0.5, 0.7, -0.3], dtype)
+    x = jnp.asarray(point)
+    return {
+        "dtype": DTYPE_NAMES[np.dtype(dtype).name],
+        "point": array(point),
+        "value": array(f(x)),
+        "gradient": array(jax.grad(f)(x)),
+        "hessian": array(jax.hessian(f)(x)),
+    }
+
+
+def higher_order():
+    """Derivatives of order 0 to 4 of a scalar function."""
+    f = lambda x: jnp.sin(x) * jnp.tanh(x) * jnp.exp(-x)
+    points = np.array([-1.25, -0.5, 0.0, 0.375, 1.0, 2.5])
+    orders = []
+    for _ in range(5):
+        orders.append(array(np.array([np.asarray(f(jnp.asarray(p))) for p in points])))
+        f = jax.grad(f)
+    return {"points": array(points), "orders": orders}
+
+
+def compositions():
+    """Every chain of up to three of jit, vmap (at most once), grad and jvp.
+
+    The base is g(x) = sum(tanh(x @ W)**2). "grad" is the gradient of the sum
+    of the outputs. "jvp" is the tangent of the output along a fixed direction:
+    `direction` where its input is x, `directions` where its input is xs. A
+    chain is applied to xs if it has a vmap, to x if it has none, and is
+    written outermost first.
+    """
+    rng = generator("compositions")
+    w = any_float(rng, (3, 4), np.float64)
+    x = any_float(rng, (3,), np.float64)
+    xs = any_float(rng, (6, 3), np.float64)
+    direction = any_float(rng, (3,), np.float64)
+    directions = any_float(rng, (6, 3), np.float64)
+
+    def g(x):
+        return jnp.sum(jnp.tanh(x @ w) ** 2)
+
+    def along(f):
+        def tangent(x):
+            v = direction if x.ndim == 1 else directions
+            return jax.jvp(f, (x,), (jnp.asarray(v),))[1]
+
+        return tangent
+
+    rules = {
+        "jit": jax.jit,
+        "vmap": jax.vmap,
+        "grad": lambda f: jax.grad(lambda x: jnp.sum(f(x))),
+        "jvp": along,
+    }
+    cases = []
+    for depth in (0, 1, 2, 3):
+        for chain in itertools.product(rules, repeat=depth):
+            if chain.count("vmap") > 1:
+                continue
+            f = g
+            for name in reversed(chain):
+                f = rules[name](f)
+            argument = "xs" if "vmap" in chain else "x"
+            value = f(jnp.asarray(xs if argument == "xs" else x))
+            cases.append({"transforms": list(chain), "input": argument, "output": array(value)})
+    return {
+        "w": array(w),
+        "x": array(x),
+        "xs": array(xs),
+        "direction": array(direction),
+        "directions": array(directions),
+        "cases": cases,
+    }
+
+
+def perturbation_confusion():
+    grad = jax.grad
+    derivative = lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
+    expressions = {
+        "grad(x: x*grad(y: x+y)(2))(3)": grad(lambda x: x * grad(lambda y: x + y)(2.0))(3.0),
+        "grad(x: x*grad(y: x*y)(2))(3)": grad(lambda x: x * grad(lambda y: x * y)(2.0))(3.0),
+        "jvp(x: x*jvp(y: x+y)(2))(3)": derivative(
+            lambda x: x * derivative(lambda y: x + y)(jnp.asarray(2.0))
+        )(jnp.asarray(3.0)),
+        "grad(x: x*jvp(y: x*y*y)(2))(3)": grad(
+            lambda x: x * derivative(lambda y: x * y * y)(jnp.asarray(2.0))
+        )(3.0),
+        "jvp(x: x*grad(y: x*y*y)(2))(3)": derivative(
+            lambda x: x * grad(lambda y: x * y * y)(2.0)
+        )(jnp.asarray(3.0)),
+    }
+    return [{"expression": text, "value": array(value)} for text, value in expressions.items()]
+
+
+def make_transforms():
+    def for_floats(function, *args):
+        out = []
+        for dtype in FLOATS:
+            with precision(dtype):
+                out.append(function(dtype, *args))
+        return out
+
+    with x64():
+        scalars = higher_order()
+        chains = compositions()
+        confusion = perturbation_confusion()
+    write(
+        "transforms",
+        {
+            "tied": for_floats(tied_model),
+            "mlp": for_floats(classifier, "relu") + for_floats(classifier, "tanh"),
+            "rosenbrock": for_floats(rosenbrock),
+            "higher_order": scalars,
+            "perturbation_confusion": confusion,
+            "compositions": chains,
+        },
+    )
+
+
+# ---------------------------------------------------------------------------
+# trees.json
+# ---------------------------------------------------------------------------
+
+Point = collections.namedtuple("Point", ["x", "y"])
+Single = collections.namedtuple("Single", ["value"])
+Empty = collections.namedtuple("Empty", [])
+Layer = collections.namedtuple("Layer", ["weight", "bias", "activation"])
+
+
+def encode_tree(tree):
+    """The tagged JSON of a structure, dict entries in insertion order."""
+    if tree is None:
+        return {"none": None}
+    if isinstance(tree, collections.OrderedDict):
+        return {"odict": [[k, encode_tree(v)] for k, v in tree.items()]}
+    if isinstance(tree, dict):
+        return {"dict": [[k, encode_tree(v)] for k, v in tree.items()]}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        fields = [[k, encode_tree(v)] for k, v in zip(tree._fields, tree)]
+        return {"namedtuple": {"name": type(tree).__name__, "fields": fields}}
+    if isinstance(tree, tuple):
+        return {"tuple": [encode_tree(v) for v in tree]}
+    if isinstance(tree, list):
+        return {"list": [encode_tree(v) for v in tree]}
+    return {"leaf": tree}
+
+
+def sample_trees():
+    od = collections.OrderedDict
+    yield from [3, None, [], (), {}, od(), Empty()]
+    yield from [[1], (1,), {"a": 1}, od(a=1), Single(1)]
+    yield from [[1, 2], (1, 2), {"a": 1, "b": 2}, od(a=1, b=2), Point(1, 2)]
+    # Dict keys are sorted; the order of an OrderedDict stays.
+    yield from [{"b": 1, "a": 2}, od(b=1, a=2), {"b": 1, "a": 2, "c": 3}, {"B": 1, "a": 2, "A": 3}]
+    yield from [{10: 1, 9: 2, -1: 3}, {"10": 1, "9": 2}, od([(10, 1), (9, 2)])]
+    yield from [{"z_1": 1, "z1": 2, "z 1": 3}, {"": 1, "é": 2, "e": 3}]
+    yield from [{"it's": 1, 'quo"ted': 2, "back\\slash": 3, "new\nline": 4}]
+    # None is a node without leaves.
+    yield from [[None], (None, 1), {"a": None, "b": 1}, [None, None], Point(None, 2), od(b=None, a=1)]
+    yield from [[[]], [(), [], {}], {"a": {}, "b": [], "c": ()}, ((),), [[[]], []], Single(Empty())]
+    yield from [[[[1]]], (((1,),),), {"a": {"b": {"c": 1}}}, Single(Single(Single(1)))]
+    yield from [[1, [2, [3, [4]]]], ((1, 2), (3, 4)), [(1, 2), {"a": 3}, [4, 5]]]
+    yield from [{"x": [1, 2], "y": (3, {"z": 4})}, {"b": {"d": 1, "c": 2}, "a": {"f": 3, "e": 4}}]
+    yield from [od(b={"d": 1, "c": 2}, a=od(f=3, e=4)), [od(y=1, x=2), {"y": 3, "x": 4}]]
+    yield from [Point([1, 2], {"a": 3}), Point(Point(1, 2), Point(3, 4)), [Point(1, 2), (3, 4)]]
+    yield from [{"p": Point(1, 2), "o": None}, Layer(1, None, {"k": 2}), (Layer(1, 2, 3), Single([4]))]
+    yield [{"kernel": 1, "bias": 2}, {"kernel": 3, "bias": 4}, {"kernel": 5, "bias": None}]
+    yield {"params": {"dense_10": {"w": 1}, "dense_2": {"w": 2}}, "step": 3, "opt": (4, [5, None])}
+    yield (1, [2, {"c": 3, "b": (4, 5), "a": None}], od(z=Point(6, [7]), y=8))
+    yield [0, -1, 2**31, [10**12]]
+    yield {1: [{2: ({3: 4},)}]}
+
+
+def make_trees():
+    cases = []
+    for tree in sample_trees():
+        leaves, treedef = jax.tree_util.tree_flatten(tree)
+        paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+        cases.append(
+            {
+                "tree": encode_tree(tree),
+                "leaves": leaves,
+                "treedef": str(treedef),
+                "keystr": [jax.tree_util.keystr(path) for path in paths],
+                "keystr_simple": [
+                    jax.tree_util.keystr(path, simple=True, separator="/") for path in paths
+                ],
+                "num_nodes": treedef.num_nodes,
+                "num_leaves": treedef.num_leaves,
+            }
+        )
+    write("trees", {"cases": cases})
+
+
+# ---------------------------------------------------------------------------
+# display.json
+# ---------------------------------------------------------------------------
+
+
+def sample_arrays():
+    f32, f64, i32, u32 = np.float32, np.float64, np.int32, np.uint32
+    nan, inf = np.nan, np.inf
+    rng = generator("display")
+    for dtype in (f32, f64):
+        yield from [np.array(v, dtype) for v in (1.0, -0.5, 0.1, 1e-8, 3e20, nan, -inf)]
+        yield np.array([1, 2, 3], dtype)
+        yield np.array([0.1, 0.25, -3.5], dtype)
+        yield np.array([-0.0, 0.0, 1.5], dtype)
+        yield np.array([nan, inf, -inf, 1.0], dtype)
+        yield np.array([1.0, nan, 2.25], dtype)
+        yield np.array([1e-5, 1.0], dtype)
+        yield np.array([1e10, 1.0, -2.5], dtype)
+        yield np.array([1e8, 1.0], dtype)
+        yield np.array([123456.789, 0.001], dtype)
+        yield np.array([[1.5, -2.25], [1e3, 0.125]], dtype)
+        yield rng.standard_normal((2, 3)).astype(dtype)
+        yield (rng.standard_normal((2, 2, 3)) * 100).astype(dtype)
+        yield (rng.standard_normal((2, 9)) * 1e-6).astype(dtype)
+        yield rng.standard_normal(13).astype(dtype)
+    yield from [np.zeros(shape, f32) for shape in ((0,), (0, 3), (2, 0))]
+    yield np.array(7, i32)
+    yield np.array([1, -20, 300], i32)
+    yield np.arange(24, dtype=i32).reshape(2, 3, 4)
+    yield np.array([[-1, 10], [100, 1000]], i32)
+    yield np.array([], i32)
+    yield np.array([2**32 - 1, 0, 17], u32)
+    yield np.array(2**31, u32)
+    yield np.array(True)
+    yield np.array([True, False])
+    yield np.array([[True, False], [False, True]])
+    yield np.arange(40, dtype=i32)
+    yield np.arange(1000, dtype=i32)
+    # More than 1000 elements: summarised.
+    yield np.arange(1001, dtype=i32)
+    yield np.arange(1010, dtype=f32) / 4
+    yield np.arange(1050, dtype=i32).reshape(35, 30)
+    yield np.arange(1200, dtype=f32).reshape(2, 20, 30) / 8
+    yield (np.arange(1008) % 3 == 0).reshape(4, 252)
+    yield np.arange(1005, dtype=f64).reshape(3, 335) * 1e6
+
+
+def make_display():
+    cases = [{"array": array(a), "str": str(a), "repr": repr(a)} for a in sample_arrays()]
+    write("display", {"cases": cases})
+
+
+FILES = {
+    "ops": make_ops,
+    "random": make_random,
+    "nnx": make_nnx,
+    "optax": make_optax,
+    "transforms": make_transforms,
+    "trees": make_trees,
+    "display": make_display,
+}
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or FILES:
+        FILES[chosen]()
