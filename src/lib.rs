@@ -1,1 +1,49 @@
-//! f
+//! Models as plain structs that are pytrees, and `jit`, `grad` and `vmap` over them in any composition.
+//!
+//! ```
+//! use pytree::prelude::*;
+//!
+//! #[derive(Module, Clone, Debug)]
+//! struct Line {
+//!     #[param]
+//!     slope: Tensor,
+//!     #[param]
+//!     offset: Tensor,
+//! }
+//!
+//! let line = Line { slope: Tensor::from(1.0_f32), offset: Tensor::from(0.0_f32) };
+//! let x = Tensor::from([0.0_f32, 1.0, 2.0]);
+//! let y = Tensor::from([1.0_f32, 3.0, 5.0]);
+//! let gradient = grad(|line: &Line| mse(&(&x * &line.slope + &line.offset), &y))(&line);
+//! assert!(gradient["slope"].item::<f32>() < 0.0);
+//! ```
+//!
+//! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind: [`core`].
+//! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions.
+//! - [`nn`] holds layers, losses, optimisers, random numbers, checkpoints and summaries.
+
+pub use pytree_core as core;
+pub use pytree_nn as nn;
+
+// The traits without the macros of the same names, which generate the facade's paths and come below.
+pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
+pub use pytree_core::{
+    AnyLeaf, CollectionId, FieldKind, Filter, Key as PathKey, KeyPath, LeafKind, ModuleType,
+    Partition, PytreeOf, Shared, Tree, TreeDef, TreeError, graph, kind, partition, tree,
+};
+pub use pytree_derive::{
+    FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module, FacadePytree as Pytree,
+    FacadeStatic as Static, facade_module_object as module_object,
+};
+pub use pytree_transform::*;
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::kind::{BatchStat, Cache, Intermediate, OptState, Perturbation, RngState, State};
+    pub use crate::nn::*;
+    pub use crate::{
+        Collection, DType, Filter, Gradient, Jit, Leaf, Module, ModuleType, Partition, Pytree, Shared, Static, Tensor,
+        Tree, grad, graph, hessian, jit, jvp, module_object, partition, tree, value_and_grad, value_and_grad_mut, vjp,
+        vmap,
+    };
+}

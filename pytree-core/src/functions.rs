@@ -157,6 +157,25 @@ macro_rules! family {
                 crate::unflatten::unflatten_unchecked(&treedef, leaves)
             }
 
+            /// As [`map2`], of trees whose leaves are of various types.
+            ///
+            /// # Errors
+            /// [`TreeError::Structure`] with all differences, if the structures differ;
+            /// [`TreeError::LeafTypes`] if `function` makes a leaf of another type than its place.
+            pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
+                tree: T,
+                other: &U,
+                mut function: impl FnMut(AnyLeaf, &dyn Leaf) -> AnyLeaf,
+            ) -> Result<T, TreeError> {
+                let (left, treedef) = flatten_any(&tree);
+                drop(tree);
+                let mut right = Vec::new();
+                let other_treedef = Flatten::new(SHARING, |leaf| right.push(leaf)).run(other);
+                same_structure("cannot map two trees together", &treedef, &other_treedef)?;
+                let leaves = left.into_iter().zip(right).map(|(left, right)| function(left, right));
+                crate::unflatten::unflatten_unchecked(&treedef, leaves)
+            }
+
             /// Combines all leaves into one value, from the first to the last.
             ///
             /// # Panics

@@ -18,6 +18,11 @@ use std::hash::{Hash, Hasher};
 /// }
 /// assert_eq!(CollectionId::of::<Ema>().name(), "Ema");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a collection",
+    label = "`#[state(…)]` names a collection",
+    note = "write `#[derive(Collection)] struct {Self};`, or take one of `pytree_core::kind`"
+)]
 pub trait Collection: 'static {
     /// The name shown in summaries and checkpoints.
     const NAME: &'static str;

@@ -205,14 +205,17 @@ impl dyn Leaf {
 #[doc(hidden)]
 macro_rules! __leaf_methods {
     () => {
+        $crate::__leaf_methods!(but_clone_boxed);
+        fn clone_boxed(&self) -> ::std::boxed::Box<dyn $crate::leaf::Leaf> {
+            ::std::boxed::Box::new(::std::clone::Clone::clone(self))
+        }
+    };
+    (but_clone_boxed) => {
         fn as_any(&self) -> &dyn ::std::any::Any {
             self
         }
         fn as_any_mut(&mut self) -> &mut dyn ::std::any::Any {
             self
-        }
-        fn clone_boxed(&self) -> ::std::boxed::Box<dyn $crate::leaf::Leaf> {
-            ::std::boxed::Box::new(::std::clone::Clone::clone(self))
         }
         fn move_into(
             self: ::std::boxed::Box<Self>,
@@ -236,8 +239,8 @@ macro_rules! __leaf_methods {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __leaf_is_pytree {
-    ([$($generics:tt)*] $leaf:ty) => {
-        impl<$($generics)*> $crate::Pytree for $leaf {
+    ([$($generics:tt)*] $leaf:ty $(where $($bounds:tt)*)?) => {
+        impl<$($generics)*> $crate::Pytree for $leaf $(where $($bounds)*)? {
             fn visit<'__a>(&'__a self, visitor: &mut dyn $crate::Visitor<'__a>) {
                 visitor.leaf(self);
             }
@@ -245,7 +248,7 @@ macro_rules! __leaf_is_pytree {
                 source.leaf()
             }
         }
-        impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf {}
+        impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf $(where $($bounds)*)? {}
     };
 }
 
@@ -343,6 +346,16 @@ impl AnyLeaf {
     /// The leaf as a `T`, if it is one.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.0.downcast_ref()
+    }
+
+    /// The leaf as an array of `T`, if it is one of ndarray's owned arrays or a number.
+    pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+        self.0.array_view()
+    }
+
+    /// As [`array_view`](Self::array_view), to be changed in place.
+    pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
+        self.0.array_view_mut()
     }
 }
 

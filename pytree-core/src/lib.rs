@@ -40,3 +40,15 @@ pub use crate::shared::{Identity, Shared};
 pub use crate::statics::{StaticBox, StaticRef, StaticValue};
 pub use crate::treedef::{Sharing, TreeDef};
 pub use crate::unflatten::Unflattener;
+
+// The macros share the names of the traits they implement.
+pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
+
+/// The traits without the macros of the same names: the facade puts its own macros beside them, which
+/// generate other paths.
+#[doc(hidden)]
+pub mod traits {
+    pub use crate::kind::Collection;
+    pub use crate::leaf::Leaf;
+    pub use crate::pytree::{Module, Pytree};
+}

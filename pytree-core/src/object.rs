@@ -8,6 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::error::TreeError;
+use crate::pytree::Pytree;
 use crate::unflatten::Unflattener;
 
 /// How a boxed trait object of one concrete type is rebuilt: a static value of its treedef.
@@ -59,4 +60,13 @@ impl<D: ?Sized> crate::statics::StaticValue for Constructor<D> {
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
+}
+
+/// Shows a boxed module as the tree that it is.
+///
+/// # Errors
+/// Those of the formatter.
+pub fn debug<D: Pytree + ?Sized>(object: &D, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (leaves, treedef) = crate::functions::tree::flatten_any(object);
+    fmt::Debug::fmt(&crate::dynamic::Tree::from_parts(treedef, leaves), f)
 }

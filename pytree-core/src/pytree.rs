@@ -6,6 +6,7 @@
 
 use crate::dynamic::Tree;
 use crate::error::TreeError;
+use crate::field::ModuleField;
 use crate::kind::FieldKind;
 use crate::leaf::Leaf;
 use crate::partition::Partition;
@@ -18,6 +19,11 @@ use crate::unflatten::Unflattener;
 ///
 /// Implemented by `#[derive(Module)]` and `#[derive(Pytree)]`, by numbers, strings, arrays, and the
 /// standard containers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a pytree",
+    label = "a pytree is needed here",
+    note = "write `#[derive(Module)]` on the type if it is a model, `#[derive(Pytree)]` if it is a plain container, `#[derive(Leaf)]` if it is a leaf"
+)]
 pub trait Pytree: 'static {
     /// Shows the tree to `visitor` in preorder.
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
@@ -59,8 +65,13 @@ pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
 
 /// A pytree with an enforced kind for every leaf.
 ///
-/// Implemented by `#[derive(Module)]`.
-pub trait Module: Pytree {
+/// Implemented by `#[derive(Module)]`; every module can be a field without attribute of another.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a module",
+    label = "a module is needed here",
+    note = "write `#[derive(Module)]` on the type"
+)]
+pub trait Module: Pytree + ModuleField {
     /// The name-to-kind registry: the kind of every field, in declaration order. For an enum, that of
     /// the present variant.
     fn registry(&self) -> &'static [(&'static str, FieldKind)];

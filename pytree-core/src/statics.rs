@@ -108,6 +108,11 @@ impl<'a> StaticRef<'a> {
         (self.value as &dyn Any).downcast_ref()
     }
 
+    /// Adds the value to a hash.
+    pub fn hash(self, hasher: &mut dyn Hasher) {
+        (self.operations.hash)(self.value, hasher);
+    }
+
     /// An owned copy.
     pub fn to_box(self) -> StaticBox {
         StaticBox {
@@ -117,6 +122,11 @@ impl<'a> StaticRef<'a> {
     }
 }
 
+impl PartialEq for StaticRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.operations.eq)(self.value, other.value)
+    }
+}
 impl PartialEq<StaticBox> for StaticRef<'_> {
     fn eq(&self, other: &StaticBox) -> bool {
         (self.operations.eq)(self.value, &*other.value)
@@ -181,6 +191,11 @@ impl fmt::Debug for StaticBox {
 ///
 /// Numbers are compared by their bits, so that NaN equals itself and a treedef that holds one is equal
 /// to itself. Users' types implement it by `#[derive(Static)]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be static",
+    label = "a treedef cannot compare it",
+    note = "write `#[derive(Static, Clone)]` on the type, or bound the type parameter by `StaticValue`"
+)]
 pub trait StaticValue: Clone + Send + Sync + 'static {
     /// Total equality.
     fn static_eq(&self, other: &Self) -> bool;

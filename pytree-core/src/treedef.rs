@@ -17,7 +17,7 @@ use crate::path::{Key, KeyPath};
 use crate::pytree::{Pytree, SharedVisit, Visitor};
 use crate::shape::{self, NodeKind, NodeShape};
 use crate::shared::{Identity, IdentityMap};
-use crate::statics::{StaticBox, StaticRef};
+use crate::statics::{StaticBox, StaticRef, StaticValue};
 
 /// One node of a treedef.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,21 @@ impl TreeDef {
             }
         });
         kinds
+    }
+
+    /// For each leaf, in order, whether only tuples are above it.
+    pub fn is_tuple_member(&self) -> Vec<bool> {
+        let mut members = Vec::with_capacity(self.num_leaves());
+        // The end of the subtree of the node that is not a tuple and encloses the walk, if any.
+        let mut enclosed_until = 0;
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            if node.shape.kind == NodeKind::Leaf {
+                members.push(at >= enclosed_until);
+            } else if node.shape.kind != NodeKind::Tuple && at >= enclosed_until {
+                enclosed_until = at + node.size as usize;
+            }
+        }
+        members
     }
 
     /// Every way in which this structure differs from `other`, from the root down: node types first,
@@ -336,6 +351,18 @@ impl TreeDef {
         }
         recount_leaves(&mut nodes);
         Self::from_parts(nodes, self.0.aux.clone())
+    }
+
+    /// The treedef with every static value of the type `T` replaced by what `function` makes of it.
+    ///
+    /// This is how a whole model switches between training and evaluation: the mode is static data.
+    #[must_use]
+    pub fn map_static<T: StaticValue>(&self, function: impl Fn(&T) -> T) -> Self {
+        let aux = self.0.aux.iter().map(|value| match value.downcast_ref::<T>() {
+            Some(found) => StaticBox::new(function(found)),
+            None => value.clone(),
+        });
+        Self::from_parts(self.0.nodes.clone(), aux.collect())
     }
 
     /// Whether any place is absent.

@@ -1,1 +1,30 @@
-//! t
+//! Tensors and function transformations over pytrees.
+//!
+//! [`Tensor`] is the array; [`jit`], [`grad`] and [`vmap`] transform functions of pytrees of tensors, in
+//! any nesting.
+
+mod array;
+mod display;
+mod dtype;
+mod error;
+mod jaxpr;
+mod operations;
+mod primitive;
+mod primitives;
+mod special;
+mod tensor;
+mod trace;
+mod transformations;
+
+pub use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+pub use crate::error::TensorError;
+pub use crate::operations::indexing;
+pub use crate::tensor::{NestedArray, Tensor};
+pub use crate::transformations::function::{Function, Loss, Traceable};
+pub use crate::transformations::grad::{
+    Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad, value_and_grad_mut, vjp,
+};
+pub use crate::transformations::jit::{Jit, jit};
+pub use crate::transformations::jvp::{Hessian, hessian, jvp};
+pub use crate::transformations::stack::{stack, unstack};
+pub use crate::transformations::vmap::{Axes, Vmap, vmap};

@@ -1,0 +1,98 @@
+//! `#[derive(Pytree)]`: plain containers.
+
+use ndarray::{Array1, array};
+use pytree_core::{LeafKind, Module, Pytree, tree};
+
+use crate::{rebuilt, shown};
+
+#[derive(Pytree, Clone, Debug, PartialEq)]
+struct Batch {
+    input: Array1<f32>,
+    label: i32,
+    name: String,
+    #[r#static]
+    size: usize,
+    #[pytree(static)]
+    split: &'static str,
+}
+
+#[derive(Pytree, Clone, Debug, PartialEq)]
+enum Input {
+    Text(String),
+    Numbers { values: Vec<f64> },
+    Nothing,
+}
+
+#[test]
+fn fields_without_attribute_are_children_without_kind() {
+    let batch = Batch {
+        input: array![1.0],
+        label: 2,
+        name: "x".to_owned(),
+        size: 1,
+        split: "train",
+    };
+    assert_eq!(rebuilt(&batch), batch);
+    assert_eq!(tree::structure(&batch).leaf_kinds(), [None, None, None]);
+    assert_eq!(
+        shown(&batch),
+        "PyTreeDef(Batch { input: *, label: *, name: *, size = 1, split = 'train' })"
+    );
+    for input in [
+        Input::Text("x".to_owned()),
+        Input::Numbers { values: vec![1.0] },
+        Input::Nothing,
+    ] {
+        assert_eq!(rebuilt(&input), input);
+    }
+}
+
+#[derive(Pytree, Clone, Debug, PartialEq)]
+struct Moments {
+    first: f32,
+    second: Array1<f32>,
+    rest: Vec<Moments>,
+}
+
+#[derive(Pytree, Clone, Debug, PartialEq)]
+struct Towers {
+    left: Tower,
+    right: Tower,
+}
+
+#[derive(Module, Clone, Debug, PartialEq)]
+struct Tower {
+    #[param]
+    weight: Moments,
+    #[state]
+    state: Option<Moments>,
+}
+
+#[derive(Module, Clone, Debug, PartialEq)]
+struct Model {
+    towers: Towers,
+}
+
+#[test]
+fn a_plain_container_can_be_what_its_fields_can_be() {
+    let moments = Moments {
+        first: 1.0,
+        second: array![2.0],
+        rest: vec![],
+    };
+    let tower = Tower {
+        weight: moments.clone(),
+        state: Some(moments),
+    };
+    let model = Model {
+        towers: Towers {
+            left: tower.clone(),
+            right: tower,
+        },
+    };
+    assert_eq!(rebuilt(&model), model);
+    assert_eq!(
+        tree::structure(&model).leaf_kinds()[0],
+        Some(LeafKind::Param)
+    );
+}

@@ -1,0 +1,36 @@
+//! `#[derive(Collection)]`: a unit struct that names a collection of states.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, Fields};
+
+use crate::attributes;
+use crate::errors::Errors;
+use crate::input::Macro;
+use crate::paths::{Entry, Root};
+
+/// Expands the derive.
+pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
+    let mut errors = Errors::default();
+    let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
+    let ident = &input.ident;
+    let is_unit = matches!(&input.data, Data::Struct(data) if matches!(data.fields, Fields::Unit));
+    if !is_unit || !input.generics.params.is_empty() {
+        errors.push(
+            ident,
+            format!("a collection is a name and holds nothing: write `struct {ident};`"),
+        );
+    }
+    let errors = errors.into_tokens();
+    let root = Root::new(entry, renamed.as_ref());
+    let name = syn::ext::IdentExt::unraw(ident).to_string();
+    let (generics, arguments, where_clause) = input.generics.split_for_impl();
+    // A collection with a mistake is implemented all the same, so that its uses are not reported.
+    quote! {
+        #errors
+        #[automatically_derived]
+        impl #generics #root::Collection for #ident #arguments #where_clause {
+            const NAME: &'static str = #name;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The mistakes of an item, all of them: a user mends several in one go.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+
+/// Collects errors until all rules were checked.
+#[derive(Default)]
+pub(crate) struct Errors(Option<syn::Error>);
+
+impl Errors {
+    /// Adds an error at the tokens it is about.
+    pub(crate) fn push(&mut self, place: impl ToTokens, message: impl std::fmt::Display) {
+        self.add(syn::Error::new_spanned(place, message));
+    }
+
+    /// Adds an error of the parser.
+    pub(crate) fn add(&mut self, error: syn::Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// The errors as tokens, if there are any.
+    pub(crate) fn into_tokens(self) -> Option<TokenStream> {
+        self.0.map(|errors| errors.to_compile_error())
+    }
+}
+
+/// The candidate that a misspelt word was meant to be, as the end of a message.
+pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
+    candidates
+        .iter()
+        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= 2)
+        .min()
+        .map_or_else(String::new, |(_, candidate)| {
+            format!("; did you mean `{candidate}`?")
+        })
+}
+
+/// The number of insertions, deletions and replacements between two words.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, left) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, &right) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{did_you_mean, edit_distance};
+
+    #[test]
+    fn a_swapped_letter_is_found() {
+        assert_eq!(edit_distance("static", "sttaic"), 2);
+        assert_eq!(
+            did_you_mean("sttaic", &["crate", "static"]),
+            "; did you mean `static`?"
+        );
+    }
+
+    #[test]
+    fn another_word_is_no_misspelling() {
+        assert_eq!(did_you_mean("frozen", &["crate", "static"]), "");
+    }
+}

@@ -1,0 +1,407 @@
+//! The implementations of a pytree or module.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::DeriveInput;
+
+use crate::errors::Errors;
+use crate::fallback;
+use crate::input::{Field, Input, Kind, Macro, Variant};
+use crate::kinds;
+use crate::paths::Entry;
+
+/// Expands `#[derive(Module)]` or `#[derive(Pytree)]`.
+pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenStream {
+    let mut errors = Errors::default();
+    let read = Input::read(input, macro_, entry, &mut errors);
+    if let Some(errors) = errors.into_tokens() {
+        return fallback::pytree(&read, &errors);
+    }
+    let checks = kinds::checks(&read);
+    let implementations = [
+        shapes(&read),
+        pytree(&read),
+        part(&read),
+        match macro_ {
+            Macro::Module => module(&read),
+            Macro::Pytree | Macro::Static => container(&read),
+        },
+    ];
+    in_scope(&read, &quote!(#checks #(#implementations)*))
+}
+
+/// Puts generated code into a scope of its own, in which the answers of probes can be named.
+pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
+    let root = &input.root;
+    quote! {
+        #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
+        const _: () = {
+            use #root::field::Fallback as _;
+            #code
+        };
+    }
+}
+
+/// One implementation: `parameters` and `bounds` are added to those of the item.
+pub(crate) fn implementation(
+    input: &Input<'_>,
+    parameters: &TokenStream,
+    trait_: &TokenStream,
+    bounds: &TokenStream,
+    body: &TokenStream,
+) -> TokenStream {
+    let ident = input.ident;
+    let (_, arguments, where_clause) = input.generics.split_for_impl();
+    let own = own_parameters(input);
+    let given = where_clause.into_iter().flat_map(|clause| &clause.predicates);
+    let predicates = kinds::predicates(input);
+    quote! {
+        #[automatically_derived]
+        impl<#parameters #(#own),*> #trait_ for #ident #arguments
+        where #(#given,)* #predicates #bounds
+        {
+            #body
+        }
+    }
+}
+
+/// The parameters of the item with their bounds, without defaults.
+fn own_parameters(input: &Input<'_>) -> impl Iterator<Item = TokenStream> {
+    input.generics.params.iter().map(|parameter| {
+        let mut parameter = parameter.clone();
+        match &mut parameter {
+            syn::GenericParam::Type(parameter) => parameter.default = None,
+            syn::GenericParam::Const(parameter) => parameter.default = None,
+            syn::GenericParam::Lifetime(_) => {}
+        }
+        parameter.to_token_stream()
+    })
+}
+
+/// The shape of the node for each variant.
+fn shapes(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let shapes = (0_u32..)
+        .zip(&input.variants)
+        .map(|(position, variant)| shape(input, position, variant));
+    implementation(
+        input,
+        &TokenStream::new(),
+        &quote!(#root::field::NodeShapes),
+        &TokenStream::new(),
+        &quote! {
+            const SHAPES: &'static [#root::shape::NodeShape] = &[#(#shapes),*];
+        },
+    )
+}
+
+fn shape(input: &Input<'_>, position: u32, variant: &Variant<'_>) -> TokenStream {
+    let root = &input.root;
+    let name = variant.name(input.ident);
+    let family = if variant.is_tuple {
+        quote!(TupleStruct)
+    } else {
+        quote!(Struct)
+    };
+    let fields = variant.children().map(|field| {
+        let name = field.name();
+        let kind = match input.macro_ {
+            Macro::Module => {
+                let kind = field_kind(input, field);
+                quote!(::core::option::Option::Some(#kind))
+            }
+            Macro::Pytree | Macro::Static => quote!(::core::option::Option::None),
+        };
+        quote!(#root::shape::Field { name: #name, kind: #kind })
+    });
+    let statics = variant.statics().map(Field::name);
+    quote! {
+        #root::shape::NodeShape {
+            kind: #root::shape::NodeKind::#family,
+            name: #name,
+            fields: &[#(#fields),*],
+            statics: &[#(#statics),*],
+            identity: ::core::any::TypeId::of::<Self>,
+            variant: #position,
+        }
+    }
+}
+
+fn field_kind(input: &Input<'_>, field: &Field) -> TokenStream {
+    let root = &input.root;
+    let kind = match &field.kind {
+        Kind::Child => quote!(Module),
+        Kind::Param => quote!(Param),
+        Kind::Static => quote!(Static),
+        Kind::State(collection) => {
+            let collection = match collection {
+                Some(path) => path.to_token_stream(),
+                None => quote!(#root::kind::State),
+            };
+            quote!(State(#root::CollectionId::of::<#collection>()))
+        }
+    };
+    quote!(#root::FieldKind::#kind)
+}
+
+/// The shape of a variant as generated code names it.
+fn shape_of(input: &Input<'_>, position: usize) -> TokenStream {
+    let root = &input.root;
+    quote!(const { &<Self as #root::field::NodeShapes>::SHAPES[#position] })
+}
+
+fn pytree(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let arms = input.variants.iter().enumerate().map(|(position, variant)| {
+        let pattern = variant.pattern();
+        let visit = visit(input, position, variant);
+        quote!(#pattern => { #visit })
+    });
+    let visit = match_self(input, arms);
+    let unflatten = unflatten(input);
+    implementation(
+        input,
+        &TokenStream::new(),
+        &quote!(#root::Pytree),
+        &TokenStream::new(),
+        &quote! {
+            fn visit<'__a>(&'__a self, __visitor: &mut dyn #root::Visitor<'__a>) {
+                #visit
+            }
+            fn unflatten(
+                __source: &mut #root::Unflattener<'_>,
+            ) -> ::core::result::Result<Self, #root::TreeError> {
+                #unflatten
+            }
+        },
+    )
+}
+
+/// A match over the variants of `self`; an enum without variants has no value to refer to.
+pub(crate) fn match_self(
+    input: &Input<'_>,
+    arms: impl Iterator<Item = TokenStream>,
+) -> TokenStream {
+    if input.variants.is_empty() {
+        return quote!(match *self {});
+    }
+    quote!(match self { #(#arms)* })
+}
+
+fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
+    let root = &input.root;
+    let shape = shape_of(input, position);
+    let arity = variant.children().count();
+    let statics = variant.statics().map(|field| {
+        let value = static_ref(input, field);
+        quote!(__visitor.aux(#value);)
+    });
+    let children = variant.children().map(|field| {
+        let (variable, ty) = (&field.variable, &field.ty);
+        if field.mentions.parameters {
+            quote!(<#ty as #root::Pytree>::visit(#variable, __visitor);)
+        } else {
+            quote!(#root::field::Probe::<#ty>::visit(#variable, __visitor);)
+        }
+    });
+    quote! {
+        __visitor.enter(#shape, #arity);
+        #(#statics)*
+        #(#children)*
+        __visitor.exit();
+    }
+}
+
+/// A static field, referred to by its variable, as a `StaticRef`.
+pub(crate) fn static_ref(input: &Input<'_>, field: &Field) -> TokenStream {
+    static_ref_of(input, field, &field.variable)
+}
+
+/// As [`static_ref`], of another variable.
+pub(crate) fn static_ref_of(
+    input: &Input<'_>,
+    field: &Field,
+    variable: &syn::Ident,
+) -> TokenStream {
+    let root = &input.root;
+    let ty = &field.ty;
+    if field.mentions.parameters {
+        return quote!(#root::StaticRef::new(#variable));
+    }
+    quote! {
+        #root::field::as_static([
+            #root::field::Probe::<#ty>::by_value(#variable),
+            #root::field::Probe::<#ty>::by_hash(#variable),
+            #root::field::Probe::<#ty>::by_debug(#variable),
+        ])
+    }
+}
+
+fn unflatten(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    if !input.is_enum {
+        return input
+            .variants
+            .iter()
+            .map(|variant| build(input, 0, variant))
+            .collect();
+    }
+    let variants = input.variants.iter().enumerate().map(|(position, variant)| {
+        let shape = shape_of(input, position);
+        let build = build(input, position, variant);
+        quote! {
+            if __source.peek() == ::core::option::Option::Some(#shape) {
+                return { #build };
+            }
+        }
+    });
+    let name = syn::ext::IdentExt::unraw(input.ident).to_string();
+    quote! {
+        #(#variants)*
+        ::core::result::Result::Err(#root::Unflattener::wrong_node(__source, #name))
+    }
+}
+
+fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
+    let root = &input.root;
+    let shape = shape_of(input, position);
+    let arity = variant.children().count();
+    let built = variant.pattern();
+    let statics = variant.statics().map(|field| {
+        let (variable, ty) = (&field.variable, &field.ty);
+        if field.mentions.parameters {
+            quote!(let #variable = __source.aux::<#ty>()?;)
+        } else {
+            quote!(let #variable = #root::field::Probe::<#ty>::unflatten_static(__source)?;)
+        }
+    });
+    let children = variant.children().map(|field| {
+        let (variable, ty) = (&field.variable, &field.ty);
+        if field.mentions.parameters {
+            quote!(let #variable = <#ty as #root::Pytree>::unflatten(__source)?;)
+        } else {
+            quote!(let #variable = #root::field::Probe::<#ty>::unflatten(__source)?;)
+        }
+    });
+    quote! {
+        __source.enter_fixed(#shape, #arity)?;
+        #(#statics)*
+        #(#children)*
+        ::core::result::Result::Ok(#built)
+    }
+}
+
+/// A bound on a type without parameters may be false only if it is quantified over something.
+fn quantifier(field: &Field) -> TokenStream {
+    if field.mentions.parameters {
+        TokenStream::new()
+    } else {
+        quote!(for<'__a>)
+    }
+}
+
+/// All leaves are `__L` if those of each child are. On types that mention the item the bound would never
+/// end.
+fn part(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let parameters = quote!(__L: #root::Leaf + ::core::clone::Clone,);
+    let bounds: TokenStream = input
+        .children()
+        .filter(|field| !field.mentions.itself)
+        .map(|field| {
+            let ty = &field.ty;
+            let quantified = quantifier(field);
+            quote!(#quantified #ty: #root::PytreeOf<__L>,)
+        })
+        .collect();
+    let of = implementation(
+        input,
+        &parameters,
+        &quote!(#root::PytreeOf<__L>),
+        &bounds,
+        &TokenStream::new(),
+    );
+    let select = implementation(
+        input,
+        &parameters,
+        &quote!(#root::SelectPart<__L>),
+        &bounds,
+        &quote! {
+            type Part = #root::Partition<Self, __L>;
+            fn select_part(
+                __tree: #root::Tree<__L>,
+            ) -> ::core::result::Result<Self::Part, #root::TreeError> {
+                #root::select_partition(__tree)
+            }
+        },
+    );
+    quote!(#of #select)
+}
+
+fn module(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let registry_of = |variant: &Variant<'_>| {
+        let entries = variant.fields.iter().map(|field| {
+            let name = field.name();
+            let kind = field_kind(input, field);
+            quote!((#name, #kind))
+        });
+        quote!(&[#(#entries),*])
+    };
+    let none = TokenStream::new();
+    let (constant, value) = if input.is_enum {
+        let arms = input.variants.iter().map(|variant| {
+            let path = variant.path();
+            let registry = registry_of(variant);
+            quote!(#path { .. } => const { #registry },)
+        });
+        (quote!(&[]), match_self(input, arms))
+    } else {
+        let constant = input.variants.iter().map(registry_of).collect();
+        (constant, quote!(<Self as #root::ModuleType>::REGISTRY))
+    };
+    let registry = quote!(&'static [(&'static str, #root::FieldKind)]);
+    let implement = |trait_: TokenStream, body: TokenStream| {
+        implementation(input, &none, &trait_, &none, &body)
+    };
+    let implementations = [
+        implement(quote!(#root::field::ModuleField), TokenStream::new()),
+        implement(quote!(#root::field::HoldsArrays), TokenStream::new()),
+        implement(
+            quote!(#root::Module),
+            quote!(fn registry(&self) -> #registry { #value }),
+        ),
+        implement(
+            quote!(#root::ModuleType),
+            quote!(const REGISTRY: #registry = #constant;),
+        ),
+    ];
+    quote!(#(#implementations)*)
+}
+
+/// A plain container can be what all its children can be.
+fn container(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let none = TokenStream::new();
+    let kinds = [quote!(ModuleField), quote!(ParamField), quote!(StateField)];
+    let implementations = kinds.iter().map(|kind| {
+        let bounds = input
+            .children()
+            .filter(|field| !field.mentions.itself)
+            .map(|field| {
+                let ty = &field.ty;
+                let quantified = quantifier(field);
+                quote!(#quantified #ty: #root::field::#kind,)
+            })
+            .collect();
+        implementation(input, &none, &quote!(#root::field::#kind), &bounds, &none)
+    });
+    let holds = implementation(
+        input,
+        &none,
+        &quote!(#root::field::HoldsArrays),
+        &none,
+        &none,
+    );
+    quote!(#(#implementations)* #holds)
+}

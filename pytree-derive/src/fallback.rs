@@ -1,0 +1,110 @@
+//! The answer to an item with mistakes: all their messages, and empty implementations, so that the places
+//! where the item is used are not reported too.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::input::{Input, Macro};
+
+/// The answer of `#[derive(Module)]` and `#[derive(Pytree)]`.
+pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
+    let root = &input.root;
+    let leaf = quote!(__L: #root::Leaf + ::core::clone::Clone,);
+    let none = TokenStream::new();
+    let module = match input.macro_ {
+        Macro::Module => {
+            let registry = quote!(&'static [(&'static str, #root::FieldKind)]);
+            let module = stub(
+                input,
+                &none,
+                &quote!(#root::Module),
+                &quote!(fn registry(&self) -> #registry { &[] }),
+            );
+            let module_type = stub(
+                input,
+                &none,
+                &quote!(#root::ModuleType),
+                &quote!(const REGISTRY: #registry = &[];),
+            );
+            quote!(#module #module_type)
+        }
+        Macro::Pytree | Macro::Static => TokenStream::new(),
+    };
+    let kinds = [quote!(ModuleField), quote!(ParamField), quote!(StateField)];
+    let kinds = kinds
+        .iter()
+        .take(if input.macro_ == Macro::Module { 1 } else { 3 })
+        .map(|kind| stub(input, &none, &quote!(#root::field::#kind), &none));
+    let pytree = stub(
+        input,
+        &none,
+        &quote!(#root::Pytree),
+        &quote! {
+            fn visit<'__a>(&'__a self, _: &mut dyn #root::Visitor<'__a>) {}
+            fn unflatten(
+                __source: &mut #root::Unflattener<'_>,
+            ) -> ::core::result::Result<Self, #root::TreeError> {
+                ::core::result::Result::Err(#root::Unflattener::wrong_node(__source, ""))
+            }
+        },
+    );
+    let of = stub(input, &leaf, &quote!(#root::PytreeOf<__L>), &none);
+    let select = stub(
+        input,
+        &leaf,
+        &quote!(#root::SelectPart<__L>),
+        &quote! {
+            type Part = #root::Partition<Self, __L>;
+            fn select_part(
+                __tree: #root::Tree<__L>,
+            ) -> ::core::result::Result<Self::Part, #root::TreeError> {
+                #root::select_partition(__tree)
+            }
+        },
+    );
+    quote! {
+        #errors
+        const _: () = { #pytree #of #select #(#kinds)* #module };
+    }
+}
+
+/// An implementation without the bounds that the mistakes could make wrong.
+pub(crate) fn stub(
+    input: &Input<'_>,
+    parameters: &TokenStream,
+    trait_: &TokenStream,
+    body: &TokenStream,
+) -> TokenStream {
+    let ident = input.ident;
+    let (own, arguments, where_clause) = parts(input);
+    quote! {
+        #[automatically_derived]
+        impl<#parameters #own> #trait_ for #ident <#arguments> #where_clause { #body }
+    }
+}
+
+/// The generics with every lifetime replaced by `'static`: the item is then as owned as a pytree is.
+fn parts(input: &Input<'_>) -> (TokenStream, TokenStream, TokenStream) {
+    let (mut own, mut arguments) = (TokenStream::new(), TokenStream::new());
+    for parameter in &input.generics.params {
+        match parameter {
+            syn::GenericParam::Lifetime(_) => arguments.extend(quote!('static,)),
+            syn::GenericParam::Type(parameter) => {
+                let (ident, bounds) = (&parameter.ident, &parameter.bounds);
+                arguments.extend(quote!(#ident,));
+                own.extend(quote!(#ident: 'static + #bounds,));
+            }
+            syn::GenericParam::Const(parameter) => {
+                let (ident, ty) = (&parameter.ident, &parameter.ty);
+                arguments.extend(quote!(#ident,));
+                own.extend(quote!(const #ident: #ty,));
+            }
+        }
+    }
+    let has_lifetimes = input.generics.lifetimes().next().is_some();
+    let where_clause = match &input.generics.where_clause {
+        Some(clause) if !has_lifetimes => quote!(#clause),
+        _ => TokenStream::new(),
+    };
+    (own, arguments, where_clause)
+}

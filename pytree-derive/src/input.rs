@@ -1,0 +1,200 @@
+//! The item as the derive sees it: its variants, and each field with its kind.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Fields, Generics, Ident, Member, Path, Type};
+
+use crate::attributes;
+use crate::check;
+use crate::errors::Errors;
+use crate::paths::{Entry, Root};
+use crate::types::{Mentions, spell_self};
+
+/// The derive that reads the item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Macro {
+    /// `#[derive(Module)]`: every field has a kind.
+    Module,
+    /// `#[derive(Pytree)]`: fields are children or static.
+    Pytree,
+    /// `#[derive(Static)]`: all fields are static.
+    Static,
+}
+
+/// The kind of a field, as its attribute says.
+#[derive(Clone)]
+pub(crate) enum Kind {
+    /// No attribute.
+    Child,
+    /// `#[param]`.
+    Param,
+    /// `#[state]` or `#[state(Collection)]`.
+    State(Option<Path>),
+    /// `#[r#static]` or its alias.
+    Static,
+}
+
+/// A struct or enum.
+pub(crate) struct Input<'a> {
+    pub(crate) macro_: Macro,
+    pub(crate) root: Root,
+    pub(crate) ident: &'a Ident,
+    pub(crate) generics: &'a Generics,
+    /// One for a struct.
+    pub(crate) variants: Vec<Variant<'a>>,
+    pub(crate) is_enum: bool,
+}
+
+/// A struct, or a variant of an enum.
+pub(crate) struct Variant<'a> {
+    /// The name of the variant; none for a struct.
+    pub(crate) ident: Option<&'a Ident>,
+    pub(crate) is_tuple: bool,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// A field.
+pub(crate) struct Field {
+    pub(crate) member: Member,
+    /// The variable that holds it, or a reference to it, in generated code.
+    pub(crate) variable: Ident,
+    pub(crate) ty: Type,
+    pub(crate) kind: Kind,
+    pub(crate) mentions: Mentions,
+}
+
+impl Field {
+    /// Its name; the position for unnamed fields.
+    pub(crate) fn name(&self) -> String {
+        match &self.member {
+            Member::Named(ident) => syn::ext::IdentExt::unraw(ident).to_string(),
+            Member::Unnamed(index) => index.index.to_string(),
+        }
+    }
+
+    pub(crate) fn is_static(&self) -> bool {
+        matches!(self.kind, Kind::Static)
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Reads the item, with all its mistakes.
+    pub(crate) fn read(
+        input: &'a DeriveInput,
+        macro_: Macro,
+        entry: Entry,
+        errors: &mut Errors,
+    ) -> Self {
+        let renamed = attributes::of_item(&input.attrs, macro_, errors);
+        if let (Data::Enum(data), Macro::Module | Macro::Pytree) = (&input.data, macro_) {
+            for variant in &data.variants {
+                attributes::of_variant(&variant.attrs, errors);
+            }
+        }
+        check::lifetimes(&input.generics, errors);
+        let mut read = |ident, fields: &'a Fields| Variant {
+            ident,
+            is_tuple: matches!(fields, Fields::Unnamed(_)),
+            fields: read_fields(input, macro_, fields, errors),
+        };
+        let variants = match &input.data {
+            Data::Struct(data) => vec![read(None, &data.fields)],
+            Data::Enum(data) => data
+                .variants
+                .iter()
+                .map(|variant| read(Some(&variant.ident), &variant.fields))
+                .collect(),
+            Data::Union(_) => Vec::new(),
+        };
+        check::data(&input.data, errors);
+        Self {
+            macro_,
+            root: Root::new(entry, renamed.as_ref()),
+            ident: &input.ident,
+            generics: &input.generics,
+            variants,
+            is_enum: !matches!(input.data, Data::Struct(_)),
+        }
+    }
+
+    /// All fields of all variants.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.variants.iter().flat_map(|variant| &variant.fields)
+    }
+
+    /// All fields that are children.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Field> {
+        self.fields().filter(|field| !field.is_static())
+    }
+}
+
+fn read_fields(
+    input: &DeriveInput,
+    macro_: Macro,
+    fields: &Fields,
+    errors: &mut Errors,
+) -> Vec<Field> {
+    let members = fields.members();
+    fields
+        .iter()
+        .zip(members)
+        .enumerate()
+        .map(|(position, (field, member))| {
+            let kinds = match macro_ {
+                Macro::Static => Vec::new(),
+                Macro::Module | Macro::Pytree => attributes::of_field(&field.attrs, errors),
+            };
+            check::kinds(&kinds, macro_, errors);
+            let ty = spell_self(&field.ty, &input.ident, &input.generics);
+            let mentions = Mentions::of(&ty, &input.ident, &input.generics);
+            let written = kinds.into_iter().next().map(|written| written.kind);
+            Field {
+                member,
+                variable: format_ident!("__field_{position}"),
+                ty,
+                kind: match macro_ {
+                    Macro::Static => Kind::Static,
+                    _ => written.unwrap_or(Kind::Child),
+                },
+                mentions,
+            }
+        })
+        .collect()
+}
+
+impl Variant<'_> {
+    /// How it is built and matched: `Self` or `Self::Variant`.
+    pub(crate) fn path(&self) -> TokenStream {
+        match self.ident {
+            Some(ident) => quote!(Self::#ident),
+            None => quote!(Self),
+        }
+    }
+
+    /// The name that displays show.
+    pub(crate) fn name(&self, item: &Ident) -> String {
+        let item = syn::ext::IdentExt::unraw(item);
+        match self.ident {
+            Some(variant) => format!("{item}::{}", syn::ext::IdentExt::unraw(variant)),
+            None => item.to_string(),
+        }
+    }
+
+    /// The variant with each field bound to its variable.
+    pub(crate) fn pattern(&self) -> TokenStream {
+        let path = self.path();
+        let members = self.fields.iter().map(|field| &field.member);
+        let variables = self.fields.iter().map(|field| &field.variable);
+        quote!(#path { #(#members: #variables),* })
+    }
+
+    /// The fields that are static, in declaration order.
+    pub(crate) fn statics(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| field.is_static())
+    }
+
+    /// The fields that are children, in declaration order.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !field.is_static())
+    }
+}

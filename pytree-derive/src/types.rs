@@ -1,0 +1,135 @@
+//! What the derive reads off a field's type: which parameters it mentions and which types it holds.
+//!
+//! Kinds are never read off a type, since an alias would mislead; that is left to traits.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::visit::{self, Visit};
+use syn::{Generics, Ident, Type};
+
+/// What the type of a field mentions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mentions {
+    /// A type or const parameter: the type is known only where the item is used.
+    pub(crate) parameters: bool,
+    /// The item itself: bounds on the type would never end.
+    pub(crate) itself: bool,
+}
+
+impl Mentions {
+    /// Reads a type of an item called `ident`, in which `Self` was [spelt out](spell_self).
+    pub(crate) fn of(ty: &Type, ident: &Ident, generics: &Generics) -> Self {
+        let parameters: HashSet<String> = generics
+            .type_params()
+            .map(|parameter| parameter.ident.to_string())
+            .chain(
+                generics
+                    .const_params()
+                    .map(|parameter| parameter.ident.to_string()),
+            )
+            .collect();
+        Self {
+            parameters: mentions(ty.to_token_stream(), &|word| {
+                parameters.contains(&word.to_string())
+            }),
+            itself: mentions(ty.to_token_stream(), &|word| word == ident),
+        }
+    }
+}
+
+/// Whether a word that is the start of a path is among the tokens.
+fn mentions(tokens: TokenStream, is_wanted: &dyn Fn(&Ident) -> bool) -> bool {
+    let mut after_colon = false;
+    tokens.into_iter().any(|token| {
+        let starts_path = !std::mem::take(&mut after_colon);
+        match token {
+            TokenTree::Ident(word) => starts_path && is_wanted(&word),
+            TokenTree::Group(group) => mentions(group.stream(), is_wanted),
+            TokenTree::Punct(punct) => {
+                after_colon = punct.as_char() == ':';
+                false
+            }
+            TokenTree::Literal(_) => false,
+        }
+    })
+}
+
+/// The type with `Self` replaced by the item's name, since checks stand outside of the item.
+pub(crate) fn spell_self(ty: &Type, ident: &Ident, generics: &Generics) -> Type {
+    let (_, arguments, _) = generics.split_for_impl();
+    let tokens = replace_self(
+        ty.to_token_stream(),
+        &quote::quote_spanned!(ident.span()=> #ident #arguments),
+    );
+    syn::parse2(tokens).unwrap_or_else(|_| ty.clone())
+}
+
+fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
+    tokens
+        .into_iter()
+        .flat_map(|token| match token {
+            TokenTree::Ident(word) if word == "Self" => replacement.clone(),
+            TokenTree::Group(group) => {
+                let mut replaced = Group::new(
+                    group.delimiter(),
+                    replace_self(group.stream(), replacement),
+                );
+                replaced.set_span(group.span());
+                TokenTree::Group(replaced).into()
+            }
+            other => other.into(),
+        })
+        .collect()
+}
+
+/// The type and all types that are written inside of it as what it holds; not the arguments of functions.
+pub(crate) fn held_types(ty: &Type) -> Vec<&Type> {
+    struct Held<'ast>(Vec<&'ast Type>);
+    impl<'ast> Visit<'ast> for Held<'ast> {
+        fn visit_type(&mut self, ty: &'ast Type) {
+            if !matches!(ty, Type::Macro(_) | Type::Infer(_) | Type::Never(_)) {
+                self.0.push(ty);
+            }
+            if !matches!(ty, Type::FnPtr(_) | Type::TraitObject(_) | Type::ImplTrait(_)) {
+                visit::visit_type(self, ty);
+            }
+        }
+    }
+    let mut held = Held(Vec::new());
+    held.visit_type(ty);
+    held.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    fn read(ty: &Type) -> Mentions {
+        let generics: Generics = parse_quote!(<T, const N: usize>);
+        let ident: Ident = parse_quote!(Node);
+        Mentions::of(&spell_self(ty, &ident, &generics), &ident, &generics)
+    }
+
+    #[test]
+    fn parameters_are_found_at_any_depth() {
+        assert!(read(&parse_quote!(Vec<(usize, Box<T>)>)).parameters);
+        assert!(read(&parse_quote!([f32; N])).parameters);
+        assert!(!read(&parse_quote!(other::T)).parameters);
+    }
+
+    #[test]
+    fn self_is_the_item() {
+        assert!(read(&parse_quote!(Option<Box<Self>>)).itself);
+        assert!(read(&parse_quote!(Vec<Node>)).itself);
+        assert!(!read(&parse_quote!(other::Node)).itself);
+    }
+
+    #[test]
+    fn arguments_of_functions_are_not_held() {
+        assert_eq!(held_types(&parse_quote!(fn(&Tensor) -> Tensor)).len(), 1);
+        assert_eq!(held_types(&parse_quote!(Vec<(usize, f32)>)).len(), 4);
+    }
+}

@@ -1,0 +1,193 @@
+//! Concrete arrays: contiguous, row-major storage with its shape.
+
+use std::sync::Arc;
+
+use crate::dtype::{AbstractArray, DType, TensorElement};
+
+/// The elements of an array.
+#[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Data {
+    Bool(Vec<bool>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U32(Vec<u32>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+/// A concrete array: row-major elements with their shape.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Array {
+    pub(crate) info: AbstractArray,
+    pub(crate) data: Data,
+}
+
+/// Runs an expression with the elements of some `Data` as a slice, whatever their type.
+macro_rules! with_elements {
+    ($data:expr, $elements:ident => $body:expr) => {
+        match $data {
+            $crate::array::Data::Bool($elements) => $body,
+            $crate::array::Data::I32($elements) => $body,
+            $crate::array::Data::I64($elements) => $body,
+            $crate::array::Data::U32($elements) => $body,
+            $crate::array::Data::F32($elements) => $body,
+            $crate::array::Data::F64($elements) => $body,
+        }
+    };
+}
+pub(crate) use with_elements;
+
+/// Runs an expression with a type standing for the element type given.
+macro_rules! with_type {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            $crate::dtype::DType::Bool => {
+                type $type = bool;
+                $body
+            }
+            $crate::dtype::DType::I32 => {
+                type $type = i32;
+                $body
+            }
+            $crate::dtype::DType::I64 => {
+                type $type = i64;
+                $body
+            }
+            $crate::dtype::DType::U32 => {
+                type $type = u32;
+                $body
+            }
+            $crate::dtype::DType::F32 => {
+                type $type = f32;
+                $body
+            }
+            $crate::dtype::DType::F64 => {
+                type $type = f64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_type;
+
+impl Array {
+    /// An array from its elements in row-major order; their number must fit the shape.
+    pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
+        let info = AbstractArray::new(T::DTYPE, shape);
+        debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
+        Self { info, data: T::data(elements) }
+    }
+
+    /// An array with all elements equal.
+    pub(crate) fn full<T: TensorElement>(shape: impl AsRef<[usize]>, value: T) -> Self {
+        let length = shape.as_ref().iter().product();
+        Self::new(shape, vec![value; length])
+    }
+
+    /// An array of zeros.
+    pub(crate) fn zeros(info: &AbstractArray) -> Self {
+        with_type!(info.dtype, T => Self::new(&info.shape, vec![T::default(); info.len()]))
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.info.shape
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.info.dtype
+    }
+
+    /// The elements; the caller has checked their type.
+    #[track_caller]
+    pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
+        match T::slice(&self.data) {
+            Some(elements) => elements,
+            None => wrong_storage(T::DTYPE, self.dtype()),
+        }
+    }
+
+    /// The elements by value: moved if nobody else holds the array, copied otherwise.
+    #[track_caller]
+    pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
+        let dtype = this.dtype();
+        let data = match Arc::try_unwrap(this) {
+            Ok(array) => array.data,
+            Err(shared) => shared.data.clone(),
+        };
+        match T::vector(data) {
+            Some(elements) => elements,
+            None => wrong_storage(T::DTYPE, dtype),
+        }
+    }
+
+    /// The array with another shape of as many elements.
+    pub(crate) fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
+        let mut array = Arc::unwrap_or_clone(this);
+        array.info.shape = crate::dtype::Shape::from_slice(shape.as_ref());
+        array
+    }
+}
+
+#[cold]
+#[track_caller]
+fn wrong_storage(expected: DType, found: DType) -> ! {
+    panic!("a kernel for {expected} was given {found}; this is a bug of pytree")
+}
+
+/// The strides of a contiguous, row-major array.
+pub(crate) fn row_major_strides(shape: &[usize]) -> crate::dtype::Shape {
+    let mut strides: crate::dtype::Shape = smallvec::smallvec![1; shape.len()];
+    for axis in (0..shape.len().saturating_sub(1)).rev() {
+        strides[axis] = strides[axis + 1] * shape[axis + 1];
+    }
+    strides
+}
+
+/// Gathers elements by strides into row-major order: transposes and broadcasts (stride 0) alike.
+///
+/// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
+/// `source`, and `offset` where the first is.
+pub(crate) fn gather_strided<T: Copy>(source: &[T], shape: &[usize], strides: &[isize], offset: usize) -> Vec<T> {
+    let total: usize = shape.iter().product();
+    let mut result = Vec::with_capacity(total);
+    if total == 0 {
+        return result;
+    }
+    let Some((&inner, outer_shape)) = shape.split_last() else {
+        result.push(source[offset]);
+        return result;
+    };
+    let inner_stride = strides[shape.len() - 1];
+    let mut index = crate::dtype::Shape::from_elem(0, outer_shape.len());
+    let mut base = isize::try_from(offset).unwrap_or(0);
+    loop {
+        let start = base.unsigned_abs();
+        match inner_stride {
+            1 => result.extend_from_slice(&source[start..start + inner]),
+            0 => result.resize(result.len() + inner, source[start]),
+            stride => {
+                let mut at = base;
+                for _ in 0..inner {
+                    result.push(source[at.unsigned_abs()]);
+                    at += stride;
+                }
+            }
+        }
+        let mut axis = outer_shape.len();
+        loop {
+            if axis == 0 {
+                return result;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            base += strides[axis];
+            if index[axis] < outer_shape[axis] {
+                break;
+            }
+            base -= strides[axis] * isize::try_from(outer_shape[axis]).unwrap_or(0);
+            index[axis] = 0;
+        }
+    }
+}

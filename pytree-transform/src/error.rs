@@ -1,0 +1,101 @@
+//! What can go wrong with tensors.
+
+use thiserror::Error;
+
+use crate::dtype::{AbstractArray, DType};
+
+/// An operation on tensors can't be done; nothing was computed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The shapes do not go together.
+    #[error("cannot {operation} {}: {problem}; {mend}", operands(.found))]
+    Shape {
+        /// What was being done, for instance `matmul`.
+        operation: &'static str,
+        /// What it was given.
+        found: Vec<AbstractArray>,
+        /// What does not fit.
+        problem: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// The element types do not go together.
+    #[error("cannot {operation} {}: expected {expected}; convert one of them, for instance with `.convert(DType::F32)`", operands(.found))]
+    DType {
+        /// What was being done.
+        operation: &'static str,
+        /// What it was given.
+        found: Vec<AbstractArray>,
+        /// The element types it takes.
+        expected: &'static str,
+    },
+    /// An axis that the tensor does not have.
+    #[error("cannot {operation} {found}: axis {axis} is not there; its axes are {} to {}", -(i128::try_from(.found.rank()).unwrap_or(0)), i128::try_from(.found.rank()).unwrap_or(0) - 1)]
+    Axis {
+        /// What was being done.
+        operation: &'static str,
+        /// The tensor.
+        found: AbstractArray,
+        /// The axis asked for.
+        axis: isize,
+    },
+    /// A number of elements that does not fit a shape.
+    #[error("cannot make a tensor of shape {shape:?}: expected {} elements, found {found}", .shape.iter().product::<usize>())]
+    Length {
+        /// The shape asked for.
+        shape: Vec<usize>,
+        /// The number of elements given.
+        found: usize,
+    },
+    /// Elements were asked for as another type than they have.
+    #[error("cannot read {found} as {expected}; ask for `{}`, or convert the tensor first", .found.dtype)]
+    Read {
+        /// The type asked for.
+        expected: DType,
+        /// What the tensor is.
+        found: AbstractArray,
+    },
+    /// The value of a tensor was asked for where it has none yet.
+    #[error("cannot read the value of a traced {found}: inside {transformation} a tensor stands for {stands_for}; {mend}")]
+    Traced {
+        /// The tensor.
+        found: AbstractArray,
+        /// The transformation that traces.
+        transformation: &'static str,
+        /// What it stands for there.
+        stands_for: &'static str,
+        /// The ways out.
+        mend: &'static str,
+    },
+    /// A traced tensor outlived its transformation, or left its thread.
+    #[error("cannot {operation} a traced {found}: the {transformation} that made it is over, or runs on another thread; return the tensor from the function instead of storing it")]
+    Escaped {
+        /// What was being done.
+        operation: &'static str,
+        /// The tensor.
+        found: AbstractArray,
+        /// The transformation that made it.
+        transformation: &'static str,
+    },
+}
+
+fn operands(found: &[AbstractArray]) -> String {
+    let mut text = String::new();
+    for (position, operand) in found.iter().enumerate() {
+        if position > 0 {
+            text.push_str(if position + 1 == found.len() { " and " } else { ", " });
+        }
+        text.push_str(&operand.to_string());
+    }
+    text
+}
+
+/// The value, or a panic at the caller's line.
+#[track_caller]
+pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
+    match outcome {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,7 @@
+//! What users do with tensors; everything here is written in primitives.
+
+mod arithmetic;
+pub mod indexing;
+mod products;
+mod reduce;
+mod shape;

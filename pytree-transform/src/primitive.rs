@@ -1,0 +1,100 @@
+//! What a primitive is: one operation with all its rules.
+//!
+//! Every rule is a required method, so a primitive without one does not compile. Rules are written in
+//! tensor operations and are therefore traced themselves: that is why transformations nest.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::array::Array;
+use crate::dtype::AbstractArray;
+use crate::error::TensorError;
+use crate::tensor::Tensor;
+
+/// The results of a primitive; nearly always one.
+pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
+
+/// The operands handed to an evaluation. Who is the only holder of one may reuse its memory.
+pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
+
+/// An operand under transposition.
+#[derive(Clone, Debug)]
+pub(crate) enum Linear {
+    /// The function is linear in it; its cotangent is wanted.
+    Unknown(AbstractArray),
+    /// A known factor.
+    Known(Tensor),
+}
+
+impl Linear {
+    /// The known value.
+    ///
+    /// # Panics
+    /// If it is not known: a transpose rule asked for the wrong operand.
+    #[track_caller]
+    pub(crate) fn known(&self) -> &Tensor {
+        match self {
+            Self::Known(tensor) => tensor,
+            Self::Unknown(info) => panic!("a transpose rule needs the value of a linear operand {info}; this is a bug of pytree"),
+        }
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    pub(crate) fn info(&self) -> AbstractArray {
+        match self {
+            Self::Unknown(info) => info.clone(),
+            Self::Known(tensor) => tensor.info().clone(),
+        }
+    }
+}
+
+/// One operation with all its rules.
+pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
+    /// Its name in jaxprs and messages.
+    fn name(&self) -> &'static str;
+
+    /// **Shape**: element types and shapes of the results.
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError>;
+
+    /// **Evaluation** on concrete arrays that the shape rule accepts.
+    fn evaluate(&self, operands: Operands) -> Outputs<Array>;
+
+    /// **JVP**: the results and their tangents. No tangent stands for zeros.
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+    /// **Transpose**: for each operand the function is linear in, its cotangent from those of the results.
+    /// No cotangent stands for zeros. A primitive that is linear in nothing calls [`not_linear`].
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]>;
+
+    /// **Batching**: the results for a batch of operands, each mapped over the axis given, and the axis
+    /// over which each result is mapped.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>);
+
+    /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// A copy to be kept in a jaxpr.
+    fn to_shared(&self) -> Arc<dyn Primitive>;
+
+    /// The element-by-element operation it is, if it is one: what the executor fuses.
+    fn elementwise(&self) -> Option<crate::primitives::elementwise::Elementwise> {
+        None
+    }
+}
+
+/// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.
+#[track_caller]
+pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
+    panic!("`{}` is not linear and can't be transposed; this is a bug of pytree", primitive.name())
+}
+
+/// The single result of a primitive.
+pub(crate) fn one<T>(value: T) -> Outputs<T> {
+    smallvec::smallvec![value]
+}

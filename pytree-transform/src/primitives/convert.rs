@@ -1,0 +1,112 @@
+//! Converting between element types.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, Data};
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitives::elementwise::{Elementwise, take};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// Converts each element as Rust's `as` does; to bool, whether it is not zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Convert(pub(crate) DType);
+
+/// The tensor with another element type; itself if it has it already.
+#[track_caller]
+pub(crate) fn convert(operand: &Tensor, dtype: DType) -> Result<Tensor, TensorError> {
+    if operand.dtype() == dtype {
+        return Ok(operand.clone());
+    }
+    bind_one(&Convert(dtype), &[operand])
+}
+
+macro_rules! converted {
+    ($elements:expr, $target:expr, |$x:ident| $i32:expr, $i64:expr, $u32:expr, $f32:expr, $f64:expr, $bool:expr) => {
+        match $target {
+            DType::Bool => Data::Bool($elements.iter().map(|&$x| $bool).collect()),
+            DType::I32 => Data::I32($elements.iter().map(|&$x| $i32).collect()),
+            DType::I64 => Data::I64($elements.iter().map(|&$x| $i64).collect()),
+            DType::U32 => Data::U32($elements.iter().map(|&$x| $u32).collect()),
+            DType::F32 => Data::F32($elements.iter().map(|&$x| $f32).collect()),
+            DType::F64 => Data::F64($elements.iter().map(|&$x| $f64).collect()),
+        }
+    };
+}
+
+macro_rules! converted_number {
+    ($elements:expr, $target:expr, $zero:expr) => {
+        converted!($elements, $target, |x| x as i32, x as i64, x as u32, x as f32, x as f64, x != $zero)
+    };
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::cast_lossless,
+    clippy::float_cmp,
+    clippy::unnecessary_cast,
+    trivial_numeric_casts,
+    reason = "converting is what this does, and its rule is that of `as`"
+)]
+fn convert_data(data: &Data, target: DType) -> Data {
+    match data {
+        Data::Bool(elements) => {
+            converted!(elements, target, |x| i32::from(x), i64::from(x), u32::from(x), f32::from(u8::from(x)), f64::from(u8::from(x)), x)
+        }
+        Data::I32(elements) => converted_number!(elements, target, 0),
+        Data::I64(elements) => converted_number!(elements, target, 0),
+        Data::U32(elements) => converted_number!(elements, target, 0),
+        Data::F32(elements) => converted_number!(elements, target, 0.0),
+        Data::F64(elements) => converted_number!(elements, target, 0.0),
+    }
+}
+
+impl Primitive for Convert {
+    fn name(&self) -> &'static str {
+        "convert"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(one(AbstractArray { dtype: self.0, shape: operands[0].shape.clone() }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        let info = AbstractArray { dtype: self.0, shape: operand.info.shape.clone() };
+        one(Array { info, data: convert_data(&operand.data, self.0) })
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let result = or_panic(convert(&primals[0], self.0));
+        let tangent = tangents[0].as_ref().filter(|_| self.0.is_float());
+        (one(result), one(tangent.map(|tangent| or_panic(convert(tangent, self.0)))))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let dtype = operands[0].info().dtype;
+        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(convert(cotangent, dtype)))]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(convert(&operands[0], self.0))), one(axes[0]))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "new_dtype={}", self.0)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise::Convert(self.0))
+    }
+}

@@ -1,0 +1,165 @@
+//! Tensors made of nothing. They have no operands, so under `jit` they are recorded rather than stored.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitives::shape::Tuple;
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// All elements equal.
+#[derive(Clone, Debug)]
+pub(crate) struct Full {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    /// Takes the element type as Rust's `as` does; for bool, whether it is not zero.
+    pub(crate) value: f64,
+}
+
+/// The position along an axis: 0, 1, 2, …
+#[derive(Clone, Debug)]
+pub(crate) struct Iota {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    pub(crate) axis: usize,
+}
+
+/// A tensor whose elements are all `value`.
+#[track_caller]
+pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
+    bind_one(&Full { dtype, shape: Shape::from_slice(shape), value }, &[])
+}
+
+/// A tensor whose elements are their position along an axis.
+#[track_caller]
+pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor, TensorError> {
+    bind_one(&Iota { dtype, shape: Shape::from_slice(shape), axis }, &[])
+}
+
+/// A number as an element.
+trait FromNumber: Copy {
+    fn from_number(value: f64) -> Self;
+    fn from_position(position: usize) -> Self;
+}
+
+macro_rules! from_number {
+    ($($number:ty),*) => {$(
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            clippy::cast_lossless,
+            trivial_numeric_casts,
+            reason = "a number written by the user takes the tensor's type"
+        )]
+        impl FromNumber for $number {
+            fn from_number(value: f64) -> Self {
+                value as $number
+            }
+            fn from_position(position: usize) -> Self {
+                position as $number
+            }
+        }
+    )*};
+}
+from_number!(i32, i64, u32, f32, f64);
+
+impl FromNumber for bool {
+    fn from_number(value: f64) -> Self {
+        value != 0.0
+    }
+    fn from_position(position: usize) -> Self {
+        position != 0
+    }
+}
+
+impl Primitive for Full {
+    fn name(&self) -> &'static str {
+        "full"
+    }
+
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(one(AbstractArray { dtype: self.dtype, shape: self.shape.clone() }))
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        one(with_type!(self.dtype, T => Array::full(&self.shape, <T as FromNumber>::from_number(self.value))))
+    }
+
+    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (one(or_panic(full(self.dtype, &self.shape, self.value))), one(None))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        smallvec![]
+    }
+
+    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(full(self.dtype, &self.shape, self.value))), one(None))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dtype={} shape={} value={:?}", self.dtype, Tuple(&self.shape), self.value)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Primitive for Iota {
+    fn name(&self) -> &'static str {
+        "iota"
+    }
+
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let result = AbstractArray { dtype: self.dtype, shape: self.shape.clone() };
+        if self.dtype == DType::Bool {
+            return Err(TensorError::DType { operation: "count in", found: vec![result], expected: "numbers" });
+        }
+        if self.axis >= self.shape.len() {
+            return Err(TensorError::Axis { operation: "count along", found: result, axis: self.axis.cast_signed() });
+        }
+        Ok(one(result))
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        let outer: usize = self.shape[..self.axis].iter().product();
+        let inner: usize = self.shape[self.axis + 1..].iter().product();
+        one(with_type!(self.dtype, T => {
+            let mut elements = Vec::with_capacity(self.shape.iter().product());
+            for _ in 0..outer {
+                for position in 0..self.shape[self.axis] {
+                    elements.resize(elements.len() + inner, <T as FromNumber>::from_position(position));
+                }
+            }
+            Array::new(&self.shape, elements)
+        }))
+    }
+
+    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (one(or_panic(iota(self.dtype, &self.shape, self.axis))), one(None))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        smallvec![]
+    }
+
+    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(iota(self.dtype, &self.shape, self.axis))), one(None))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dtype={} shape={} dimension={}", self.dtype, Tuple(&self.shape), self.axis)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}

@@ -1,0 +1,388 @@
+//! Products of tensors: contracting pairs of axes, with batch axes side by side.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, row_major_strides};
+use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitives::elementwise::{sum_of, take};
+use crate::primitives::shape::{batched_axis, gather, sorting_permutation, transpose};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// Multiplies along pairs of axes and adds, as `lax.dot_general`: the axes `contract.0[i]` of the left and
+/// `contract.1[i]` of the right disappear, `batch.0[i]` and `batch.1[i]` become one. The result has the
+/// batch axes, then the other axes of the left, then those of the right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DotGeneral {
+    pub(crate) contract: (Shape, Shape),
+    pub(crate) batch: (Shape, Shape),
+}
+
+/// [`DotGeneral`] of two tensors.
+#[track_caller]
+pub(crate) fn dot_general(
+    left: &Tensor,
+    right: &Tensor,
+    contract: (&[usize], &[usize]),
+    batch: (&[usize], &[usize]),
+) -> Result<Tensor, TensorError> {
+    let pair = |(left, right): (&[usize], &[usize])| (Shape::from_slice(left), Shape::from_slice(right));
+    bind_one(&DotGeneral { contract: pair(contract), batch: pair(batch) }, &[left, right])
+}
+
+/// The axes that are neither contracted nor batch axes.
+fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> Shape {
+    (0..rank).filter(|axis| !contract.contains(axis) && !batch.contains(axis)).collect()
+}
+
+/// One operand's part in a product, while its cotangent is computed.
+struct Side<'a> {
+    contract: &'a [usize],
+    batch: &'a [usize],
+    free: Shape,
+    /// Its free axes in the result.
+    kept: Shape,
+}
+
+impl DotGeneral {
+    fn sides(&self, left_rank: usize, right_rank: usize) -> (Side<'_>, Side<'_>) {
+        let batch = self.batch.0.len();
+        let left = free_axes(left_rank, &self.contract.0, &self.batch.0);
+        let right = free_axes(right_rank, &self.contract.1, &self.batch.1);
+        let middle = batch + left.len();
+        let end = middle + right.len();
+        (
+            Side { contract: &self.contract.0, batch: &self.batch.0, free: left, kept: (batch..middle).collect() },
+            Side { contract: &self.contract.1, batch: &self.batch.1, free: right, kept: (middle..end).collect() },
+        )
+    }
+
+    /// The contraction with axes of one side shifted for a batch axis.
+    fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
+        axes.iter().map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch))).collect()
+    }
+}
+
+/// The cotangent of the operand `own` from that of the result and the other operand.
+fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
+    let batch: Shape = (0..own.batch.len()).collect();
+    // The contracted axes stay in the order of the other operand.
+    let contracted: Shape = sorting_permutation(other.contract).iter().map(|&position| own.contract[position]).collect();
+    let axes = |first: &[usize], second: &[usize]| -> Shape { [own.batch, first, second].concat().into_iter().collect() };
+    let cotangent_first = axes(&own.free, &contracted);
+    let known_first = axes(&contracted, &own.free);
+    // Of the two orders of the product, the one that needs no transpose after it.
+    let (product, axes) = if known_first.is_sorted() {
+        (dot_general(known, cotangent, (&other.free, &other.kept), (other.batch, &batch)), known_first)
+    } else {
+        (dot_general(cotangent, known, (&other.kept, &other.free), (&batch, other.batch)), cotangent_first)
+    };
+    or_panic(transpose(&or_panic(product), &sorting_permutation(&axes)))
+}
+
+/// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
+/// the result.
+#[derive(Clone, Copy, Debug)]
+struct LoopAxis {
+    length: usize,
+    left: usize,
+    right: usize,
+    result: usize,
+}
+
+impl LoopAxis {
+    const NONE: Self = Self { length: 1, left: 1, right: 1, result: 1 };
+}
+
+type LoopAxes = SmallVec<[LoopAxis; 4]>;
+
+/// The axes with neighbours joined where they are one axis in operands and result alike.
+fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
+    let mut joined = LoopAxes::new();
+    for axis in axes.filter(|axis| axis.length != 1) {
+        match joined.last_mut() {
+            Some(last)
+                if last.left == axis.left * axis.length
+                    && last.right == axis.right * axis.length
+                    && last.result == axis.result * axis.length =>
+            {
+                *last = LoopAxis { length: last.length * axis.length, ..axis };
+            }
+            _ => joined.push(axis),
+        }
+    }
+    joined
+}
+
+/// Takes the longest axis out, the last one of several.
+fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
+    match (0..axes.len()).max_by_key(|&position| axes[position].length) {
+        Some(position) => axes.remove(position),
+        None => LoopAxis::NONE,
+    }
+}
+
+/// An operand whose contracted axes are one, and the strides of its axes.
+fn with_one_contracted_axis<'a>(operand: &'a Array, contract: &[usize], others: [&[usize]; 2]) -> (Cow<'a, Array>, Shape) {
+    let strides = row_major_strides(operand.shape());
+    let part = |&axis: &usize| LoopAxis { length: operand.shape()[axis], left: strides[axis], right: 0, result: 0 };
+    if joined(contract.iter().map(part)).len() <= 1 {
+        return (Cow::Borrowed(operand), strides);
+    }
+    let order = [others[0], others[1], contract].concat();
+    let shape: Shape = order.iter().map(|&axis| operand.shape()[axis]).collect();
+    let steps: SmallVec<[isize; 4]> = order.iter().map(|&axis| strides[axis].cast_signed()).collect();
+    let gathered = gather(operand, &shape, &steps, 0);
+    let mut strides = strides;
+    for (&axis, &stride) in order.iter().zip(&row_major_strides(&shape)) {
+        strides[axis] = stride;
+    }
+    (Cow::Owned(gathered), strides)
+}
+
+/// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
+#[derive(Debug)]
+struct Loops {
+    outer: LoopAxes,
+    rows: LoopAxis,
+    columns: LoopAxis,
+    depth: LoopAxis,
+}
+
+impl Loops {
+    /// Calls `product` with the offsets in left, right and result of each matrix product.
+    fn run(&self, mut product: impl FnMut([usize; 3])) {
+        let count: usize = self.outer.iter().map(|axis| axis.length).product();
+        for index in 0..count {
+            let mut rest = index;
+            let mut offsets = [0; 3];
+            for axis in self.outer.iter().rev() {
+                let position = rest % axis.length;
+                rest /= axis.length;
+                offsets[0] += position * axis.left;
+                offsets[1] += position * axis.right;
+                offsets[2] += position * axis.result;
+            }
+            product(offsets);
+        }
+    }
+}
+
+/// Elements that can be multiplied as matrices.
+trait Factor: TensorElement {
+    /// Adds the product of matrices of `left` and `right` to `target`, which is all zeros; the axes of
+    /// `loops` tell their places.
+    fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
+}
+
+/// Whether an axis pair stays within the elements, so that a kernel may leave out the checks.
+fn within(length: usize, [(first, first_stride), (second, second_stride)]: [(usize, usize); 2]) -> bool {
+    (first - 1) * first_stride + (second - 1) * second_stride < length
+}
+
+macro_rules! float_factor {
+    ($float:ty, $gemm:path) => {
+        impl Factor for $float {
+            #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
+            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+                let Loops { rows, columns, depth, .. } = *loops;
+                assert!(
+                    within(left.len(), [(rows.length, rows.left), (depth.length, depth.left)])
+                        && within(right.len(), [(depth.length, depth.right), (columns.length, columns.right)])
+                        && within(target.len(), [(rows.length, rows.result), (columns.length, columns.result)]),
+                    "a product leaves its operands; this is a bug of pytree"
+                );
+                let stride = usize::cast_signed;
+                let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);
+                let right = (right.as_ptr(), stride(depth.right), stride(columns.right), columns);
+                // The kernels want the axis of the result with stride 1 first: the product of the
+                // transposed operands is the transposed product.
+                let (first, second) = if columns.result == 1 { (right, left) } else { (left, right) };
+                let (down, across) = (first.3, second.3);
+                // SAFETY: the assertion above keeps all that is read and written within the slices, and
+                // `target` overlaps no operand, since it is borrowed mutably.
+                unsafe {
+                    $gemm()(
+                        down.length, across.length, depth.length,
+                        target.as_mut_ptr(), stride(across.result), stride(down.result), false,
+                        first.0, first.1, first.2,
+                        second.0, second.2, second.1,
+                        0.0, 1.0, false, false, false, gemm_common::Parallelism::None,
+                    );
+                }
+            }
+        }
+    };
+}
+float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
+float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
+
+macro_rules! integer_factor {
+    ($($integer:ty),*) => {$(
+        impl Factor for $integer {
+            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+                let Loops { rows, columns, depth, .. } = *loops;
+                for row in 0..rows.length {
+                    for step in 0..depth.length {
+                        let factor = left[row * rows.left + step * depth.left];
+                        for column in 0..columns.length {
+                            let element = &mut target[row * rows.result + column * columns.result];
+                            let other = right[step * depth.right + column * columns.right];
+                            *element = element.wrapping_add(factor.wrapping_mul(other));
+                        }
+                    }
+                }
+            }
+        }
+    )*};
+}
+integer_factor!(i32, i64, u32);
+
+impl DotGeneral {
+    /// The result's shape; the operands fit.
+    fn result_shape(&self, left: &[usize], right: &[usize]) -> Shape {
+        let (left_side, right_side) = self.sides(left.len(), right.len());
+        let batch = self.batch.0.iter().map(|&axis| left[axis]);
+        let rows = left_side.free.iter().map(|&axis| left[axis]);
+        let columns = right_side.free.iter().map(|&axis| right[axis]);
+        batch.chain(rows).chain(columns).collect()
+    }
+
+    fn multiply<T: Factor>(&self, left: &Array, right: &Array) -> Array {
+        let (left_side, right_side) = self.sides(left.shape().len(), right.shape().len());
+        let shape = self.result_shape(left.shape(), right.shape());
+        let mut target = vec![T::default(); shape.iter().product()];
+        let empty = self.contract.0.iter().any(|&axis| left.shape()[axis] == 0);
+        if target.is_empty() || empty {
+            return Array::new(&shape, target);
+        }
+        // The order in which products are added is free: that of the left operand.
+        let order = sorting_permutation(&self.contract.0);
+        let contract: (Shape, Shape) = order.iter().map(|&pair| (self.contract.0[pair], self.contract.1[pair])).unzip();
+        let (left_shape, right_shape) = (Shape::from_slice(left.shape()), Shape::from_slice(right.shape()));
+        let (left, left_strides) = with_one_contracted_axis(left, &contract.0, [&self.batch.0, &left_side.free]);
+        let (right, right_strides) = with_one_contracted_axis(right, &contract.1, [&self.batch.1, &right_side.free]);
+        let strides = row_major_strides(&shape);
+        let batch = joined((0..self.batch.0.len()).map(|place| {
+            let (l, r) = (self.batch.0[place], self.batch.1[place]);
+            LoopAxis { length: shape[place], left: left_strides[l], right: right_strides[r], result: strides[place] }
+        }));
+        let mut rows = joined(left_side.free.iter().zip(&left_side.kept).map(|(&axis, &place)| LoopAxis {
+            length: left_shape[axis],
+            left: left_strides[axis],
+            right: 0,
+            result: strides[place],
+        }));
+        let mut columns = joined(right_side.free.iter().zip(&right_side.kept).map(|(&axis, &place)| LoopAxis {
+            length: right_shape[axis],
+            left: 0,
+            right: right_strides[axis],
+            result: strides[place],
+        }));
+        let mut depth = joined(contract.0.iter().zip(&contract.1).map(|(&l, &r)| LoopAxis {
+            length: left_shape[l],
+            left: left_strides[l],
+            right: right_strides[r],
+            result: 0,
+        }));
+        let (rows_axis, columns_axis) = (take_longest(&mut rows), take_longest(&mut columns));
+        let loops = Loops {
+            rows: rows_axis,
+            columns: columns_axis,
+            depth: take_longest(&mut depth),
+            outer: batch.into_iter().chain(rows).chain(columns).collect(),
+        };
+        let (left, right) = (left.elements::<T>(), right.elements::<T>());
+        loops.run(|[l, r, t]| T::matrix_product(&loops, &left[l..], &right[r..], &mut target[t..]));
+        Array::new(&shape, target)
+    }
+}
+
+impl Primitive for DotGeneral {
+    fn name(&self) -> &'static str {
+        "dot_general"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let (left, right) = (operands[0], operands[1]);
+        let found = || vec![left.clone(), right.clone()];
+        if left.dtype != right.dtype || left.dtype == DType::Bool {
+            return Err(TensorError::DType { operation: "multiply", found: found(), expected: "numbers of one element type" });
+        }
+        for (what, (left_axes, right_axes)) in [("contracted", &self.contract), ("batch", &self.batch)] {
+            for (&l, &r) in left_axes.iter().zip(right_axes) {
+                let lengths = (left.shape.get(l), right.shape.get(r));
+                if lengths.0.is_none() || lengths.0 != lengths.1 {
+                    return Err(TensorError::Shape {
+                        operation: "multiply",
+                        found: found(),
+                        problem: format!("the {what} axes {l} and {r} are not equally long"),
+                        mend: "transpose or reshape one of them".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(one(AbstractArray { dtype: left.dtype, shape: self.result_shape(&left.shape, &right.shape) }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [left, right] = take(operands);
+        one(match left.dtype() {
+            DType::F32 => self.multiply::<f32>(&left, &right),
+            DType::I32 => self.multiply::<i32>(&left, &right),
+            DType::I64 => self.multiply::<i64>(&left, &right),
+            DType::U32 => self.multiply::<u32>(&left, &right),
+            _ => self.multiply::<f64>(&left, &right),
+        })
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let product = |left: &Tensor, right: &Tensor| or_panic(bind_one(self, &[left, right]));
+        let left = tangents[0].as_ref().map(|tangent| product(tangent, &primals[1]));
+        let right = tangents[1].as_ref().map(|tangent| product(&primals[0], tangent));
+        (one(product(&primals[0], &primals[1])), one(sum_of(left, right)))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let Some(cotangent) = &cotangents[0] else { return smallvec![None, None] };
+        let (left, right) = self.sides(operands[0].info().rank(), operands[1].info().rank());
+        smallvec![
+            operands[0].is_unknown().then(|| cotangent_of(&left, cotangent, &right, operands[1].known())),
+            operands[1].is_unknown().then(|| cotangent_of(&right, cotangent, &left, operands[0].known()))
+        ]
+    }
+
+    /// A batch axis of both is one more batch axis; one of a single operand is one more free axis.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let shifted = |(left, right): &(Shape, Shape)| (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]));
+        let mut product = Self { contract: shifted(&self.contract), batch: shifted(&self.batch) };
+        if let (Some(left), Some(right)) = (axes[0], axes[1]) {
+            product.batch.0.insert(0, left);
+            product.batch.1.insert(0, right);
+        }
+        let (left, right) = product.sides(operands[0].rank(), operands[1].rank());
+        let place = |side: &Side<'_>, axis: usize| side.free.iter().position(|&free| free == axis).map(|position| side.kept[position]);
+        let result_axis = match (axes[0], axes[1]) {
+            (Some(_), Some(_)) => Some(0),
+            (Some(axis), None) => place(&left, axis),
+            (None, Some(axis)) => place(&right, axis),
+            (None, None) => None,
+        };
+        (one(or_panic(bind_one(&product, &[&operands[0], &operands[1]]))), one(result_axis))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((contract_left, contract_right), (batch_left, batch_right)) = (&self.contract, &self.batch);
+        write!(f, "dimension_numbers=(({contract_left:?}, {contract_right:?}), ({batch_left:?}, {batch_right:?}))")
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}

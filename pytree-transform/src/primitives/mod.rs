@@ -1,0 +1,13 @@
+//! The primitives, one family a file, each with all its rules side by side.
+
+pub(crate) mod convert;
+pub(crate) mod create;
+pub(crate) mod dot;
+pub(crate) mod elementwise;
+pub(crate) mod gather;
+pub(crate) mod random;
+pub(crate) mod reduce;
+pub(crate) mod select;
+pub(crate) mod shape;
+pub(crate) mod slice;
+pub(crate) mod sort;

@@ -1,0 +1,410 @@
+//! Reductions over axes: sum, maximum, position of the maximum. The reduced axes are dropped.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitives::convert::convert;
+use crate::primitives::elementwise::{Comparison, compare, take};
+use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// The sum over some axes.
+#[derive(Clone, Debug)]
+pub(crate) struct Sum {
+    pub(crate) axes: Shape,
+}
+
+/// The maximum over some axes; NaN if there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct ReduceMax {
+    pub(crate) axes: Shape,
+}
+
+/// The position of the first maximum along an axis, as i32; NaN counts as the maximum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArgMax {
+    pub(crate) axis: usize,
+}
+
+/// The sum over `axes`, each given once; the tensor itself if there are none.
+#[track_caller]
+pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    if axes.is_empty() && operand.dtype() != DType::Bool {
+        return Ok(operand.clone());
+    }
+    bind_one(&Sum { axes: sorted(axes) }, &[operand])
+}
+
+/// The maximum over `axes`, each given once; the tensor itself if there are none.
+#[track_caller]
+pub(crate) fn max(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    if axes.is_empty() {
+        return Ok(operand.clone());
+    }
+    bind_one(&ReduceMax { axes: sorted(axes) }, &[operand])
+}
+
+/// The position of the first maximum along an axis.
+#[track_caller]
+pub(crate) fn argmax(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+    bind_one(&ArgMax { axis }, &[operand])
+}
+
+fn sorted(axes: &[usize]) -> Shape {
+    let mut axes = Shape::from_slice(axes);
+    axes.sort_unstable();
+    axes
+}
+
+/// The shape without some axes.
+pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
+    (0..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
+}
+
+/// A reduced tensor repeated along the axes it lost, so that it fits the original.
+#[track_caller]
+fn broadcast_back(reduced: &Tensor, shape: &[usize], axes: &[usize]) -> Result<Tensor, TensorError> {
+    let kept: Shape = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
+    broadcast_in_dim(reduced, shape, &kept)
+}
+
+/// The reduced axes of a batch, and where its batch axis then is.
+fn batched_axes(axes: &[usize], batch: usize) -> (Shape, usize) {
+    let axes: Shape = axes.iter().map(|&axis| batched_axis(axis, batch)).collect();
+    let before = axes.iter().filter(|&&axis| axis < batch).count();
+    (axes, batch - before)
+}
+
+/// An error if there is nothing to take a maximum of.
+fn not_empty(operation: &'static str, operand: &AbstractArray, axes: &[usize]) -> Result<(), TensorError> {
+    match axes.iter().find(|&&axis| operand.shape[axis] == 0) {
+        None => Ok(()),
+        Some(axis) => Err(TensorError::Shape {
+            operation,
+            found: vec![operand.clone()],
+            problem: format!("axis {axis} has length 0 and so no maximum"),
+            mend: "make sure that there is at least one element along it".to_owned(),
+        }),
+    }
+}
+
+fn axes_exist(operation: &'static str, operand: &AbstractArray, axes: &[usize]) -> Result<(), TensorError> {
+    if let Some(&axis) = axes.iter().find(|&&axis| axis >= operand.rank()) {
+        return Err(TensorError::Axis { operation, found: operand.clone(), axis: axis.cast_signed() });
+    }
+    match axes.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(TensorError::Shape {
+            operation,
+            found: vec![operand.clone()],
+            problem: format!("axis {} is given twice", pair[0]),
+            mend: "give each axis once".to_owned(),
+        }),
+    }
+}
+
+/// Elements that can be added.
+trait Addend: TensorElement {
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! addends {
+    ($($float:ty),*; $($integer:ty),*) => {
+        $(impl Addend for $float {
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+        })*
+        $(impl Addend for $integer {
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+        })*
+    };
+}
+addends!(f32, f64; i32, i64, u32);
+
+/// Elements with a least value, from which a maximum starts.
+trait Ordered: TensorElement {
+    const LEAST: Self;
+    /// The greater; NaN if one is.
+    fn greater(self, other: Self) -> Self {
+        // Only NaN differs from itself.
+        #[allow(clippy::eq_op, reason = "it asks for NaN")]
+        if self > other || self != self { self } else { other }
+    }
+}
+
+impl Ordered for bool {
+    const LEAST: Self = false;
+}
+impl Ordered for i32 {
+    const LEAST: Self = Self::MIN;
+}
+impl Ordered for i64 {
+    const LEAST: Self = Self::MIN;
+}
+impl Ordered for u32 {
+    const LEAST: Self = Self::MIN;
+}
+impl Ordered for f32 {
+    const LEAST: Self = Self::NEG_INFINITY;
+}
+impl Ordered for f64 {
+    const LEAST: Self = Self::NEG_INFINITY;
+}
+
+/// Reduces an array over `axes`, group by group of neighbouring axes.
+fn reduce<T: TensorElement>(operand: &Array, axes: &[usize], start: T, combine: impl Fn(T, T) -> T + Copy) -> Array {
+    let shape = operand.shape();
+    let mut reduced: Option<Vec<T>> = None;
+    let mut after = shape.len();
+    while let Some(last) = (0..after).rev().find(|axis| axes.contains(axis)) {
+        let first = (0..last).rev().find(|axis| !axes.contains(axis)).map_or(0, |axis| axis + 1);
+        let outer = shape[..first].iter().product();
+        let middle = shape[first..=last].iter().product();
+        let inner = (last + 1..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).product();
+        let elements = reduced.as_deref().unwrap_or_else(|| operand.elements::<T>());
+        reduced = Some(reduce_middle(elements, [outer, middle, inner], start, combine));
+        after = first;
+    }
+    let elements = reduced.unwrap_or_else(|| operand.elements::<T>().to_vec());
+    Array::new(without_axes(shape, axes), elements)
+}
+
+/// Reduces the middle of three axes.
+fn reduce_middle<T: TensorElement>(
+    elements: &[T],
+    [outer, middle, inner]: [usize; 3],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> Vec<T> {
+    if inner == 1 {
+        if middle == 0 {
+            return vec![start; outer];
+        }
+        return elements.chunks_exact(middle).map(|row| reduce_row(row, start, combine)).collect();
+    }
+    let mut result = vec![start; outer * inner];
+    if middle * inner > 0 {
+        for (target, rows) in result.chunks_exact_mut(inner).zip(elements.chunks_exact(middle * inner)) {
+            reduce_rows(target, rows, start, combine);
+        }
+    }
+    result
+}
+
+/// Reduces neighbouring elements: lanes side by side, and halves of long rows apart, so that rounding
+/// errors grow with the logarithm of the length (Higham, "The accuracy of floating point summation", 1993).
+fn reduce_row<T: TensorElement>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+    const LANES: usize = 16;
+    const BLOCK: usize = 64 * LANES;
+    if row.len() > BLOCK {
+        let (left, right) = row.split_at((row.len() / 2).next_multiple_of(LANES));
+        return combine(reduce_row(left, start, combine), reduce_row(right, start, combine));
+    }
+    let mut lanes = [start; LANES];
+    let chunks = row.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, &element)| *lane = combine(*lane, element));
+    }
+    lanes.iter_mut().zip(rest).for_each(|(lane, &element)| *lane = combine(*lane, element));
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// Combines rows into `target`, halves of many rows apart as in [`reduce_row`].
+fn reduce_rows<T: TensorElement>(target: &mut [T], rows: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) {
+    const BLOCK: usize = 32;
+    let width = target.len();
+    let count = rows.len() / width;
+    if count <= BLOCK {
+        for row in rows.chunks_exact(width) {
+            target.iter_mut().zip(row).for_each(|(sum, &element)| *sum = combine(*sum, element));
+        }
+        return;
+    }
+    let (left, right) = rows.split_at(count / 2 * width);
+    reduce_rows(target, left, start, combine);
+    let mut other = vec![start; width];
+    reduce_rows(&mut other, right, start, combine);
+    target.iter_mut().zip(&other).for_each(|(sum, &element)| *sum = combine(*sum, element));
+}
+
+fn sum_array(operand: &Array, axes: &[usize]) -> Array {
+    match operand.dtype() {
+        DType::I32 => reduce(operand, axes, 0, i32::plus),
+        DType::I64 => reduce(operand, axes, 0, i64::plus),
+        DType::U32 => reduce(operand, axes, 0, u32::plus),
+        DType::F32 => reduce(operand, axes, 0.0, f32::plus),
+        _ => reduce(operand, axes, 0.0, f64::plus),
+    }
+}
+
+fn argmax_array<T: TensorElement>(operand: &Array, axis: usize) -> Array {
+    let shape = operand.shape();
+    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let elements = operand.elements::<T>();
+    let mut positions = Vec::with_capacity(elements.len() / length.max(1));
+    for block in elements.chunks_exact((length * inner).max(1)) {
+        for column in 0..inner {
+            let mut best = 0;
+            for position in 1..length {
+                let (element, champion) = (block[position * inner + column], block[best * inner + column]);
+                #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+                if element > champion || (element != element && champion == champion) {
+                    best = position;
+                }
+            }
+            positions.push(i32::try_from(best).unwrap_or(i32::MAX));
+        }
+    }
+    Array::new(without_axes(shape, &[axis]), positions)
+}
+
+impl Primitive for Sum {
+    fn name(&self) -> &'static str {
+        "reduce_sum"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        axes_exist("sum", operand, &self.axes)?;
+        if operand.dtype == DType::Bool {
+            let expected = "numbers; to count, convert it to i32";
+            return Err(TensorError::DType { operation: "sum", found: vec![operand.clone()], expected });
+        }
+        Ok(one(AbstractArray { dtype: operand.dtype, shape: without_axes(&operand.shape, &self.axes) }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        one(sum_array(&operands[0], &self.axes))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref().map(|tangent| or_panic(sum(tangent, &self.axes)));
+        (one(or_panic(sum(&primals[0], &self.axes))), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let shape = operands[0].info().shape;
+        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(broadcast_back(cotangent, &shape, &self.axes)))]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else { return (one(or_panic(sum(&operands[0], &self.axes))), one(None)) };
+        let (axes, batch) = batched_axes(&self.axes, batch);
+        (one(or_panic(sum(&operands[0], &axes))), one(Some(batch)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={}", Tuple(&self.axes))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Primitive for ReduceMax {
+    fn name(&self) -> &'static str {
+        "reduce_max"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        axes_exist("take the maximum of", operand, &self.axes)?;
+        not_empty("take the maximum of", operand, &self.axes)?;
+        Ok(one(AbstractArray { dtype: operand.dtype, shape: without_axes(&operand.shape, &self.axes) }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(with_type!(operand.dtype(), T => reduce(&operand, &self.axes, <T as Ordered>::LEAST, <T as Ordered>::greater)))
+    }
+
+    /// The tangents of all that equal the maximum, in equal shares, as in JAX.
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let x = &primals[0];
+        let maximum = or_panic(max(x, &self.axes));
+        let tangent = tangents[0].as_ref().map(|tangent| {
+            let beside = or_panic(broadcast_back(&maximum, x.shape(), &self.axes));
+            let chosen = or_panic(convert(&or_panic(compare(Comparison::Eq, x, &beside)), x.dtype()));
+            let count = or_panic(sum(&chosen, &self.axes));
+            or_panic(sum(&(tangent * chosen), &self.axes)) / count
+        });
+        (one(maximum), one(tangent))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else { return (one(or_panic(max(&operands[0], &self.axes))), one(None)) };
+        let (axes, batch) = batched_axes(&self.axes, batch);
+        (one(or_panic(max(&operands[0], &axes))), one(Some(batch)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={}", Tuple(&self.axes))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Primitive for ArgMax {
+    fn name(&self) -> &'static str {
+        "argmax"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        axes_exist("argmax", operand, &[self.axis])?;
+        not_empty("argmax", operand, &[self.axis])?;
+        Ok(one(AbstractArray { dtype: DType::I32, shape: without_axes(&operand.shape, &[self.axis]) }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(with_type!(operand.dtype(), T => argmax_array::<T>(&operand, self.axis)))
+    }
+
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (one(or_panic(argmax(&primals[0], self.axis))), one(None))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else { return (one(or_panic(argmax(&operands[0], self.axis))), one(None)) };
+        let (axes, batch) = batched_axes(&[self.axis], batch);
+        (one(or_panic(argmax(&operands[0], axes[0]))), one(Some(batch)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={} index_dtype=i32", Tuple(&[self.axis]))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}

@@ -1,0 +1,103 @@
+//! Choosing between two tensors element by element.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitives::elementwise::{Elementwise, align_batch, aligned_axis, take};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// `if condition { on_true } else { on_false }`, element by element; all of one shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Select;
+
+#[track_caller]
+pub(crate) fn select(condition: &Tensor, on_true: &Tensor, on_false: &Tensor) -> Result<Tensor, TensorError> {
+    bind_one(&Select, &[condition, on_true, on_false])
+}
+
+impl Primitive for Select {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let found = || operands.iter().map(|&operand| operand.clone()).collect();
+        if operands[0].dtype != DType::Bool {
+            return Err(TensorError::DType { operation: "select", found: found(), expected: "bool as the condition" });
+        }
+        if operands[1].dtype != operands[2].dtype {
+            return Err(TensorError::DType { operation: "select", found: found(), expected: "one element type to choose from" });
+        }
+        if operands[1].shape != operands[2].shape || operands[0].shape != operands[1].shape {
+            return Err(TensorError::Shape {
+                operation: "select",
+                found: found(),
+                problem: "the shapes differ".to_owned(),
+                mend: "broadcast them first".to_owned(),
+            });
+        }
+        Ok(one(operands[1].clone()))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [condition, on_true, on_false] = take(operands);
+        one(with_type!(on_true.dtype(), T => {
+            let info = on_true.info.clone();
+            let mut chosen = Array::into_elements::<T>(on_true);
+            let others = on_false.elements::<T>();
+            for ((element, &other), &condition) in chosen.iter_mut().zip(others).zip(condition.elements::<bool>()) {
+                *element = if condition { *element } else { other };
+            }
+            Array { info, data: <T as crate::dtype::TensorElement>::data(chosen) }
+        }))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let result = or_panic(select(&primals[0], &primals[1], &primals[2]));
+        let tangent = match (&tangents[1], &tangents[2]) {
+            (None, None) => None,
+            (on_true, on_false) => {
+                let zeros = Tensor::zeros_like(&primals[1]);
+                let on_true = on_true.as_ref().unwrap_or(&zeros);
+                let on_false = on_false.as_ref().unwrap_or(&zeros);
+                Some(or_panic(select(&primals[0], on_true, on_false)))
+            }
+        };
+        (one(result), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let Some(cotangent) = &cotangents[0] else { return smallvec![None, None, None] };
+        let condition = operands[0].known();
+        let zeros = Tensor::zeros_like(cotangent);
+        smallvec![
+            None,
+            operands[1].is_unknown().then(|| or_panic(select(condition, cotangent, &zeros))),
+            operands[2].is_unknown().then(|| or_panic(select(condition, &zeros, cotangent)))
+        ]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let aligned = align_batch(operands, axes, size);
+        (one(or_panic(select(&aligned[0], &aligned[1], &aligned[2]))), one(Some(aligned_axis(axes))))
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise::Select)
+    }
+}

@@ -1,0 +1,409 @@
+//! Broadcasting, reshaping and transposing: the same elements along other axes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, gather_strided, row_major_strides, with_type};
+use crate::dtype::{AbstractArray, Shape, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitives::elementwise::take;
+use crate::primitives::{create, reduce};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// Lays axis `i` of the operand along axis `axes[i]` of the result and repeats it along the others; an
+/// axis of length 1 may become longer. It is `lax.broadcast_in_dim`.
+#[derive(Clone, Debug)]
+pub(crate) struct Broadcast {
+    pub(crate) shape: Shape,
+    pub(crate) axes: Shape,
+}
+
+/// The same elements in row-major order with other axes.
+#[derive(Clone, Debug)]
+pub(crate) struct Reshape {
+    pub(crate) shape: Shape,
+}
+
+/// Axis `i` of the result is axis `permutation[i]` of the operand.
+#[derive(Clone, Debug)]
+pub(crate) struct Transpose {
+    pub(crate) permutation: Shape,
+}
+
+/// [`Broadcast`] of a tensor; itself if nothing changes.
+#[track_caller]
+pub(crate) fn broadcast_in_dim(operand: &Tensor, shape: &[usize], axes: &[usize]) -> Result<Tensor, TensorError> {
+    if operand.shape() == shape && is_identity(axes) {
+        return Ok(operand.clone());
+    }
+    // Under `jit` a creation is recorded, where a broadcast constant would be stored with all its elements.
+    if let Some(value) = known_scalar(operand) {
+        return create::full(operand.dtype(), shape, value);
+    }
+    bind_one(&Broadcast { shape: Shape::from_slice(shape), axes: Shape::from_slice(axes) }, &[operand])
+}
+
+/// The tensor with the given shape by NumPy's rule: its axes are the last ones of the result.
+#[track_caller]
+pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
+    let Some(missing) = shape.len().checked_sub(operand.rank()) else {
+        return Err(TensorError::Shape {
+            operation: "broadcast",
+            found: vec![operand.info().clone()],
+            problem: format!("it has more axes than the shape {shape:?}"),
+            mend: "remove axes with `squeeze`, or sum over them".to_owned(),
+        });
+    };
+    let axes: Shape = (missing..shape.len()).collect();
+    broadcast_in_dim(operand, shape, &axes)
+}
+
+/// The same elements in row-major order with another shape; itself if nothing changes.
+#[track_caller]
+pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
+    if operand.shape() == shape {
+        return Ok(operand.clone());
+    }
+    bind_one(&Reshape { shape: Shape::from_slice(shape) }, &[operand])
+}
+
+/// Axis `i` of the result is axis `permutation[i]` of the operand; itself if nothing changes.
+#[track_caller]
+pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tensor, TensorError> {
+    if permutation.len() == operand.rank() && is_identity(permutation) {
+        return Ok(operand.clone());
+    }
+    bind_one(&Transpose { permutation: Shape::from_slice(permutation) }, &[operand])
+}
+
+/// The tensor with axis `from` moved to place `to`; the others keep their order.
+#[track_caller]
+pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tensor, TensorError> {
+    let mut permutation: Shape = (0..operand.rank()).filter(|&axis| axis != from).collect();
+    permutation.insert(to, from);
+    transpose(operand, &permutation)
+}
+
+/// The tensor with its batch axis in front; one that has none is repeated `size` times.
+#[track_caller]
+pub(crate) fn batch_axis_first(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
+    match axis {
+        Some(axis) => move_axis(operand, axis, 0),
+        None => {
+            let axes: Shape = (1..=operand.rank()).collect();
+            broadcast_in_dim(operand, &with_front(size, operand.shape()), &axes)
+        }
+    }
+}
+
+/// A shape with one more axis in front.
+pub(crate) fn with_front(length: usize, shape: &[usize]) -> Shape {
+    std::iter::once(length).chain(shape.iter().copied()).collect()
+}
+
+/// An axis of an example as an axis of the batch whose batch axis is `batch`.
+pub(crate) fn batched_axis(axis: usize, batch: usize) -> usize {
+    axis + usize::from(axis >= batch)
+}
+
+/// The positions that sort `keys`.
+pub(crate) fn sorting_permutation(keys: &[usize]) -> Shape {
+    let mut positions: Shape = (0..keys.len()).collect();
+    positions.sort_by_key(|&position| keys[position]);
+    positions
+}
+
+/// Axes or lengths as a jaxpr shows them: `(2, 3)`, `(1,)`.
+pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
+
+impl fmt::Display for Tuple<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, number) in self.0.iter().enumerate() {
+            write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
+        }
+        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}
+
+fn is_identity(axes: &[usize]) -> bool {
+    axes.iter().enumerate().all(|(position, &axis)| position == axis)
+}
+
+/// The value of a concrete scalar that an f64 holds exactly.
+fn known_scalar(operand: &Tensor) -> Option<f64> {
+    let array = operand.array().filter(|_| operand.rank() == 0)?;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::float_cmp,
+        reason = "whether the value survives is what is being asked"
+    )]
+    match &array.data {
+        crate::array::Data::Bool(elements) => Some(f64::from(u8::from(elements[0]))),
+        crate::array::Data::I32(elements) => Some(f64::from(elements[0])),
+        crate::array::Data::I64(elements) => Some(elements[0] as f64).filter(|_| elements[0].unsigned_abs() < 1 << 53),
+        crate::array::Data::U32(elements) => Some(f64::from(elements[0])),
+        crate::array::Data::F32(elements) => Some(f64::from(elements[0])),
+        crate::array::Data::F64(elements) => Some(elements[0]),
+    }
+}
+
+/// Gathers the elements of an array by strides, as [`gather_strided`] does, after joining axes whose
+/// elements follow each other, and with a blocked kernel for transposes.
+pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
+    let (lengths, steps) = joined_axes(shape, strides);
+    with_type!(source.dtype(), T => {
+        let elements = source.elements::<T>();
+        Array::new(shape, match *steps {
+            [] => vec![elements.get(offset).copied().unwrap_or_default(); lengths.iter().product()],
+            [.., 1, inner] if inner != 0 => gather_transposed(elements, &lengths, &steps, offset),
+            _ => gather_strided(elements, &lengths, &steps, offset),
+        })
+    })
+}
+
+/// Axes of the same meaning, as few as possible. Axes of length 1 go.
+fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4]>) {
+    let mut lengths = Shape::new();
+    let mut steps: SmallVec<[isize; 4]> = SmallVec::new();
+    for (&length, &stride) in shape.iter().zip(strides).filter(|(length, _)| **length != 1) {
+        match (lengths.last_mut(), steps.last_mut()) {
+            (Some(last), Some(step)) if isize::try_from(length).is_ok_and(|length| *step == stride * length) => {
+                *last *= length;
+                *step = stride;
+            }
+            _ => {
+                lengths.push(length);
+                steps.push(stride);
+            }
+        }
+    }
+    (lengths, steps)
+}
+
+/// Gathers where the last axis but one has stride 1: square blocks keep both sides in the cache.
+fn gather_transposed<T: TensorElement>(source: &[T], shape: &[usize], strides: &[isize], offset: usize) -> Vec<T> {
+    let outer = shape.len() - 2;
+    let (rows, columns, stride) = (shape[outer], shape[outer + 1], strides[outer + 1]);
+    let mut result = vec![T::default(); shape.iter().product()];
+    for (index, block) in result.chunks_exact_mut((rows * columns).max(1)).enumerate() {
+        let mut start = offset.cast_signed();
+        let mut rest = index;
+        for (&length, &stride) in shape[..outer].iter().zip(strides).rev() {
+            start += (rest % length).cast_signed() * stride;
+            rest /= length;
+        }
+        transpose_into(source, start, stride, block, columns);
+    }
+    result
+}
+
+/// Writes `source[start + row + column * stride]` to `target[row * columns + column]`.
+fn transpose_into<T: Copy>(source: &[T], start: isize, stride: isize, target: &mut [T], columns: usize) {
+    const BLOCK: usize = 16;
+    let rows = target.len() / columns;
+    for first_row in (0..rows).step_by(BLOCK) {
+        let height = BLOCK.min(rows - first_row);
+        for first_column in (0..columns).step_by(BLOCK) {
+            for column in first_column..columns.min(first_column + BLOCK) {
+                let at = (start + column.cast_signed() * stride).cast_unsigned() + first_row;
+                for (row, &element) in source[at..at + height].iter().enumerate() {
+                    target[(first_row + row) * columns + column] = element;
+                }
+            }
+        }
+    }
+}
+
+impl Primitive for Broadcast {
+    fn name(&self) -> &'static str {
+        "broadcast_in_dim"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        let refused = |problem: String| TensorError::Shape {
+            operation: "broadcast",
+            found: vec![operand.clone()],
+            problem,
+            mend: "an axis of length 1 can repeat, others stay as they are; reshape the tensor first".to_owned(),
+        };
+        let increasing = self.axes.windows(2).all(|pair| pair[0] < pair[1]);
+        if self.axes.len() != operand.rank() || !increasing || self.axes.last().is_some_and(|&last| last >= self.shape.len()) {
+            return Err(refused(format!("its axes can't be the axes {:?} of {:?}", self.axes, self.shape)));
+        }
+        for (axis, (&length, &place)) in operand.shape.iter().zip(&self.axes).enumerate() {
+            if length != 1 && length != self.shape[place] {
+                return Err(refused(format!(
+                    "axis {axis} has length {length}, axis {place} of the shape {:?} has {}",
+                    self.shape, self.shape[place]
+                )));
+            }
+        }
+        Ok(one(AbstractArray { dtype: operand.dtype, shape: self.shape.clone() }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        if operand.info.len() == self.shape.iter().product() {
+            return one(Array::reshaped(operand, &self.shape));
+        }
+        let mut strides: SmallVec<[isize; 4]> = smallvec![0; self.shape.len()];
+        for ((&length, &stride), &axis) in operand.shape().iter().zip(&row_major_strides(operand.shape())).zip(&self.axes) {
+            strides[axis] = if length == 1 { 0 } else { stride.cast_signed() };
+        }
+        one(gather(&operand, &self.shape, &strides, 0))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref().map(|tangent| or_panic(broadcast_in_dim(tangent, &self.shape, &self.axes)));
+        (one(or_panic(broadcast_in_dim(&primals[0], &self.shape, &self.axes))), one(tangent))
+    }
+
+    /// What was repeated is added.
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let operand = operands[0].info();
+        let repeated = |axis: &usize| match self.axes.iter().position(|place| place == axis) {
+            Some(position) => operand.shape[position] != self.shape[*axis],
+            None => true,
+        };
+        let axes: Shape = (0..self.shape.len()).filter(repeated).collect();
+        smallvec![cotangents[0].as_ref().map(|cotangent| {
+            let summed = or_panic(reduce::sum(cotangent, &axes));
+            or_panic(reshape(&summed, &operand.shape))
+        })]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let operand = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let places: Shape = std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect();
+        (one(or_panic(broadcast_in_dim(&operand, &with_front(size, &self.shape), &places))), one(Some(0)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shape={} broadcast_dimensions={}", Tuple(&self.shape), Tuple(&self.axes))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Primitive for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        let wanted = self.shape.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
+        if wanted != Some(operand.len()) {
+            return Err(TensorError::Shape {
+                operation: "reshape",
+                found: vec![operand.clone()],
+                problem: format!(
+                    "it has {} elements, the shape {:?} has {}",
+                    operand.len(),
+                    self.shape,
+                    wanted.map_or_else(|| "too many to count".to_owned(), |wanted| wanted.to_string())
+                ),
+                mend: "choose lengths whose product is the number of elements".to_owned(),
+            });
+        }
+        Ok(one(AbstractArray { dtype: operand.dtype, shape: self.shape.clone() }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(Array::reshaped(operand, &self.shape))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref().map(|tangent| or_panic(reshape(tangent, &self.shape)));
+        (one(or_panic(reshape(&primals[0], &self.shape))), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let shape = operands[0].info().shape;
+        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(reshape(cotangent, &shape)))]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let operand = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        (one(or_panic(reshape(&operand, &with_front(size, &self.shape)))), one(Some(0)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "new_sizes={}", Tuple(&self.shape))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Primitive for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        let mut sorted = self.permutation.clone();
+        sorted.sort_unstable();
+        if sorted.len() != operand.rank() || !is_identity(&sorted) {
+            return Err(TensorError::Shape {
+                operation: "transpose",
+                found: vec![operand.clone()],
+                problem: format!("{:?} does not name each of its {} axes once", self.permutation, operand.rank()),
+                mend: "give every axis, in the order the result shall have".to_owned(),
+            });
+        }
+        let shape = self.permutation.iter().map(|&axis| operand.shape[axis]).collect();
+        Ok(one(AbstractArray { dtype: operand.dtype, shape }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        let strides = row_major_strides(operand.shape());
+        let shape: Shape = self.permutation.iter().map(|&axis| operand.shape()[axis]).collect();
+        let strides: SmallVec<[isize; 4]> = self.permutation.iter().map(|&axis| strides[axis].cast_signed()).collect();
+        one(match joined_axes(&shape, &strides).1.as_slice() {
+            [] | [1] => Array::reshaped(operand, &shape),
+            _ => gather(&operand, &shape, &strides, 0),
+        })
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref().map(|tangent| or_panic(transpose(tangent, &self.permutation)));
+        (one(or_panic(transpose(&primals[0], &self.permutation))), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let inverse = sorting_permutation(&self.permutation);
+        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(transpose(cotangent, &inverse)))]
+    }
+
+    /// The batch axis comes to the front by the transpose itself.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else {
+            let operand = or_panic(batch_axis_first(&operands[0], None, size));
+            return self.batch(&[operand], &[Some(0)], size);
+        };
+        let axes = self.permutation.iter().map(|&axis| batched_axis(axis, batch));
+        let permutation: Shape = std::iter::once(batch).chain(axes).collect();
+        (one(or_panic(transpose(&operands[0], &permutation))), one(Some(0)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "permutation={}", Tuple(&self.permutation))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}

@@ -1,0 +1,306 @@
+//! Traces: the stack of interpreters, and where an operation goes.
+//!
+//! Each transformation in progress on this thread is a level of a stack. An operation goes to the
+//! innermost level among its operands; there a rule of its primitive turns it into operations of the
+//! levels below. A level is removed by a guard, so a panic leaves the thread usable, and a traced tensor
+//! that outlived its level is recognised by the level's number, which is never used twice.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::dtype::AbstractArray;
+use crate::error::TensorError;
+use crate::jaxpr::{Builder, Variable};
+use crate::primitive::{Operands, Outputs, Primitive};
+use crate::tensor::Tensor;
+
+/// The number of one running transformation; never used twice in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TraceId(u64);
+
+/// What a level of the stack does with an operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Interpreter {
+    /// Carries tangents along.
+    Jvp,
+    /// Carries a batch axis of this length along.
+    Batch { size: usize },
+    /// Records operations on tangents for transposition.
+    Tape(Rc<RefCell<Builder>>),
+    /// Records operations for compilation; creations too.
+    Stage(Rc<RefCell<Builder>>),
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    id: TraceId,
+    interpreter: Interpreter,
+}
+
+/// A tensor under a transformation.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    level: usize,
+    id: TraceId,
+    pub(crate) info: AbstractArray,
+    pub(crate) payload: Payload,
+}
+
+/// What a level knows of a tensor.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    /// Value and tangent; none stands for zeros.
+    Jvp { primal: Tensor, tangent: Option<Tensor> },
+    /// All values, and the axis they lie along.
+    Batch { value: Tensor, axis: usize },
+    /// The variable of the jaxpr being recorded.
+    Tape(Variable),
+    /// The variable of the jaxpr being recorded.
+    Stage(Variable),
+}
+
+impl Payload {
+    /// The transformation, as messages name it.
+    pub(crate) fn transformation(&self) -> &'static str {
+        match self {
+            Self::Jvp { .. } | Self::Tape(_) => "grad",
+            Self::Batch { .. } => "vmap",
+            Self::Stage(_) => "jit",
+        }
+    }
+}
+
+thread_local! {
+    static LEVELS: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
+    static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A level of the stack; dropping it removes the level.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    level: usize,
+    id: TraceId,
+}
+
+impl Trace {
+    /// Begins a transformation.
+    pub(crate) fn begin(interpreter: Interpreter) -> Self {
+        let id = TraceId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        LEVELS.with_borrow_mut(|levels| {
+            levels.push(Level { id, interpreter });
+            Self { level: levels.len() - 1, id }
+        })
+    }
+
+    /// A tensor of this level.
+    pub(crate) fn tensor(&self, info: AbstractArray, payload: Payload) -> Tensor {
+        Tensor::traced(Arc::new(Tracer { level: self.level, id: self.id, info, payload }))
+    }
+
+    /// A tensor of this level with a value and a tangent.
+    pub(crate) fn dual(&self, primal: Tensor, tangent: Option<Tensor>) -> Tensor {
+        self.tensor(primal.info().clone(), Payload::Jvp { primal, tangent })
+    }
+
+    /// A tensor of this level whose values lie along an axis.
+    pub(crate) fn batched(&self, value: Tensor, axis: usize) -> Tensor {
+        let mut info = value.info().clone();
+        info.shape.remove(axis);
+        self.tensor(info, Payload::Batch { value, axis })
+    }
+
+    /// What this level knows of a tensor; nothing if it is from a level below.
+    ///
+    /// # Errors
+    /// If the tensor is from a transformation that is over.
+    pub(crate) fn payload<'t>(&self, tensor: &'t Tensor) -> Result<Option<&'t Payload>, TensorError> {
+        match tensor.tracer() {
+            Some(tracer) if tracer.id == self.id => Ok(Some(&tracer.payload)),
+            Some(tracer) => {
+                check_alive(tracer, "return")?;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Value and tangent of a tensor at this level.
+    pub(crate) fn undual(&self, tensor: &Tensor) -> Result<(Tensor, Option<Tensor>), TensorError> {
+        Ok(match self.payload(tensor)? {
+            Some(Payload::Jvp { primal, tangent }) => (primal.clone(), tangent.clone()),
+            _ => (tensor.clone(), None),
+        })
+    }
+
+    /// All values of a tensor at this level, and the axis they lie along.
+    pub(crate) fn unbatched(&self, tensor: &Tensor) -> Result<(Tensor, Option<usize>), TensorError> {
+        Ok(match self.payload(tensor)? {
+            Some(Payload::Batch { value, axis }) => (value.clone(), Some(*axis)),
+            _ => (tensor.clone(), None),
+        })
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        LEVELS.with_borrow_mut(|levels| levels.truncate(self.level));
+    }
+}
+
+/// Whether the tracer's level is running on this thread.
+fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorError> {
+    let alive = LEVELS.with_borrow(|levels| levels.get(tracer.level).is_some_and(|level| level.id == tracer.id));
+    if alive {
+        return Ok(());
+    }
+    Err(TensorError::Escaped {
+        operation,
+        found: tracer.info.clone(),
+        transformation: tracer.payload.transformation(),
+    })
+}
+
+/// Applies a primitive to tensors of whatever levels. All operations go through here.
+#[track_caller]
+pub(crate) fn bind(primitive: &dyn Primitive, operands: &[&Tensor]) -> Result<Outputs<Tensor>, TensorError> {
+    let line = LINE.get().unwrap_or_else(|| Location::caller());
+    let infos: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|operand| operand.info()).collect();
+    let results = primitive.abstract_evaluation(&infos)?;
+    let innermost = operands.iter().filter_map(|operand| operand.tracer()).max_by_key(|tracer| tracer.level);
+    let level = match innermost {
+        Some(tracer) => Some(tracer.level),
+        None if operands.is_empty() => innermost_stage(),
+        None => None,
+    };
+    for operand in operands {
+        if let Some(tracer) = operand.tracer() {
+            check_alive(tracer, primitive.name())?;
+        }
+    }
+    match level {
+        None => Ok(evaluate(primitive, operands)),
+        Some(level) => interpret(level, primitive, operands, &results, line),
+    }
+}
+
+/// The single result of a primitive applied to tensors.
+#[track_caller]
+pub(crate) fn bind_one(primitive: &dyn Primitive, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
+    bind(primitive, operands).map(first)
+}
+
+/// The first of some results.
+#[track_caller]
+pub(crate) fn first<T>(results: Outputs<T>) -> T {
+    match results.into_iter().next() {
+        Some(result) => result,
+        None => panic!("a primitive gave no result; this is a bug of pytree"),
+    }
+}
+
+/// The innermost level that records for compilation: creations go there, or a jitted `zeros` would
+/// become a stored constant.
+fn innermost_stage() -> Option<usize> {
+    LEVELS.with_borrow(|levels| levels.iter().rposition(|level| matches!(level.interpreter, Interpreter::Stage(_))))
+}
+
+fn evaluate(primitive: &dyn Primitive, operands: &[&Tensor]) -> Outputs<Tensor> {
+    let operands: Operands = operands.iter().filter_map(|operand| operand.array().cloned()).collect();
+    primitive.evaluate(operands).into_iter().map(Tensor::from_array).collect()
+}
+
+fn interpret(
+    level: usize,
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+    results: &Outputs<AbstractArray>,
+    line: &'static Location<'static>,
+) -> Result<Outputs<Tensor>, TensorError> {
+    let Some(Level { id, interpreter }) = LEVELS.with_borrow(|levels| levels.get(level).cloned()) else {
+        return Ok(evaluate(primitive, operands));
+    };
+    // The level stays on the stack; this handle only makes and reads its tensors.
+    let trace = std::mem::ManuallyDrop::new(Trace { level, id });
+    let _line = LineGuard::set(line);
+    match interpreter {
+        Interpreter::Jvp => {
+            let (primals, tangents): (Vec<_>, Vec<_>) =
+                operands.iter().map(|operand| trace.undual(operand)).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            let (results, tangents) = primitive.jvp(&primals, &tangents);
+            Ok(results.into_iter().zip(tangents).map(|(result, tangent)| trace.dual(result, tangent)).collect())
+        }
+        Interpreter::Batch { size } => {
+            let (values, axes): (Vec<_>, Vec<_>) =
+                operands.iter().map(|operand| trace.unbatched(operand)).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            let (results, axes) = primitive.batch(&values, &axes, size);
+            Ok(results
+                .into_iter()
+                .zip(axes)
+                .map(|(result, axis)| match axis {
+                    Some(axis) => trace.batched(result, axis),
+                    None => result,
+                })
+                .collect())
+        }
+        Interpreter::Tape(builder) => Ok(record(&trace, &builder, primitive, operands, results, line, Payload::Tape)),
+        Interpreter::Stage(builder) => Ok(record(&trace, &builder, primitive, operands, results, line, Payload::Stage)),
+    }
+}
+
+/// Adds an equation to the jaxpr that a level records.
+fn record(
+    trace: &Trace,
+    builder: &RefCell<Builder>,
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+    results: &Outputs<AbstractArray>,
+    line: &'static Location<'static>,
+    payload: fn(Variable) -> Payload,
+) -> Outputs<Tensor> {
+    let mut builder = builder.borrow_mut();
+    let inputs = operands
+        .iter()
+        .map(|operand| match operand.tracer() {
+            Some(tracer) if tracer.id == trace.id => match tracer.payload {
+                Payload::Tape(variable) | Payload::Stage(variable) => variable,
+                Payload::Jvp { .. } | Payload::Batch { .. } => builder.constant(operand),
+            },
+            _ => builder.constant(operand),
+        })
+        .collect();
+    let outputs = builder.equation(primitive.to_shared(), inputs, results, line);
+    outputs.into_iter().zip(results).map(|(variable, info)| trace.tensor(info.clone(), payload(variable))).collect()
+}
+
+/// While it lives, operations are attributed to the user's line of the operation whose rule runs.
+struct LineGuard(Option<&'static Location<'static>>);
+
+impl LineGuard {
+    fn set(line: &'static Location<'static>) -> Self {
+        Self(LINE.replace(Some(line)))
+    }
+}
+impl Drop for LineGuard {
+    fn drop(&mut self) {
+        LINE.set(self.0);
+    }
+}
+
+/// Runs `function` with operations attributed to `line`.
+pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce() -> R) -> R {
+    let _line = LineGuard::set(line);
+    function()
+}
+
+/// Runs `function`, a user's, with operations attributed to the lines it calls them from.
+pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
+    let _line = LineGuard(LINE.replace(None));
+    function()
+}

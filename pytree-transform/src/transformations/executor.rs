@@ -1,0 +1,99 @@
+//! The CPU executor: runs a jaxpr on concrete arrays.
+//!
+//! Each value is dropped right after its last use, so that the operation that uses it last may write
+//! into its memory.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::array::Array;
+use crate::jaxpr::Jaxpr;
+use crate::primitive::{Operands, Primitive};
+
+/// A jaxpr made ready to run.
+pub(crate) struct Executable {
+    slots: usize,
+    constants: Vec<(usize, Arc<Array>)>,
+    inputs: Vec<usize>,
+    /// For each input, whether anything needs it.
+    steps: Vec<Step>,
+    outputs: Vec<usize>,
+}
+
+struct Step {
+    primitive: Arc<dyn Primitive>,
+    inputs: SmallVec<[Use; 4]>,
+    outputs: SmallVec<[usize; 1]>,
+}
+
+/// The use of a value; the last one may take it.
+#[derive(Clone, Copy)]
+struct Use {
+    slot: usize,
+    last: bool,
+}
+
+impl Executable {
+    pub(crate) fn new(jaxpr: &Jaxpr) -> Self {
+        let mut used_later = vec![false; jaxpr.variables.len()];
+        jaxpr.outputs.iter().for_each(|output| used_later[output.index()] = true);
+        let mut steps: Vec<Step> = jaxpr
+            .equations
+            .iter()
+            .rev()
+            .map(|equation| {
+                let mut inputs: SmallVec<[Use; 4]> = equation
+                    .inputs
+                    .iter()
+                    .rev()
+                    .map(|input| Use {
+                        slot: input.index(),
+                        last: !std::mem::replace(&mut used_later[input.index()], true),
+                    })
+                    .collect();
+                inputs.reverse();
+                Step {
+                    primitive: Arc::clone(&equation.primitive),
+                    inputs,
+                    outputs: equation.outputs.iter().map(|output| output.index()).collect(),
+                }
+            })
+            .collect();
+        steps.reverse();
+        Self {
+            slots: jaxpr.variables.len(),
+            constants: jaxpr
+                .constants
+                .iter()
+                .filter_map(|(variable, tensor)| tensor.array().map(|array| (variable.index(), Arc::clone(array))))
+                .collect(),
+            inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
+            steps,
+            outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
+        }
+    }
+
+    /// Runs on the inputs, whose memory is reused where nobody else holds them.
+    pub(crate) fn run(&self, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        let mut values: Vec<Option<Arc<Array>>> = vec![None; self.slots];
+        for (slot, array) in &self.constants {
+            values[*slot] = Some(Arc::clone(array));
+        }
+        for (&slot, input) in self.inputs.iter().zip(inputs) {
+            values[slot] = Some(input);
+        }
+        for step in &self.steps {
+            let operands: Operands = step
+                .inputs
+                .iter()
+                .filter_map(|used| if used.last { values[used.slot].take() } else { values[used.slot].clone() })
+                .collect();
+            let results = step.primitive.evaluate(operands);
+            for (&slot, result) in step.outputs.iter().zip(results) {
+                values[slot] = Some(Arc::new(result));
+            }
+        }
+        self.outputs.iter().filter_map(|&slot| values[slot].clone()).collect()
+    }
+}

@@ -1,0 +1,340 @@
+//! `grad`, `value_and_grad` and `vjp`.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph, partition};
+
+use crate::tensor::Tensor;
+use crate::transformations::differentiate::{Tape, linearize};
+use crate::transformations::function::{Function, Loss, Traceable, rebuild, transformed};
+use crate::trace::at_own_lines;
+
+/// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
+/// [`Partition`] for everything else.
+pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
+
+/// The gradient of a loss with respect to the parameters of its argument.
+///
+/// Differentiated are the leaves of kind param, and leaves without a kind. [`wrt`](Grad::wrt) chooses
+/// others. A parameter that the loss does not depend on is absent from the gradient.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, grad};
+/// let slope = grad(|x: &Tensor| x.sin() * x)(&Tensor::from(2.0_f64));
+/// assert!((slope.item::<f64>() - (2.0_f64.sin() + 2.0 * 2.0_f64.cos())).abs() < 1e-12);
+/// ```
+///
+/// # Panics
+/// When called: if the loss is no floating-point scalar, or a leaf to differentiate is no float.
+#[track_caller]
+pub fn grad<'f, M, L, F>(function: F) -> Grad<'f, M>
+where
+    M: SelectPart<Tensor>,
+    L: Loss + 'f,
+    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+{
+    let inner = value_and_grad(function);
+    Grad::new(Arc::new(move |wrt| {
+        let inner = inner.clone_with(wrt);
+        Box::new(move |model: &M| (inner.call)(model).1)
+    }))
+}
+
+/// The value of a loss with its gradient; both as [`grad`].
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, value_and_grad};
+/// let (value, slope) = value_and_grad(|x: &Tensor| (x * x).sum())(&Tensor::from([1.0_f32, 2.0]));
+/// assert_eq!(value.item::<f32>(), 5.0);
+/// assert_eq!(slope.to_vec::<f32>(), [2.0, 4.0]);
+/// ```
+///
+/// # Panics
+/// When called: as [`grad`].
+#[track_caller]
+pub fn value_and_grad<'f, M, L, F>(function: F) -> ValueAndGrad<'f, M, L>
+where
+    M: SelectPart<Tensor>,
+    L: Loss + 'f,
+    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+{
+    let line = Location::caller();
+    let function = Arc::new(function);
+    ValueAndGrad::new(Arc::new(move |wrt| {
+        let function = Arc::clone(&function);
+        Box::new(move |model: &M| {
+            let (output, gradient, _) = differentiate(model, wrt.as_ref(), line, |model: &mut M| function.call(&*model));
+            (output, gradient)
+        })
+    }))
+}
+
+/// As [`value_and_grad`], of a function that writes states of its argument, which are updated.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, value_and_grad_mut};
+/// let mut pair = (Tensor::from(3.0_f32), Tensor::from(0.0_f32));
+/// let (loss, _) = value_and_grad_mut(|pair: &mut (Tensor, Tensor)| {
+///     pair.1 = &pair.1 + 1.0;
+///     &pair.0 * &pair.0
+/// })(&mut pair);
+/// assert_eq!(loss.item::<f32>(), 9.0);
+/// assert_eq!(pair.1.item::<f32>(), 1.0);
+/// ```
+///
+/// # Panics
+/// When called: as [`grad`].
+#[track_caller]
+pub fn value_and_grad_mut<'f, M, L, F>(function: F) -> ValueAndGradMut<'f, M, L>
+where
+    M: SelectPart<Tensor>,
+    L: Loss + 'f,
+    F: Fn(&mut M) -> L + Send + Sync + 'f,
+{
+    let line = Location::caller();
+    let function = Arc::new(function);
+    ValueAndGradMut::new(Arc::new(move |wrt| {
+        let function = Arc::clone(&function);
+        Box::new(move |model: &mut M| {
+            let (output, gradient, updated) = differentiate(model, wrt.as_ref(), line, |model: &mut M| function(model));
+            *model = updated;
+            (output, gradient)
+        })
+    }))
+}
+
+macro_rules! differentiating {
+    ($(#[$doc:meta])* $name:ident<$($generic:ident),*>, $call:ty) => {
+        $(#[$doc])*
+        pub struct $name<'f, $($generic),*>
+        where
+            M: SelectPart<Tensor>,
+        {
+            make: Arc<dyn Fn(Option<Filter>) -> Box<$call> + Send + Sync + 'f>,
+            call: Box<$call>,
+        }
+
+        impl<'f, $($generic),*> $name<'f, $($generic),*>
+        where
+            M: SelectPart<Tensor>,
+        {
+            fn new(make: Arc<dyn Fn(Option<Filter>) -> Box<$call> + Send + Sync + 'f>) -> Self {
+                Self { call: make(None), make }
+            }
+
+            #[allow(dead_code, reason = "one of the three transformations needs it")]
+            fn clone_with(&self, wrt: Option<Filter>) -> Self {
+                Self { call: (self.make)(wrt), make: Arc::clone(&self.make) }
+            }
+
+            /// Differentiates only with respect to the leaves that a filter accepts.
+            #[must_use]
+            pub fn wrt(self, filter: Filter) -> Self {
+                Self { call: (self.make)(Some(filter)), make: self.make }
+            }
+        }
+    };
+}
+
+differentiating! {
+    /// What [`grad`] returns: a function from a model to its gradient.
+    Grad<M>, dyn Fn(&M) -> Gradient<M> + Send + Sync + 'f
+}
+differentiating! {
+    /// What [`value_and_grad`] returns: a function from a model to the loss and its gradient.
+    ValueAndGrad<M, L>, dyn Fn(&M) -> (L, Gradient<M>) + Send + Sync + 'f
+}
+differentiating! {
+    /// What [`value_and_grad_mut`] returns: a function from a model, which it updates, to the loss and its
+    /// gradient.
+    ValueAndGradMut<M, L>, dyn Fn(&mut M) -> (L, Gradient<M>) + Send + Sync + 'f
+}
+
+transformed!(reference [M: SelectPart<Tensor>] Grad<'f, M>, (M) -> Gradient<M>);
+transformed!(reference [M: SelectPart<Tensor>, L] ValueAndGrad<'f, M, L>, (M) -> (L, Gradient<M>));
+
+impl<'f, M: SelectPart<Tensor>, L> std::ops::Deref for ValueAndGradMut<'f, M, L> {
+    type Target = dyn Fn(&mut M) -> (L, Gradient<M>) + Send + Sync + 'f;
+    fn deref(&self) -> &Self::Target {
+        &*self.call
+    }
+}
+impl<M: SelectPart<Tensor>, L> std::fmt::Debug for ValueAndGradMut<'_, M, L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ValueAndGradMut")
+    }
+}
+
+/// Which leaves to differentiate, with their kinds.
+fn active_leaves(
+    treedef: &TreeDef,
+    leaves: &[Tensor],
+    wrt: Option<&Filter>,
+    line: &Location<'_>,
+) -> (Vec<bool>, Vec<Option<LeafKind>>) {
+    let kinds = treedef.leaf_kinds();
+    let active: Vec<bool> = match wrt {
+        None => kinds.iter().map(|kind| !matches!(kind, Some(LeafKind::State(_)))).collect(),
+        Some(filter) => {
+            let paths = treedef.leaf_paths();
+            paths.iter().zip(&kinds).zip(leaves).map(|((path, kind), leaf)| filter.accepts(path, *kind, leaf)).collect()
+        }
+    };
+    if active.iter().zip(leaves).any(|(&active, leaf)| active && !leaf.dtype().is_float()) {
+        let places: Vec<String> = treedef
+            .leaf_paths()
+            .iter()
+            .zip(leaves)
+            .zip(&active)
+            .filter(|((_, leaf), active)| **active && !leaf.dtype().is_float())
+            .map(|((path, leaf), _)| format!("{} ({})", path.or_root(), leaf.info()))
+            .collect();
+        panic!(
+            "cannot differentiate with respect to {}: only f32 and f64 have gradients; make it a state, capture it in the closure, or choose the leaves with `.wrt(filter)` (gradient taken at {line})",
+            places.join(", ")
+        );
+    }
+    (active, kinds)
+}
+
+/// Runs a loss and takes its gradient; gives the updated argument back too.
+fn differentiate<M: SelectPart<Tensor>, L: Loss>(
+    model: &M,
+    wrt: Option<&Filter>,
+    line: &Location<'_>,
+    run: impl FnOnce(&mut M) -> L,
+) -> (L, Gradient<M>, M) {
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
+    let (active, kinds) = active_leaves(&treedef, &leaves, wrt, line);
+    let (results, tape, structure) = linearize(&leaves, &active, |traced| {
+        let mut model: M = rebuild(&treedef, traced);
+        let output = at_own_lines(|| run(&mut model));
+        check_loss(output.loss(), line);
+        let mut results = vec![output.loss().clone()];
+        let (output_leaves, output_treedef) = graph::flatten::<Tensor, L>(&output);
+        let (updated_leaves, updated_treedef) = graph::flatten::<Tensor, M>(&model);
+        let split = output_leaves.len();
+        results.extend(output_leaves);
+        results.extend(updated_leaves);
+        (results, (output_treedef, updated_treedef, split))
+    });
+    let (output_treedef, updated_treedef, split) = structure;
+    let seed = Tensor::ones_like(&results[0]);
+    let mut seeds = vec![None; results.len()];
+    seeds[0] = Some(seed);
+    let mut results = results.into_iter().skip(1);
+    let output = rebuild(&output_treedef, results.by_ref().take(split).collect());
+    let updated = rebuild(&updated_treedef, results.collect());
+    let gradient = assemble::<M>(&treedef, &leaves, &active, &kinds, tape.transpose(seeds));
+    (output, gradient, updated)
+}
+
+fn check_loss(loss: &Tensor, line: &Location<'_>) {
+    assert!(
+        loss.rank() == 0 && loss.dtype().is_float(),
+        "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce it, for instance with `.mean()` (gradient taken at {line})",
+        loss.info()
+    );
+}
+
+/// Puts the cotangents in the argument's structure. A leaf without a kind that received none has a
+/// gradient of zeros, and so has a member of a tuple that is not differentiated; a parameter that
+/// received none is absent.
+fn assemble<M: SelectPart<Tensor>>(
+    treedef: &TreeDef,
+    leaves: &[Tensor],
+    active: &[bool],
+    kinds: &[Option<LeafKind>],
+    cotangents: Vec<Option<Tensor>>,
+) -> Gradient<M> {
+    let mut cotangents = cotangents.into_iter();
+    // A tensor that is the argument, or a member of a tuple, has a gradient that is a tensor.
+    let members = treedef.is_tuple_member();
+    let gradients: Vec<Option<Tensor>> = leaves
+        .iter()
+        .zip(active)
+        .zip(kinds.iter().zip(members))
+        .map(|((leaf, &active), (kind, member))| {
+            let cotangent = if active { cotangents.next().flatten() } else { None };
+            if member || (active && kind.is_none()) {
+                return Some(cotangent.unwrap_or_else(|| Tensor::zeros_like(leaf)));
+            }
+            cotangent
+        })
+        .collect();
+    let fill: Vec<Tensor> = gradients.iter().zip(leaves).map(|(gradient, leaf)| gradient.as_ref().unwrap_or(leaf).clone()).collect();
+    let part: Partition<M, Tensor> = partition::select(treedef, &fill, |position| gradients[position].is_some());
+    into_part::<M>(part.into_tree())
+}
+
+fn into_part<M: SelectPart<Tensor>>(tree: Tree<Tensor>) -> Gradient<M> {
+    match M::select_part(tree) {
+        Ok(part) => part,
+        Err(error) => panic!("cannot give the gradient as the argument's type: {error}; this is a bug of pytree"),
+    }
+}
+
+/// The result of a function, and the function from a cotangent of the result to that of the argument.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, vjp};
+/// let (y, pullback) = vjp(|x: &Tensor| x * x, &Tensor::from([1.0_f32, 2.0]));
+/// assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
+/// let x_bar = pullback.call(&Tensor::from([1.0_f32, 10.0]));
+/// assert_eq!(x_bar.to_vec::<f32>(), [2.0, 40.0]);
+/// ```
+///
+/// # Panics
+/// If a leaf to differentiate is no float.
+#[track_caller]
+pub fn vjp<M, R, F>(function: F, primals: &M) -> (R, Pullback<M, R>)
+where
+    M: SelectPart<Tensor>,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
+    let (results, tape, output_treedef) = linearize(&leaves, &active, |traced| {
+        let model: M = rebuild(&treedef, traced);
+        let output = at_own_lines(|| function.call(&model));
+        graph::flatten::<Tensor, R>(&output)
+    });
+    let output = rebuild(&output_treedef, results);
+    (output, Pullback { tape, treedef, leaves, active, kinds, output_treedef, types: std::marker::PhantomData })
+}
+
+/// The function from a cotangent of a result to that of the argument: see [`vjp`].
+#[derive(Debug)]
+pub struct Pullback<M, R> {
+    tape: Tape,
+    treedef: TreeDef,
+    leaves: Vec<Tensor>,
+    active: Vec<bool>,
+    kinds: Vec<Option<LeafKind>>,
+    output_treedef: TreeDef,
+    types: std::marker::PhantomData<fn(R) -> M>,
+}
+
+impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
+    /// The cotangent of the argument.
+    ///
+    /// # Panics
+    /// If the cotangent is of another structure than the result.
+    #[track_caller]
+    pub fn call(&self, cotangent: &R) -> Gradient<M> {
+        let (cotangents, treedef) = graph::flatten::<Tensor, R>(cotangent);
+        assert!(
+            treedef == self.output_treedef,
+            "cannot pull back: the cotangent has the structure {treedef}, expected that of the result, {}",
+            self.output_treedef
+        );
+        let cotangents = self.tape.transpose_again(cotangents.into_iter().map(Some).collect());
+        assemble::<M>(&self.treedef, &self.leaves, &self.active, &self.kinds, cotangents)
+    }
+}

@@ -1,0 +1,104 @@
+//! `jvp` and `hessian`: forward-mode differentiation.
+
+use pytree_core::graph;
+
+use crate::error::or_panic;
+use crate::tensor::Tensor;
+use crate::trace::{Interpreter, Trace, at_own_lines};
+use crate::transformations::function::{Function, Traceable, rebuild, transformed};
+use crate::transformations::grad::grad;
+use crate::transformations::vmap::vmap;
+
+/// The result of a function and its derivative along a direction, by forward-mode differentiation.
+///
+/// `tangents` has the structure of `primals`; tangents of leaves that are no floats are ignored.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, jvp};
+/// let (y, dy) = jvp(|x: &Tensor| x.powi(3), &Tensor::from(2.0_f64), &Tensor::from(1.0_f64));
+/// assert_eq!(y.item::<f64>(), 8.0);
+/// assert_eq!(dy.item::<f64>(), 12.0);
+/// ```
+///
+/// # Panics
+/// If the tangents differ from the primals in structure or shapes.
+#[track_caller]
+pub fn jvp<M, R, F>(function: F, primals: &M, tangents: &M) -> (R, R)
+where
+    M: Traceable,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let (tangents, tangents_treedef) = graph::flatten::<Tensor, M>(tangents);
+    assert!(
+        treedef == tangents_treedef,
+        "cannot take a jvp: the tangents have the structure {tangents_treedef}, expected that of the primals, {treedef}"
+    );
+    for (path, (primal, tangent)) in treedef.leaf_paths().iter().zip(leaves.iter().zip(&tangents)) {
+        assert!(
+            primal.info() == tangent.info() || !primal.dtype().is_float(),
+            "cannot take a jvp: at {} the primal is {}, the tangent {}; they must agree",
+            path.or_root(),
+            primal.info(),
+            tangent.info()
+        );
+    }
+    let trace = Trace::begin(Interpreter::Jvp);
+    let duals = leaves
+        .iter()
+        .zip(tangents)
+        .map(|(primal, tangent)| {
+            if primal.dtype().is_float() { trace.dual(primal.clone(), Some(tangent)) } else { primal.clone() }
+        })
+        .collect();
+    let output = at_own_lines(|| function.call(&rebuild::<M>(&treedef, duals)));
+    let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
+    drop(output);
+    let (mut primals_out, mut tangents_out) = (Vec::new(), Vec::new());
+    for result in &results {
+        let (primal, tangent) = or_panic(trace.undual(result));
+        tangents_out.push(tangent.unwrap_or_else(|| Tensor::zeros_like(&primal)));
+        primals_out.push(primal);
+    }
+    drop(trace);
+    (rebuild(&output_treedef, primals_out), rebuild(&output_treedef, tangents_out))
+}
+
+/// The matrix of second derivatives of a scalar function of one tensor, shaped `[x…, x…]`.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, hessian};
+/// let second = hessian(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0_f64, 2.0]));
+/// assert_eq!(second.to_vec::<f64>(), [6.0, 0.0, 0.0, 12.0]);
+/// ```
+///
+/// # Panics
+/// When called: as [`grad`].
+#[track_caller]
+pub fn hessian<'f, F>(function: F) -> Hessian<'f>
+where
+    F: for<'a> Function<&'a Tensor, Output = Tensor> + Send + Sync + 'f,
+{
+    let gradient = grad(function);
+    Hessian {
+        call: Box::new(move |x: &Tensor| {
+            let count = x.len();
+            let mut basis_shape = vec![count];
+            basis_shape.extend_from_slice(x.shape());
+            let basis = Tensor::eye(x.dtype(), count).reshape(&basis_shape);
+            let columns = vmap(|direction: Tensor| jvp(|x: &Tensor| gradient.call(x), x, &direction).1)(basis);
+            let mut shape = x.shape().to_vec();
+            shape.extend_from_slice(x.shape());
+            columns.reshape(&shape)
+        }),
+    }
+}
+
+/// What [`hessian`] returns: a function from a tensor to the second derivatives there.
+pub struct Hessian<'f> {
+    call: Box<dyn Fn(&Tensor) -> Tensor + Send + Sync + 'f>,
+}
+transformed!(reference [] Hessian<'f>, (Tensor) -> Tensor);

@@ -1,0 +1,11 @@
+//! The transformations: functions of pytrees in, functions of pytrees out.
+
+pub(crate) mod call;
+pub(crate) mod differentiate;
+pub(crate) mod executor;
+pub(crate) mod function;
+pub(crate) mod grad;
+pub(crate) mod jit;
+pub(crate) mod jvp;
+pub(crate) mod stack;
+pub(crate) mod vmap;

@@ -1,0 +1,78 @@
+//! Stacking values of one structure, and taking a stack apart: what ensembles are made of.
+
+use pytree_core::graph;
+
+use crate::tensor::Tensor;
+use crate::transformations::function::{Traceable, rebuild};
+
+/// One value whose leaves are those of the members, stacked along a new axis 0.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, stack, unstack};
+/// let members = [(Tensor::from(1.0_f32),), (Tensor::from(2.0_f32),)];
+/// let stacked = stack(&members);
+/// assert_eq!(stacked.0.to_vec::<f32>(), [1.0, 2.0]);
+/// assert_eq!(unstack(&stacked), members);
+/// ```
+///
+/// # Panics
+/// If there are no members, or they differ in structure or in the shape or element type of a leaf.
+#[track_caller]
+pub fn stack<M: Traceable>(members: &[M]) -> M {
+    let mut members = members.iter().map(graph::flatten::<Tensor, M>);
+    let Some((first, treedef)) = members.next() else {
+        panic!("cannot stack no values at all; give at least one");
+    };
+    let mut columns: Vec<Vec<Tensor>> = first.into_iter().map(|leaf| vec![leaf]).collect();
+    for (position, (leaves, other)) in members.enumerate() {
+        if other != treedef {
+            let differences: Vec<String> = treedef.differences(&other).iter().map(ToString::to_string).collect();
+            panic!("cannot stack: member {} has another structure than member 0: {}", position + 1, differences.join("; "));
+        }
+        for (column, leaf) in columns.iter_mut().zip(leaves) {
+            column.push(leaf);
+        }
+    }
+    check_columns(&treedef, &columns);
+    rebuild(&treedef, columns.iter().map(|column| Tensor::stack(column, 0)).collect())
+}
+
+#[track_caller]
+fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
+    let mut problems = Vec::new();
+    for (path, column) in treedef.leaf_paths().iter().zip(columns) {
+        if let Some(position) = column.iter().position(|leaf| leaf.info() != column[0].info()) {
+            problems.push(format!(
+                "{} is {} in member 0 and {} in member {position}",
+                path.or_root(),
+                column[0].info(),
+                column[position].info()
+            ));
+        }
+    }
+    assert!(problems.is_empty(), "cannot stack: {}; all members must have the same shapes", problems.join("; "));
+}
+
+/// The members of a stack: the inverse of [`stack`].
+///
+/// # Panics
+/// If there is no leaf, a leaf has no axis, or the first axes differ in length.
+#[track_caller]
+pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(stacked);
+    let lengths: Vec<Option<usize>> = leaves.iter().map(|leaf| leaf.shape().first().copied()).collect();
+    let Some(Some(length)) = lengths.first().copied() else {
+        panic!("cannot unstack {treedef}: its first leaf has no axis to take apart");
+    };
+    assert!(
+        lengths.iter().all(|&other| other == Some(length)),
+        "cannot unstack {treedef}: the first axes of its leaves have the lengths {lengths:?}; they must be equal"
+    );
+    (0..length)
+        .map(|member| {
+            let index = Tensor::constant(crate::DType::I32, member as f64);
+            rebuild(&treedef, leaves.iter().map(|leaf| leaf.take(&index, 0)).collect())
+        })
+        .collect()
+}

@@ -1,0 +1,146 @@
+//! Compositions of the transformations on scalars, against closed forms.
+
+use pytree_transform::{Function, Tensor, grad, hessian, jit, jvp, value_and_grad, value_and_grad_mut, vjp, vmap};
+
+fn scalar(value: f64) -> Tensor {
+    Tensor::from(value)
+}
+
+fn close(found: &Tensor, expected: f64) {
+    let found = found.item::<f64>();
+    assert!((found - expected).abs() <= 1e-12 * expected.abs().max(1.0), "found {found}, expected {expected}");
+}
+
+#[test]
+fn gradients_of_gradients_are_higher_derivatives() {
+    let x = scalar(0.7);
+    close(&grad(|x: &Tensor| x.sin())(&x), 0.7_f64.cos());
+    close(&grad(grad(|x: &Tensor| x.sin()))(&x), -0.7_f64.sin());
+    close(&grad(grad(grad(|x: &Tensor| x.sin())))(&x), -0.7_f64.cos());
+}
+
+#[test]
+fn perturbations_are_not_confused() {
+    let outer = grad(|x: &Tensor| {
+        let x = x.clone();
+        let inner = grad(|y: &Tensor| &x + y)(&Tensor::from(1.0_f64));
+        &x * inner
+    });
+    close(&outer(&scalar(3.0)), 1.0);
+}
+
+#[test]
+fn jit_nests_with_grad_both_ways() {
+    let x = scalar(0.3);
+    let expected = 0.3_f64.cos() * 0.3_f64.exp() + 0.3_f64.sin() * 0.3_f64.exp();
+    let f = |x: &Tensor| x.sin() * x.exp();
+    close(&jit(grad(f))(x.clone()), expected);
+    close(&grad(jit(|x: Tensor| x.sin() * x.exp()))(&x), expected);
+    close(&jit(grad(jit(|x: Tensor| x.sin() * x.exp())))(x.clone()), expected);
+    let second = 2.0 * 0.3_f64.cos() * 0.3_f64.exp();
+    close(&grad(grad(jit(|x: Tensor| x.sin() * x.exp())))(&x), second);
+    close(&grad(jit(grad(jit(|x: Tensor| x.sin() * x.exp()))))(&x), second);
+}
+
+#[test]
+fn jvp_and_vjp_agree() {
+    let f = |x: &Tensor| x.tanh() * x;
+    let (_, forward) = jvp(f, &scalar(0.4), &scalar(2.0));
+    let (_, pullback) = vjp(f, &scalar(0.4));
+    close(&forward, 2.0 * pullback.call(&scalar(1.0)).item::<f64>());
+    close(&forward, pullback.call(&scalar(2.0)).item::<f64>());
+    let (_, through_jit) = jvp(jit(|x: Tensor| x.tanh() * x), &scalar(0.4), &scalar(2.0));
+    close(&through_jit, forward.item());
+}
+
+#[test]
+fn vmap_composes_with_grad_and_jit() {
+    let x = Tensor::from([0.1_f64, 0.2, 0.3]);
+    let expected: Vec<f64> = [0.1_f64, 0.2, 0.3].iter().map(|x| x.cos()).collect();
+    let f = |x: &Tensor| x.sin();
+    assert_eq!(vmap(grad(f))(x.clone()).to_vec::<f64>(), expected);
+    assert_eq!(jit(vmap(grad(f)))(x.clone()).to_vec::<f64>(), expected);
+    assert_eq!(vmap(jit(grad(f)))(x.clone()).to_vec::<f64>(), expected);
+    assert_eq!(vmap(grad(jit(|x: Tensor| x.sin())))(x.clone()).to_vec::<f64>(), expected);
+    let batch_gradient = grad(|x: &Tensor| vmap(|x: Tensor| x.sin())(x.clone()).sum())(&x);
+    assert_eq!(batch_gradient.to_vec::<f64>(), expected);
+}
+
+#[test]
+fn control_flow_works_under_grad() {
+    let relu = grad(|x: &Tensor| if x.item::<f64>() > 0.0 { x * 3.0 } else { -x });
+    close(&relu(&scalar(2.0)), 3.0);
+    close(&relu(&scalar(-2.0)), -1.0);
+}
+
+#[test]
+fn a_hessian_holds_the_second_derivatives() {
+    let rosenbrock = |p: &Tensor| {
+        let (a, b) = (p.take(&Tensor::from([0_i32]), 0).sum(), p.take(&Tensor::from([1_i32]), 0).sum());
+        (1.0 - &a).powi(2) + (b - a.powi(2)).powi(2) * 100.0
+    };
+    let second = hessian(rosenbrock)(&Tensor::from([0.5_f64, 0.7]));
+    let expected = [2.0 + 1200.0 * 0.25 - 400.0 * 0.7, -200.0, -200.0, 200.0];
+    for (found, expected) in second.to_vec::<f64>().iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    }
+}
+
+#[test]
+fn state_written_under_grad_comes_out() {
+    let mut pair = (scalar(3.0), scalar(0.0));
+    let (loss, (slope, _)) = value_and_grad_mut(|pair: &mut (Tensor, Tensor)| {
+        pair.1 = &pair.1 + &pair.0;
+        &pair.0 * &pair.0
+    })(&mut pair);
+    close(&loss, 9.0);
+    close(&slope, 6.0);
+    close(&pair.1, 3.0);
+    assert!(!pair.1.is_traced());
+}
+
+#[test]
+fn auxiliary_results_come_with_the_loss() {
+    let ((loss, twice), slope) = value_and_grad(|x: &Tensor| (x.exp(), x * 2.0))(&scalar(0.5));
+    close(&loss, 0.5_f64.exp());
+    close(&twice, 1.0);
+    close(&slope, 0.5_f64.exp());
+}
+
+#[test]
+fn a_panic_inside_leaves_the_thread_usable() {
+    let outcome = std::panic::catch_unwind(|| grad(|_: &Tensor| -> Tensor { panic!("on purpose") })(&scalar(1.0)));
+    assert!(outcome.is_err());
+    close(&grad(|x: &Tensor| x * 2.0)(&scalar(1.0)), 2.0);
+}
+
+#[test]
+fn a_traced_tensor_that_escapes_is_an_error_when_used() {
+    let stolen = std::sync::Mutex::new(None);
+    let _ = grad(|x: &Tensor| {
+        *stolen.lock().unwrap() = Some(x.clone());
+        x.clone()
+    })(&scalar(1.0));
+    let stolen = stolen.lock().unwrap().take().unwrap();
+    let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stolen.sin())).unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("the grad that made it is over"), "{message}");
+}
+
+#[test]
+fn a_jitted_function_is_called_from_two_threads() {
+    let f = jit(|x: Tensor| x.sin());
+    let expected = 0.5_f64.sin();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..100).for_each(|_| close(&f(scalar(0.5)), expected)));
+        }
+    });
+    assert!(Function::<Tensor>::call(&f, scalar(0.5)).item::<f64>() == expected);
+}
+
+#[test]
+fn reading_a_value_under_jit_tells_the_ways_out() {
+    let f = jit(|x: Tensor| if x.item::<f64>() > 0.0 { x } else { -x });
+    let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(scalar(1.0)))).unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("inside jit") && message.contains("select"), "{message}");
+}

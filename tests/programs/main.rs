@@ -1,0 +1,18 @@
+//! Programs as users write them. The API is settled on them; they change only with a reason in the
+//! CHANGELOG.
+
+mod p01_mlp;
+mod p02_state;
+mod p03_layers;
+mod p04_static;
+mod p05_generic;
+mod p06_ndarray;
+mod p07_tied;
+mod p08_vmap;
+mod p09_stored;
+mod p10_freeze;
+mod p11_parts;
+mod p12_derivatives;
+mod p13_trees;
+mod p14_checkpoint;
+mod p15_by_hand;

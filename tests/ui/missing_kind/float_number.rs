@@ -1,0 +1,10 @@
+//! A float without attribute may be trained, kept or fixed.
+
+use pytree_core::Module;
+
+#[derive(Module)]
+struct Model {
+    scale: f32,
+}
+
+fn main() {}
