@@ -175,7 +175,7 @@ impl dyn Leaf {
             .map(|number| ndarray::aview0(number).into_dyn())
     }
 
-    /// As [`array_view`](Self::array_view), to be changed in place.
+    /// As [`array_view`](#method.array_view), to be changed in place.
     pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         macro_rules! attempt {
             ($($dimension:ty),*) => {$(
@@ -353,7 +353,7 @@ impl AnyLeaf {
         self.0.array_view()
     }
 
-    /// As [`array_view`](Self::array_view), to be changed in place.
+    /// As [`array_view`](#method.array_view), to be changed in place.
     pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         self.0.array_view_mut()
     }

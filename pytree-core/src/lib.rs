@@ -1,7 +1,7 @@
 //! Pytrees: values as trees of leaves.
 //!
 //! A model is a plain struct that is also a pytree. [`Module`] gives each of its leaves a kind;
-//! [`tree`] and [`graph`] hold the functions on trees; [`partition`] splits them into parts.
+//! [`mod@tree`] and [`graph`] hold the functions on trees; [`partition`] splits them into parts.
 //! This crate knows nothing of arithmetic or transformations.
 
 // The derive names this crate by its own name; inside of it that name must exist too.

@@ -1,7 +1,8 @@
 //! Trait objects as modules: `Vec<Box<dyn Layer>>`.
 //!
-//! A treedef keeps, beside a trait object, the function that rebuilds its concrete type. What
-//! `#[module_object]` generates for a user's trait is an implementation of [`Object`] for its boxes.
+//! A treedef keeps, beside a trait object, the function that rebuilds its concrete type: its
+//! [`Constructor`]. What [`module_object`](macro@crate::module_object) generates for a user's trait visits
+//! it as a static value.
 
 use std::any::TypeId;
 use std::fmt;

@@ -42,7 +42,7 @@ pub trait Pytree: 'static {
 /// The derive implements it for every `L` that all fields hold, so that a type of ndarray leaves derives
 /// like any other and is refused only where tensors are asked for.
 #[diagnostic::on_unimplemented(
-    message = "not every leaf of `{Self}` is a `{L}`",
+    message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
     note = "change the fields that hold other leaves to `{L}`, or make them static"
 )]

@@ -47,23 +47,36 @@ fn our_name(attribute: &Attribute) -> Option<&'static str> {
         .find(|name| ident == name)
 }
 
-/// Reads the attributes of a field that give it a kind; there should be one at most.
+/// What the attributes of a field say.
+#[derive(Default)]
+pub(crate) struct FieldAttributes<'a> {
+    /// Those that give it a kind; there should be one at most.
+    pub(crate) kinds: Vec<KindAttribute<'a>>,
+    /// Whether its type leads back to the item by way of another.
+    pub(crate) is_recursive: bool,
+}
+
+/// Reads the attributes of a field.
 pub(crate) fn of_field<'a>(
     attributes: &'a [Attribute],
     errors: &mut Errors,
-) -> Vec<KindAttribute<'a>> {
-    let mut kinds = Vec::new();
+) -> FieldAttributes<'a> {
+    let mut read = FieldAttributes::default();
     for attribute in attributes {
         let kind = match our_name(attribute) {
             Some("param") => without_argument(attribute, Kind::Param, errors),
             Some("state") => state(attribute, errors),
             Some("static") => without_argument(attribute, Kind::Static, errors),
-            Some(name) => alias(attribute, name, errors),
+            Some(name) => {
+                let kind = arguments_of_field(attribute, name, &mut read.is_recursive, errors);
+                kind.then_some(Kind::Static)
+            }
             None => None,
         };
-        kinds.extend(kind.map(|kind| KindAttribute { attribute, kind }));
+        read.kinds
+            .extend(kind.map(|kind| KindAttribute { attribute, kind }));
     }
-    kinds
+    read
 }
 
 /// `#[param]` and `#[r#static]` take no argument.
@@ -101,22 +114,23 @@ fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
             );
             None
         }
-        Meta::List(list) => match syn::parse2::<Path>(list.tokens.clone()) {
-            Ok(path) => Some(Kind::State(Some(path))),
-            Err(_) => {
+        Meta::List(list) => {
+            let path = syn::parse2(list.tokens.clone()).ok();
+            if path.is_none() {
                 errors.push(
                     &list.tokens,
                     "expected one collection, a type such as `BatchStat`: write `#[state(BatchStat)]`",
                 );
-                None
             }
-        },
+            path.map(|path| Kind::State(Some(path)))
+        }
     }
 }
 
 /// One argument of `#[module(…)]` or `#[pytree(…)]`.
 enum Argument {
     Static,
+    Recursive,
     Crate(Path, Span),
     Unknown(Ident),
 }
@@ -143,6 +157,9 @@ fn argument(input: ParseStream<'_>) -> syn::Result<Argument> {
     if word.unraw() == "static" {
         return Ok(Argument::Static);
     }
+    if word == "recursive" {
+        return Ok(Argument::Recursive);
+    }
     if word == "crate" {
         input.parse::<Token![=]>().map_err(|_| {
             syn::Error::new(
@@ -165,25 +182,23 @@ fn argument(input: ParseStream<'_>) -> syn::Result<Argument> {
     Ok(Argument::Unknown(word))
 }
 
-/// `#[module(static)]` or `#[pytree(static)]` on a field.
-fn alias(attribute: &Attribute, name: &str, errors: &mut Errors) -> Option<Kind> {
-    let Ok(arguments) = arguments(attribute) else {
-        errors.push(
-            &attribute.meta,
-            format!("expected `#[{name}(static)]`: a field takes nothing else"),
-        );
-        return None;
-    };
+/// `#[module(static)]` and `#[module(recursive)]` on a field, or the same of `pytree`: whether it is static.
+fn arguments_of_field(
+    attribute: &Attribute,
+    name: &str,
+    is_recursive: &mut bool,
+    errors: &mut Errors,
+) -> bool {
+    let takes = format!("a field takes `#[{name}(static)]` or `#[{name}(recursive)]`");
+    let arguments = arguments(attribute).unwrap_or_default();
     if arguments.is_empty() {
-        errors.push(
-            &attribute.meta,
-            format!("expected an argument: a field takes `#[{name}(static)]`"),
-        );
+        errors.push(&attribute.meta, format!("expected an argument: {takes}"));
     }
-    let mut kind = None;
+    let mut is_static = false;
     for argument in arguments {
         match argument {
-            Argument::Static => kind = Some(Kind::Static),
+            Argument::Static => is_static = true,
+            Argument::Recursive => *is_recursive = true,
             Argument::Crate(_, span) => errors.add(syn::Error::new(
                 span,
                 format!("`crate` belongs on the item: write `#[{name}(crate = …)]` above it"),
@@ -191,21 +206,21 @@ fn alias(attribute: &Attribute, name: &str, errors: &mut Errors) -> Option<Kind>
             Argument::Unknown(word) => {
                 let hint = match word.to_string().as_str() {
                     "param" | "state" => format!("; write `#[{word}]` on the field"),
-                    text => did_you_mean(text, &["static"]),
+                    text => did_you_mean(text, &["static", "recursive"]),
                 };
-                errors.push(
-                    &word,
-                    format!("unknown argument `{word}`: a field takes `#[{name}(static)]`{hint}"),
-                );
+                errors.push(&word, format!("unknown argument `{word}`: {takes}{hint}"));
             }
         }
     }
-    kind
+    is_static
 }
 
 /// A variant takes no attribute: kinds belong to its fields.
 pub(crate) fn of_variant(attributes: &[Attribute], errors: &mut Errors) {
-    for attribute in attributes.iter().filter(|attribute| our_name(attribute).is_some()) {
+    for attribute in attributes
+        .iter()
+        .filter(|attribute| our_name(attribute).is_some())
+    {
         errors.push(
             &attribute.meta,
             format!(
@@ -266,9 +281,12 @@ fn item_arguments(
                 ),
             )),
             Argument::Crate(path, _) => *renamed = Some(path),
-            Argument::Static => errors.push(
+            Argument::Static | Argument::Recursive => errors.push(
                 &attribute.meta,
-                format!("`#[{name}(static)]` belongs on a field, not on the item"),
+                format!(
+                    "`#[{}]` belongs on a field, not on the item",
+                    text_of(&attribute.meta)
+                ),
             ),
             Argument::Unknown(word) => {
                 let hint = did_you_mean(&word.to_string(), &["crate"]);

@@ -33,7 +33,10 @@ pub(crate) fn data(data: &Data, errors: &mut Errors) {
 /// A field has one kind, and in a plain container none but `#[r#static]`.
 pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Errors) {
     if macro_ == Macro::Pytree {
-        for kind in kinds.iter().filter(|kind| !matches!(kind.kind, Kind::Static)) {
+        for kind in kinds
+            .iter()
+            .filter(|kind| !matches!(kind.kind, Kind::Static))
+        {
             errors.push(
                 &kind.attribute.meta,
                 format!(

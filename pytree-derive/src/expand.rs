@@ -34,6 +34,7 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
 pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     let root = &input.root;
     quote! {
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
         #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
         const _: () = {
             use #root::field::Fallback as _;
@@ -53,7 +54,9 @@ pub(crate) fn implementation(
     let ident = input.ident;
     let (_, arguments, where_clause) = input.generics.split_for_impl();
     let own = own_parameters(input);
-    let given = where_clause.into_iter().flat_map(|clause| &clause.predicates);
+    let given = where_clause
+        .into_iter()
+        .flat_map(|clause| &clause.predicates);
     let predicates = kinds::predicates(input);
     quote! {
         #[automatically_derived]
@@ -134,10 +137,10 @@ fn field_kind(input: &Input<'_>, field: &Field) -> TokenStream {
         Kind::Param => quote!(Param),
         Kind::Static => quote!(Static),
         Kind::State(collection) => {
-            let collection = match collection {
-                Some(path) => path.to_token_stream(),
-                None => quote!(#root::kind::State),
-            };
+            let unnamed = || quote!(#root::kind::State);
+            let collection = collection
+                .as_ref()
+                .map_or_else(unnamed, ToTokens::to_token_stream);
             quote!(State(#root::CollectionId::of::<#collection>()))
         }
     };
@@ -152,11 +155,15 @@ fn shape_of(input: &Input<'_>, position: usize) -> TokenStream {
 
 fn pytree(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
-    let arms = input.variants.iter().enumerate().map(|(position, variant)| {
-        let pattern = variant.pattern();
-        let visit = visit(input, position, variant);
-        quote!(#pattern => { #visit })
-    });
+    let arms = input
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(position, variant)| {
+            let pattern = variant.pattern();
+            let visit = visit(input, position, variant);
+            quote!(#pattern => { #visit })
+        });
     let visit = match_self(input, arms);
     let unflatten = unflatten(input);
     implementation(
@@ -246,15 +253,19 @@ fn unflatten(input: &Input<'_>) -> TokenStream {
             .map(|variant| build(input, 0, variant))
             .collect();
     }
-    let variants = input.variants.iter().enumerate().map(|(position, variant)| {
-        let shape = shape_of(input, position);
-        let build = build(input, position, variant);
-        quote! {
-            if __source.peek() == ::core::option::Option::Some(#shape) {
-                return { #build };
+    let variants = input
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(position, variant)| {
+            let shape = shape_of(input, position);
+            let build = build(input, position, variant);
+            quote! {
+                if __source.peek() == ::core::option::Option::Some(#shape) {
+                    return { #build };
+                }
             }
-        }
-    });
+        });
     let name = syn::ext::IdentExt::unraw(input.ident).to_string();
     quote! {
         #(#variants)*

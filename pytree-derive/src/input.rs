@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Fields, Generics, Ident, Member, Path, Type};
 
-use crate::attributes;
+use crate::attributes::{self, FieldAttributes};
 use crate::check;
 use crate::errors::Errors;
 use crate::paths::{Entry, Root};
@@ -140,22 +140,26 @@ fn read_fields(
         .zip(members)
         .enumerate()
         .map(|(position, (field, member))| {
-            let kinds = match macro_ {
-                Macro::Static => Vec::new(),
+            let attributes = match macro_ {
+                Macro::Static => FieldAttributes::default(),
                 Macro::Module | Macro::Pytree => attributes::of_field(&field.attrs, errors),
             };
-            check::kinds(&kinds, macro_, errors);
+            check::kinds(&attributes.kinds, macro_, errors);
             let ty = spell_self(&field.ty, &input.ident, &input.generics);
-            let mentions = Mentions::of(&ty, &input.ident, &input.generics);
-            let written = kinds.into_iter().next().map(|written| written.kind);
+            let mut mentions = Mentions::of(&ty, &input.ident, &input.generics);
+            mentions.itself |= attributes.is_recursive;
+            let written = attributes.kinds.into_iter().next();
+            let kind = match macro_ {
+                Macro::Static => Kind::Static,
+                Macro::Module | Macro::Pytree => {
+                    written.map_or(Kind::Child, |attribute| attribute.kind)
+                }
+            };
             Field {
                 member,
                 variable: format_ident!("__field_{position}"),
                 ty,
-                kind: match macro_ {
-                    Macro::Static => Kind::Static,
-                    _ => written.unwrap_or(Kind::Child),
-                },
+                kind,
                 mentions,
             }
         })
@@ -165,10 +169,8 @@ fn read_fields(
 impl Variant<'_> {
     /// How it is built and matched: `Self` or `Self::Variant`.
     pub(crate) fn path(&self) -> TokenStream {
-        match self.ident {
-            Some(ident) => quote!(Self::#ident),
-            None => quote!(Self),
-        }
+        let variant = self.ident.map(|ident| quote!(::#ident));
+        quote!(Self #variant)
     }
 
     /// The name that displays show.

@@ -87,10 +87,7 @@ fn mistakes(input: &Input<'_>, field: &Field) -> Vec<(&'static str, TokenStream)
             ),
         ],
         Kind::Param => vec![
-            (
-                "ParamOfModule",
-                quote!(#is_module && !__Probe::IS_PARAM),
-            ),
+            ("ParamOfModule", quote!(#is_module && !__Probe::IS_PARAM)),
             (
                 "ParamNotFloat",
                 quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE),
@@ -101,14 +98,8 @@ fn mistakes(input: &Input<'_>, field: &Field) -> Vec<(&'static str, TokenStream)
             ),
         ],
         Kind::State(_) => vec![
-            (
-                "StateOfModule",
-                quote!(#is_module && !__Probe::IS_STATE),
-            ),
-            (
-                "StateNotLeaf",
-                quote!(!#is_module && !__Probe::IS_STATE),
-            ),
+            ("StateOfModule", quote!(#is_module && !__Probe::IS_STATE)),
+            ("StateNotLeaf", quote!(!#is_module && !__Probe::IS_STATE)),
         ],
         Kind::Static => static_mistakes(input, &field.ty),
     }

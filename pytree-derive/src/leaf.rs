@@ -34,7 +34,9 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     });
     let parameters = quote!(#(#parameters),*);
     // A leaf of a generic type is one for the arguments with which it is what a leaf must be.
-    let given = where_clause.into_iter().flat_map(|clause| &clause.predicates);
+    let given = where_clause
+        .into_iter()
+        .flat_map(|clause| &clause.predicates);
     let needed = (!input.generics.params.is_empty()).then(|| {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)
     });

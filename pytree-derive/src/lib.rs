@@ -1,13 +1,13 @@
 //! The macros of pytree: tokens in, tokens out.
 //!
-//! Each macro runs through the same phases, one file each: [`input`] reads the item, [`attributes`] its
-//! attributes, [`check`] states the rules across fields, [`expand`] writes the traits of pytrees and
-//! modules, [`kinds`] the checks of each field's kind, and [`fallback`] answers an item with mistakes by all
+//! Each macro runs through the same phases, one file each: `input` reads the item, `attributes` its
+//! attributes, `check` states the rules across fields, `expand` writes the traits of pytrees and
+//! modules, `kinds` the checks of each field's kind, and `fallback` answers an item with mistakes by all
 //! their messages and by empty traits, so that one mistake is one error.
 //!
 //! Each macro exists twice: under its name for users of `pytree-core`, and with the prefix `Facade` for
 //! users of `pytree`, which re-exports it under its name; the two differ in the paths of the code they
-//! generate: see [`paths`].
+//! generate: see `paths`.
 
 mod attributes;
 mod check;
@@ -52,7 +52,9 @@ derives! {
     ///
     /// A field is `#[param]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is not trained),
     /// `#[r#static]` or `#[module(static)]` (part of the structure), or, without attribute, a module or
-    /// a container of modules. `#[module(crate = path)]` on the item says where the crate is found.
+    /// a container of modules. `#[module(recursive)]` marks a field whose type leads back to the item by way
+    /// of another type; where it names the item itself, none is needed. `#[module(crate = path)]` on the item
+    /// says where the crate is found.
     module: Module = module_core, FacadeModule = module_facade, [param state r#static module pytree];
 
     /// Makes a struct or enum a pytree: a plain container, whose fields have no kind.
@@ -86,11 +88,11 @@ fn pytree(input: &DeriveInput, entry: Entry) -> proc_macro2::TokenStream {
 /// the crate is found.
 #[proc_macro_attribute]
 pub fn module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    module_object::expand(arguments.into(), item.into(), Entry::Core).into()
+    module_object::expand(arguments.into(), &item.into(), Entry::Core).into()
 }
 
 /// Makes the boxes of a trait modules: [`macro@module_object`] for users of `pytree`.
 #[proc_macro_attribute]
 pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    module_object::expand(arguments.into(), item.into(), Entry::Facade).into()
+    module_object::expand(arguments.into(), &item.into(), Entry::Facade).into()
 }

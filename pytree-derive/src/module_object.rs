@@ -12,24 +12,21 @@ use crate::errors::Errors;
 use crate::paths::{Entry, Root};
 
 /// Expands the attribute.
-pub(crate) fn expand(arguments: TokenStream, item: TokenStream, entry: Entry) -> TokenStream {
+pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_module_object(arguments, &mut errors);
-    let mut item = match syn::parse2::<ItemTrait>(item.clone()) {
-        Ok(item) => item,
-        Err(_) => {
-            errors.push(
-                &item,
-                "`#[module_object]` stands on a trait whose boxes become modules: `trait Layer { … }`",
-            );
-            let errors = errors.into_tokens();
-            return quote!(#errors #item);
-        }
+    let Ok(mut item) = syn::parse2::<ItemTrait>(item.clone()) else {
+        errors.push(
+            item,
+            "`#[module_object]` stands on a trait whose boxes become modules: `trait Layer { … }`",
+        );
+        let errors = errors.into_tokens();
+        return quote!(#errors #item);
     };
     if !item.generics.params.is_empty() {
         errors.push(
             &item.generics,
-            "the trait of a module object has no parameters: remove them, or make them associated types of its implementors' methods",
+            "the trait of a module object has no parameters, since a treedef must name its type: remove them",
         );
     }
     if let Some(errors) = errors.into_tokens() {
@@ -69,6 +66,7 @@ fn supertrait(root: &Root, item: &ItemTrait, hidden: &Ident) -> TokenStream {
             fn __constructor(&self) -> &'static #root::object::Constructor<dyn #ident>;
         }
         #[diagnostic::do_not_recommend]
+        #[allow(clippy::result_large_err, reason = "the error type is not the user's")]
         impl<__T> #hidden for __T
         where
             __T: #ident + #root::Module + ::core::clone::Clone + ::core::marker::Send + ::core::marker::Sync,

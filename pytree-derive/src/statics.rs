@@ -39,7 +39,10 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
             })
         }),
     );
-    let show = match_self(&read, read.variants.iter().map(|variant| show(&read, variant)));
+    let show = match_self(
+        &read,
+        read.variants.iter().map(|variant| show(&read, variant)),
+    );
     let body = methods(&read, &eq, &hash, &show);
     let implementation = implementation(&read, &none, &trait_, &none, &body);
     let checks = kinds::checks(&read);

@@ -14,7 +14,7 @@ use syn::{Generics, Ident, Type};
 pub(crate) struct Mentions {
     /// A type or const parameter: the type is known only where the item is used.
     pub(crate) parameters: bool,
-    /// The item itself: bounds on the type would never end.
+    /// The item itself, if only by way of another: bounds on the type would never end.
     pub(crate) itself: bool,
 }
 
@@ -72,10 +72,8 @@ fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
         .flat_map(|token| match token {
             TokenTree::Ident(word) if word == "Self" => replacement.clone(),
             TokenTree::Group(group) => {
-                let mut replaced = Group::new(
-                    group.delimiter(),
-                    replace_self(group.stream(), replacement),
-                );
+                let mut replaced =
+                    Group::new(group.delimiter(), replace_self(group.stream(), replacement));
                 replaced.set_span(group.span());
                 TokenTree::Group(replaced).into()
             }
@@ -92,7 +90,10 @@ pub(crate) fn held_types(ty: &Type) -> Vec<&Type> {
             if !matches!(ty, Type::Macro(_) | Type::Infer(_) | Type::Never(_)) {
                 self.0.push(ty);
             }
-            if !matches!(ty, Type::FnPtr(_) | Type::TraitObject(_) | Type::ImplTrait(_)) {
+            if !matches!(
+                ty,
+                Type::FnPtr(_) | Type::TraitObject(_) | Type::ImplTrait(_)
+            ) {
                 visit::visit_type(self, ty);
             }
         }

@@ -1,1 +1,60 @@
-//! n
+//! Neural networks on pytrees: random numbers, layers, losses, optimisers, checkpoints and summaries.
+//!
+//! Everything here is a module or a function of tensors, written with what every user has: a layer of
+//! your own is a struct with `#[derive(Module)]`, and an optimiser of your own implements
+//! [`GradientTransformation`].
+//!
+//! # Examples
+//! A training step, compiled:
+//! ```
+//! use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adam, softmax_cross_entropy};
+//! use pytree_transform::{DType, Tensor, jit, value_and_grad};
+//!
+//! let mut rngs = Rngs::new(0);
+//! let mut model = Mlp::new(&[4, 16, 3], Activation::Relu, &mut rngs);
+//! let mut optimizer = Optimizer::new(&model, adam(1e-2));
+//! let x = rngs.normal(DType::F32, [8, 4]);
+//! let y = Tensor::from([0, 1, 2, 0, 1, 2, 0, 1]);
+//!
+//! let step = jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+//!     let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+//!     let (loss, gradients) = value_and_grad(loss)(&model);
+//!     optimizer.update(&mut model, &gradients);
+//!     (model, optimizer, loss)
+//! });
+//! let mut losses = Vec::new();
+//! for _ in 0..20 {
+//!     let loss;
+//!     (model, optimizer, loss) = step((model, optimizer, x.clone(), y.clone()));
+//!     losses.push(loss.item::<f32>());
+//! }
+//! assert!(losses[19] < losses[0]);
+//! ```
+
+mod checkpoint;
+mod error;
+mod functions;
+mod initializers;
+mod layers;
+mod losses;
+mod metrics;
+mod optimizers;
+mod random;
+mod summary;
+
+pub use checkpoint::{CheckpointError, Entry, Mismatch, inspect, load, save};
+pub use error::InputError;
+pub use functions::{gelu, log_softmax, logsumexp, silu, softmax, softplus};
+pub use initializers::{Distribution, Fan, Initializer};
+pub use layers::{Activation, Dropout, Identity, Linear, Mlp, Mode, eval, train};
+pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
+pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
+pub use optimizers::{
+    AddDecayedWeights, Chain, ClipByGlobalNorm, GradientTransformation, Optimizer, OptimizerError, ScaleByAdam,
+    ScaleByLearningRate, Trace, adam, adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
+    scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
+};
+pub use random::{Key, RngError, RngStream, Rngs, reseed};
+pub use summary::{Summary, SummaryRow, summary};
+
+pub(crate) use error::or_panic;

@@ -24,21 +24,6 @@ pub(crate) struct Array {
     pub(crate) data: Data,
 }
 
-/// Runs an expression with the elements of some `Data` as a slice, whatever their type.
-macro_rules! with_elements {
-    ($data:expr, $elements:ident => $body:expr) => {
-        match $data {
-            $crate::array::Data::Bool($elements) => $body,
-            $crate::array::Data::I32($elements) => $body,
-            $crate::array::Data::I64($elements) => $body,
-            $crate::array::Data::U32($elements) => $body,
-            $crate::array::Data::F32($elements) => $body,
-            $crate::array::Data::F64($elements) => $body,
-        }
-    };
-}
-pub(crate) use with_elements;
-
 /// Runs an expression with a type standing for the element type given.
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
@@ -84,6 +69,11 @@ impl Array {
     pub(crate) fn full<T: TensorElement>(shape: impl AsRef<[usize]>, value: T) -> Self {
         let length = shape.as_ref().iter().product();
         Self::new(shape, vec![value; length])
+    }
+
+    /// An array to be written in full; its elements are what the memory last held, or zeros.
+    pub(crate) fn reused(info: &AbstractArray) -> Self {
+        Self::zeros(info)
     }
 
     /// An array of zeros.

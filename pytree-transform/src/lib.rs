@@ -28,3 +28,22 @@ pub use crate::transformations::jit::{Jit, jit};
 pub use crate::transformations::jvp::{Hessian, hessian, jvp};
 pub use crate::transformations::stack::{stack, unstack};
 pub use crate::transformations::vmap::{Axes, Vmap, vmap};
+
+/// What pytree's own crates need beside the public operations; not for users, and without promises.
+#[doc(hidden)]
+pub mod raw {
+    use crate::Tensor;
+    use crate::error::or_panic;
+
+    /// The two words that threefry2x32 with 20 rounds makes of each pair of counters, all four of one shape.
+    #[track_caller]
+    pub fn threefry2x32(key0: &Tensor, key1: &Tensor, count0: &Tensor, count1: &Tensor) -> (Tensor, Tensor) {
+        or_panic(crate::primitives::random::threefry2x32(key0, key1, count0, count1))
+    }
+
+    /// The order that sorts stably along an axis.
+    #[track_caller]
+    pub fn argsort(tensor: &Tensor, axis: usize) -> Tensor {
+        or_panic(crate::primitives::sort::argsort(tensor, axis))
+    }
+}

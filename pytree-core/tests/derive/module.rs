@@ -226,6 +226,35 @@ fn a_module_may_hold_itself() {
     assert_eq!(tree::leaves::<f32, _>(&node).len(), 4);
 }
 
+#[derive(Module, Clone, Debug, PartialEq)]
+struct Trunk {
+    #[param]
+    weight: f32,
+    #[module(recursive)]
+    branches: Vec<Branch>,
+}
+
+#[derive(Module, Clone, Debug, PartialEq)]
+struct Branch {
+    end: Option<Box<Trunk>>,
+}
+
+#[test]
+fn modules_may_hold_each_other() {
+    let leaf = Trunk {
+        weight: 1.0,
+        branches: vec![],
+    };
+    let trunk = Trunk {
+        weight: 2.0,
+        branches: vec![Branch {
+            end: Some(Box::new(leaf)),
+        }],
+    };
+    assert_eq!(rebuilt(&trunk), trunk);
+    assert_eq!(tree::leaves::<f32, _>(&trunk), [&2.0, &1.0]);
+}
+
 type Matrix = Array2<f64>;
 
 #[derive(Module, Clone, Debug)]

@@ -85,10 +85,7 @@ fn boxes_display_as_what_they_hold() {
         shown(&chain()),
         "PyTreeDef(Chain { layers: [Scale { factor: * }, Shift { by: *, inner: Scale { factor: * } }] })"
     );
-    assert_eq!(
-        format!("{:?}", chain().layers[0]),
-        "Scale { factor: 2.0 }"
-    );
+    assert_eq!(format!("{:?}", chain().layers[0]), "Scale { factor: 2.0 }");
 }
 
 #[test]

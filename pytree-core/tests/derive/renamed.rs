@@ -58,5 +58,8 @@ fn the_crate_is_found_where_the_attribute_says() {
     assert_eq!(rebuilt(&Key(3)).0, 3);
     assert_eq!(<Average as Collection>::NAME, "Average");
     let setting = Setting(0.5);
-    assert!(inner::renamed::StaticValue::static_eq(&setting, &Setting(0.5)));
+    assert!(inner::renamed::StaticValue::static_eq(
+        &setting,
+        &Setting(0.5)
+    ));
 }

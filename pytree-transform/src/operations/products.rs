@@ -1,11 +1,136 @@
-//! Products.
-use crate::error::TensorError;
+//! Products of matrices.
+
+use crate::dtype::Shape;
+use crate::error::{TensorError, or_panic};
+use crate::primitives::dot::dot_general;
+use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 
-#[allow(unused_variables)]
 impl Tensor {
+    /// The matrix product, by NumPy's rule: `[…, m, k] × […, k, n] → […, m, n]`, where the axes before the
+    /// last two broadcast; one axis alone, `[k]`, is a row on the left and a column on the right, and goes.
+    ///
+    /// # Panics
+    /// If the shapes do not fit or the element types differ; [`try_matmul`](Self::try_matmul) tells
+    /// instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.matmul(&Tensor::from([1.0, 10.0])), Tensor::from([21.0, 43.0]));
+    /// ```
     #[track_caller]
-    pub fn matmul(&self, right: &Self) -> Self { unimplemented!() }
+    pub fn matmul(&self, right: &Self) -> Self {
+        or_panic(self.try_matmul(right))
+    }
+
+    /// As [`matmul`](Self::matmul).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
-    pub fn try_matmul(&self, right: &Self) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn try_matmul(&self, right: &Self) -> Result<Self, TensorError> {
+        check(self, right)?;
+        let pairing = Pairing::of(self, right)?;
+        let left_axis = pairing.left.shape.len() - 1;
+        let right_axis = pairing.right.shape.len() - if right.rank() == 1 { 1 } else { 2 };
+        let left = reshape(self, &pairing.left.shape)?;
+        let right = reshape(right, &pairing.right.shape)?;
+        let batch = (pairing.left.shared.as_slice(), pairing.right.shared.as_slice());
+        let product = dot_general(&left, &right, (&[left_axis], &[right_axis]), batch)?;
+        transpose(&product, &sorting_permutation(&pairing.places))
+    }
+}
+
+fn refused(left: &Tensor, right: &Tensor, problem: String, mend: &str) -> TensorError {
+    let found = vec![left.info().clone(), right.info().clone()];
+    TensorError::Shape { operation: "matmul", found, problem, mend: mend.to_owned() }
+}
+
+/// Whether there are axes to contract, and of equal length.
+fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
+    if left.dtype() != right.dtype() {
+        let found = vec![left.info().clone(), right.info().clone()];
+        return Err(TensorError::DType { operation: "matmul", found, expected: "one element type" });
+    }
+    let (Some(&contracted), Some(&last)) = (left.shape().last(), right.shape().last()) else {
+        let problem = "a tensor without axes is no matrix".to_owned();
+        return Err(refused(left, right, problem, "multiply with `*`"));
+    };
+    let (of_right, other) = match right.shape() {
+        [.., before_last, _] => ("the axis before the last of the right", *before_last),
+        _ => ("the axis of the right", last),
+    };
+    if contracted == other {
+        return Ok(());
+    }
+    let of_left = if left.rank() == 1 { "the axis of the left" } else { "the last axis of the left" };
+    let problem = format!("{of_left} has length {contracted}, {of_right} {other}");
+    Err(refused(left, right, problem, "did you mean to transpose one of them?"))
+}
+
+/// How the axes before the last two go together.
+#[derive(Default)]
+struct Pairing {
+    left: Part,
+    right: Part,
+    /// The place in the result of each axis of the product: shared ones, then of the left, of the right.
+    places: Shape,
+}
+
+/// One operand: its shape without batch axes of length 1 that the other repeats along, and the batch axes
+/// that it shares with the other.
+#[derive(Default)]
+struct Part {
+    shape: Shape,
+    shared: Shape,
+}
+
+impl Pairing {
+    /// An axis that only one operand has, or that is 1 in the other, is a free axis: nothing is repeated.
+    fn of(left: &Tensor, right: &Tensor) -> Result<Self, TensorError> {
+        let batch_rank = |tensor: &Tensor| tensor.rank().saturating_sub(2);
+        let rank = batch_rank(left).max(batch_rank(right));
+        let length = |tensor: &Tensor, place: usize| {
+            (place + batch_rank(tensor)).checked_sub(rank).map(|axis| tensor.shape()[axis])
+        };
+        let mut pairing = Self::default();
+        let (mut left_places, mut right_places) = (Shape::new(), Shape::new());
+        for place in 0..rank {
+            match (length(left, place), length(right, place)) {
+                (Some(l), Some(r)) if l == r => {
+                    pairing.left.shared.push(pairing.left.shape.len());
+                    pairing.right.shared.push(pairing.right.shape.len());
+                    pairing.left.shape.push(l);
+                    pairing.right.shape.push(r);
+                    pairing.places.push(place);
+                }
+                (Some(l), None | Some(1)) => {
+                    pairing.left.shape.push(l);
+                    left_places.push(place);
+                }
+                (None | Some(1), Some(r)) => {
+                    pairing.right.shape.push(r);
+                    right_places.push(place);
+                }
+                _ => {
+                    let problem = "the axes before the last two do not broadcast: lengths must be equal or 1".to_owned();
+                    return Err(refused(left, right, problem, "reshape one of them"));
+                }
+            }
+        }
+        let matrix = |tensor: &Tensor| Shape::from_slice(&tensor.shape()[batch_rank(tensor)..]);
+        pairing.left.shape.extend(matrix(left));
+        pairing.right.shape.extend(matrix(right));
+        pairing.places.extend(left_places);
+        if left.rank() > 1 {
+            pairing.places.push(rank);
+        }
+        pairing.places.extend(right_places);
+        if right.rank() > 1 {
+            pairing.places.push(rank + 1);
+        }
+        Ok(pairing)
+    }
 }

@@ -1,31 +1,270 @@
-//! Reductions.
-use crate::error::TensorError;
+//! Reductions: sums, means, maxima, variances.
+//!
+//! Axes count from the end if negative. Each reduction comes over all axes, over some, and over some that
+//! stay with length 1, so that the result broadcasts against the original.
+
+use crate::dtype::Shape;
+use crate::error::{TensorError, or_panic};
+use crate::operations::shape::{axes_of, axis_of};
+use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 
-#[allow(unused_variables)]
+/// The result of a reduction with the reduced axes back, with length 1.
+#[track_caller]
+fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
+    let length = |axis: usize| if axes.contains(&axis) { 1 } else { original.shape()[axis] };
+    let shape: Shape = (0..original.rank()).map(length).collect();
+    or_panic(shape::reshape(reduced, &shape))
+}
+
+/// The number of elements that go into each of a reduction.
+fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
+    axes.iter().map(|&axis| tensor.shape()[axis]).product::<usize>() as f64
+}
+
+fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
+    if tensor.dtype().is_float() {
+        return Ok(());
+    }
+    Err(TensorError::DType { operation, found: vec![tensor.info().clone()], expected: "f32 or f64" })
+}
+
+#[track_caller]
+fn mean_over(operation: &'static str, tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    check_float(operation, tensor)?;
+    Ok(reduce::sum(tensor, axes)? / count(tensor, axes))
+}
+
+fn all_axes(tensor: &Tensor) -> Shape {
+    (0..tensor.rank()).collect()
+}
+
 impl Tensor {
+    /// The sum of all elements, without axes.
+    ///
+    /// # Panics
+    /// If the elements are bool: to count, convert them to i32.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum(), Tensor::from(10));
+    /// ```
     #[track_caller]
-    pub fn sum(&self) -> Self { unimplemented!() }
+    pub fn sum(&self) -> Self {
+        or_panic(reduce::sum(self, &all_axes(self)))
+    }
+
+    /// The sum over some axes, which go.
+    ///
+    /// # Panics
+    /// If there is no such axis, if one is given twice, or if the elements are bool;
+    /// [`try_sum_axes`](Self::try_sum_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([0]), Tensor::from([4, 6]));
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([-1]), Tensor::from([3, 7]));
+    /// ```
     #[track_caller]
-    pub fn sum_axes(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn sum_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_sum_axes(axes))
+    }
+
+    /// As [`sum_axes`](Self::sum_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
-    pub fn try_sum_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn try_sum_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of("sum", self.info(), axes.as_ref())?;
+        reduce::sum(self, &axes)
+    }
+
+    /// The sum over some axes, which stay with length 1.
+    ///
+    /// # Panics
+    /// As [`sum_axes`](Self::sum_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_keep([1]), Tensor::from([[3], [7]]));
+    /// ```
     #[track_caller]
-    pub fn sum_keep(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn sum_keep(&self, axes: impl AsRef<[isize]>) -> Self {
+        let axes = or_panic(axes_of("sum", self.info(), axes.as_ref()));
+        keep_axes(&or_panic(reduce::sum(self, &axes)), self, &axes)
+    }
+
+    /// The mean of all elements, without axes; NaN if there are none.
+    ///
+    /// # Panics
+    /// If the elements are not floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 6.0]).mean(), Tensor::from(3.0));
+    /// ```
     #[track_caller]
-    pub fn mean(&self) -> Self { unimplemented!() }
+    pub fn mean(&self) -> Self {
+        or_panic(mean_over("take the mean of", self, &all_axes(self)))
+    }
+
+    /// The mean over some axes, which go.
+    ///
+    /// # Panics
+    /// If there is no such axis, if one is given twice, or if the elements are not floats;
+    /// [`try_mean_axes`](Self::try_mean_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).mean_axes([0]), Tensor::from([2.0, 3.0]));
+    /// ```
     #[track_caller]
-    pub fn mean_axes(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn mean_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_mean_axes(axes))
+    }
+
+    /// As [`mean_axes`](Self::mean_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
-    pub fn mean_keep(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn try_mean_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of("take the mean of", self.info(), axes.as_ref())?;
+        mean_over("take the mean of", self, &axes)
+    }
+
+    /// The mean over some axes, which stay with length 1.
+    ///
+    /// # Panics
+    /// As [`mean_axes`](Self::mean_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[1.0, 3.0], [4.0, 8.0]]);
+    /// assert_eq!(&x - x.mean_keep([-1]), Tensor::from([[-1.0, 1.0], [-2.0, 2.0]]));
+    /// ```
     #[track_caller]
-    pub fn max(&self) -> Self { unimplemented!() }
+    pub fn mean_keep(&self, axes: impl AsRef<[isize]>) -> Self {
+        let axes = or_panic(axes_of("take the mean of", self.info(), axes.as_ref()));
+        keep_axes(&or_panic(mean_over("take the mean of", self, &axes)), self, &axes)
+    }
+
+    /// The greatest element, without axes; NaN if there is one.
+    ///
+    /// Equal maxima share the gradient in equal parts, as in JAX.
+    ///
+    /// # Panics
+    /// If there are no elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 7, 3]).max(), Tensor::from(7));
+    /// ```
     #[track_caller]
-    pub fn max_axes(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn max(&self) -> Self {
+        or_panic(reduce::max(self, &all_axes(self)))
+    }
+
+    /// The maxima over some axes, which go.
+    ///
+    /// # Panics
+    /// If there is no such axis, if one is given twice, or if one has no elements;
+    /// [`try_max_axes`](Self::try_max_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_axes([0]), Tensor::from([3, 5]));
+    /// ```
     #[track_caller]
-    pub fn max_keep(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn max_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_max_axes(axes))
+    }
+
+    /// As [`max_axes`](Self::max_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
     #[track_caller]
-    pub fn argmax(&self, axis: isize) -> Self { unimplemented!() }
+    pub fn try_max_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of("take the maximum of", self.info(), axes.as_ref())?;
+        reduce::max(self, &axes)
+    }
+
+    /// The maxima over some axes, which stay with length 1.
+    ///
+    /// # Panics
+    /// As [`max_axes`](Self::max_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_keep([1]), Tensor::from([[5], [4]]));
+    /// ```
     #[track_caller]
-    pub fn variance_axes(&self, axes: impl AsRef<[isize]>) -> Self { unimplemented!() }
+    pub fn max_keep(&self, axes: impl AsRef<[isize]>) -> Self {
+        let axes = or_panic(axes_of("take the maximum of", self.info(), axes.as_ref()));
+        keep_axes(&or_panic(reduce::max(self, &axes)), self, &axes)
+    }
+
+    /// The position along an axis of the first maximum, as i32; NaN counts as the maximum.
+    ///
+    /// # Panics
+    /// If there is no such axis, or it has no elements; [`try_argmax`](Self::try_argmax) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
+    /// ```
+    #[track_caller]
+    pub fn argmax(&self, axis: isize) -> Self {
+        or_panic(self.try_argmax(axis))
+    }
+
+    /// As [`argmax`](Self::argmax).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("argmax", self.info(), axis)?;
+        reduce::argmax(self, axis)
+    }
+
+    /// The variance over some axes, which go: the mean of (x - mean)², without Bessel's correction.
+    ///
+    /// # Panics
+    /// As [`mean_axes`](Self::mean_axes); [`try_variance_axes`](Self::try_variance_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
+    /// ```
+    #[track_caller]
+    pub fn variance_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_variance_axes(axes))
+    }
+
+    /// As [`variance_axes`](Self::variance_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_variance_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let operation = "take the variance of";
+        let axes = axes_of(operation, self.info(), axes.as_ref())?;
+        let mean = mean_over(operation, self, &axes)?;
+        let deviation = self - keep_axes(&mean, self, &axes);
+        mean_over(operation, &(&deviation * &deviation), &axes)
+    }
 }

@@ -1,56 +1,399 @@
-//! Shapes.
-use crate::dtype::DType;
-use crate::error::TensorError;
+//! Creating tensors, and changing their shape.
+
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::primitives::convert::convert;
+use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::{create, shape, slice};
 use crate::tensor::Tensor;
 
-#[allow(unused_variables)]
+/// An axis counted from the end if negative.
+pub(crate) fn axis_of(operation: &'static str, found: &AbstractArray, axis: isize) -> Result<usize, TensorError> {
+    place_of(axis, found.rank()).ok_or_else(|| TensorError::Axis { operation, found: found.clone(), axis })
+}
+
+/// Axes counted from the end if negative, each at most once.
+pub(crate) fn axes_of(operation: &'static str, found: &AbstractArray, axes: &[isize]) -> Result<Shape, TensorError> {
+    let mut places = Shape::new();
+    for &axis in axes {
+        let place = axis_of(operation, found, axis)?;
+        if places.contains(&place) {
+            return Err(TensorError::Shape {
+                operation,
+                found: vec![found.clone()],
+                problem: format!("axis {place} is given twice in {axes:?}"),
+                mend: "give each axis once".to_owned(),
+            });
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+/// A place among `count`, counted from the end if negative.
+fn place_of(place: isize, count: usize) -> Option<usize> {
+    let place = if place < 0 { count.checked_sub(place.unsigned_abs())? } else { place.cast_unsigned() };
+    (place < count).then_some(place)
+}
+
+/// Creating.
 impl Tensor {
+    /// A tensor of the given shape whose elements are all `value`; integers take it as `as` does.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::full(DType::F32, [2], 0.5), Tensor::from([0.5_f32, 0.5]));
+    /// ```
     #[track_caller]
-    pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Self { unimplemented!() }
+    pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self {
+        or_panic(create::full(dtype, shape.as_ref(), value))
+    }
+
+    /// Zeros.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros(DType::I32, [3]), Tensor::from([0, 0, 0]));
+    /// ```
     #[track_caller]
-    pub fn try_reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        Self::full(dtype, shape, 0.0)
+    }
+
+    /// Ones.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::ones(DType::F64, [2]), Tensor::from([1.0, 1.0]));
+    /// ```
     #[track_caller]
-    pub fn flatten(&self) -> Self { unimplemented!() }
+    pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        Self::full(dtype, shape, 1.0)
+    }
+
+    /// Zeros with the element type and shape of a tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::zeros_like(&Tensor::from([1.0, 2.0])), Tensor::from([0.0, 0.0]));
+    /// ```
     #[track_caller]
-    pub fn t(&self) -> Self { unimplemented!() }
+    pub fn zeros_like(tensor: &Self) -> Self {
+        Self::full_like(tensor, 0.0)
+    }
+
+    /// Ones with the element type and shape of a tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::ones_like(&Tensor::from([5, 6])), Tensor::from([1, 1]));
+    /// ```
     #[track_caller]
-    pub fn transpose(&self, permutation: impl AsRef<[usize]>) -> Self { unimplemented!() }
+    pub fn ones_like(tensor: &Self) -> Self {
+        Self::full_like(tensor, 1.0)
+    }
+
+    /// A tensor with the element type and shape of another, whose elements are all `value`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::full_like(&Tensor::from([1.0, 2.0]), 3.0), Tensor::from([3.0, 3.0]));
+    /// ```
     #[track_caller]
-    pub fn try_transpose(&self, permutation: impl AsRef<[usize]>) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn full_like(tensor: &Self, value: f64) -> Self {
+        Self::full(tensor.dtype(), tensor.shape(), value)
+    }
+
+    /// The numbers from 0 to before `length`, as `[length]`.
+    ///
+    /// # Panics
+    /// If the element type is bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::arange(DType::I32, 3), Tensor::from([0, 1, 2]));
+    /// ```
     #[track_caller]
-    pub fn move_axis(&self, from: isize, to: isize) -> Self { unimplemented!() }
+    pub fn arange(dtype: DType, length: usize) -> Self {
+        Self::iota(dtype, [length], 0)
+    }
+
+    /// A tensor of the given shape whose elements are their position along `axis`.
+    ///
+    /// # Panics
+    /// If the shape has no such axis, or the element type is bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::iota(DType::I32, [2, 2], 1), Tensor::from([[0, 1], [0, 1]]));
+    /// ```
     #[track_caller]
-    pub fn expand_dims(&self, axis: isize) -> Self { unimplemented!() }
+    pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self {
+        or_panic(create::iota(dtype, shape.as_ref(), axis))
+    }
+
+    /// The unit matrix, `[length, length]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::eye(DType::F32, 2), Tensor::from([[1.0_f32, 0.0], [0.0, 1.0]]));
+    /// ```
     #[track_caller]
-    pub fn squeeze(&self, axis: isize) -> Self { unimplemented!() }
+    pub fn eye(dtype: DType, length: usize) -> Self {
+        let rows = Self::iota(DType::I32, [length, length], 0);
+        let columns = Self::iota(DType::I32, [length, length], 1);
+        or_panic(convert(&or_panic(compare(Comparison::Eq, &rows, &columns)), dtype))
+    }
+}
+
+/// Changing the shape.
+impl Tensor {
+    /// The same elements in row-major order with another shape.
+    ///
+    /// # Panics
+    /// If the number of elements differs; [`try_reshape`](Self::try_reshape) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2, 3, 4]).reshape([2, 2]), Tensor::from([[1, 2], [3, 4]]));
+    /// ```
     #[track_caller]
-    pub fn broadcast_to(&self, shape: impl AsRef<[usize]>) -> Self { unimplemented!() }
+    pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Self {
+        or_panic(self.try_reshape(shape))
+    }
+
+    /// As [`reshape`](Self::reshape).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] if the number of elements differs.
     #[track_caller]
-    pub fn try_broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn try_reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
+        shape::reshape(self, shape.as_ref())
+    }
+
+    /// The elements in row-major order along one axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).flatten(), Tensor::from([1, 2, 3, 4]));
+    /// ```
     #[track_caller]
-    pub fn stack(tensors: &[Self], axis: isize) -> Self { unimplemented!() }
+    pub fn flatten(&self) -> Self {
+        self.reshape([self.len()])
+    }
+
+    /// The tensor with its axes in reverse order; for a matrix, the transpose.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).t(), Tensor::from([[1, 3], [2, 4]]));
+    /// ```
     #[track_caller]
-    pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn t(&self) -> Self {
+        let permutation: Shape = (0..self.rank()).rev().collect();
+        or_panic(shape::transpose(self, &permutation))
+    }
+
+    /// The tensor with its axes in another order: axis `i` of the result is axis `permutation[i]`.
+    ///
+    /// # Panics
+    /// If `permutation` does not name each axis once; [`try_transpose`](Self::try_transpose) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([2, 0, 1]).shape(), [4, 2, 3]);
+    /// ```
     #[track_caller]
-    pub fn concatenate(tensors: &[Self], axis: isize) -> Self { unimplemented!() }
+    pub fn transpose(&self, permutation: impl AsRef<[usize]>) -> Self {
+        or_panic(self.try_transpose(permutation))
+    }
+
+    /// As [`transpose`](Self::transpose).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] if `permutation` does not name each axis once.
     #[track_caller]
-    pub fn try_concatenate(tensors: &[Self], axis: isize) -> Result<Self, TensorError> { unimplemented!() }
+    pub fn try_transpose(&self, permutation: impl AsRef<[usize]>) -> Result<Self, TensorError> {
+        shape::transpose(self, permutation.as_ref())
+    }
+
+    /// The tensor with one axis moved to another place; the others keep their order.
+    ///
+    /// Negative places count from the end.
+    ///
+    /// # Panics
+    /// If there is no such axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).move_axis(0, -1).shape(), [3, 4, 2]);
+    /// ```
     #[track_caller]
-    pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self { unimplemented!() }
+    pub fn move_axis(&self, from: isize, to: isize) -> Self {
+        let from = or_panic(axis_of("move an axis of", self.info(), from));
+        let to = or_panic(axis_of("move an axis of", self.info(), to));
+        or_panic(shape::move_axis(self, from, to))
+    }
+
+    /// The tensor with a new axis of length 1 at this place of the result; -1 is the last.
+    ///
+    /// # Panics
+    /// If the result has no such place.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.expand_dims(0).shape(), [1, 3]);
+    /// assert_eq!(x.expand_dims(-1).shape(), [3, 1]);
+    /// ```
     #[track_caller]
-    pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self { unimplemented!() }
+    pub fn expand_dims(&self, axis: isize) -> Self {
+        let Some(place) = place_of(axis, self.rank() + 1) else {
+            or_panic(Err(TensorError::Axis { operation: "add an axis to", found: self.info().clone(), axis }))
+        };
+        let mut shape = self.info().shape.clone();
+        shape.insert(place, 1);
+        self.reshape(&shape)
+    }
+
+    /// The tensor without an axis of length 1.
+    ///
+    /// # Panics
+    /// If there is no such axis, or its length is not 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2]]).squeeze(0), Tensor::from([1, 2]));
+    /// ```
     #[track_caller]
-    pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self { unimplemented!() }
+    pub fn squeeze(&self, axis: isize) -> Self {
+        let place = or_panic(axis_of("squeeze", self.info(), axis));
+        let mut shape = self.info().shape.clone();
+        let length = shape.remove(place);
+        if length != 1 {
+            or_panic(Err(TensorError::Shape {
+                operation: "squeeze",
+                found: vec![self.info().clone()],
+                problem: format!("axis {place} has length {length}, not 1"),
+                mend: "choose one element of it with `index`, or reduce it".to_owned(),
+            }))
+        }
+        self.reshape(&shape)
+    }
+
+    /// The tensor repeated to a shape by NumPy's rule: its axes are the last ones of the result, and
+    /// those of length 1 repeat.
+    ///
+    /// # Panics
+    /// If it does not fit; [`try_broadcast_to`](Self::try_broadcast_to) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2]).broadcast_to([2, 2]), Tensor::from([[1, 2], [1, 2]]));
+    /// ```
     #[track_caller]
-    pub fn zeros_like(tensor: &Self) -> Self { unimplemented!() }
+    pub fn broadcast_to(&self, shape: impl AsRef<[usize]>) -> Self {
+        or_panic(self.try_broadcast_to(shape))
+    }
+
+    /// As [`broadcast_to`](Self::broadcast_to).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] if it does not fit.
     #[track_caller]
-    pub fn ones_like(tensor: &Self) -> Self { unimplemented!() }
+    pub fn try_broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
+        shape::broadcast_to(self, shape.as_ref())
+    }
+
+    /// Tensors of one shape along a new axis at this place of the result.
+    ///
+    /// # Panics
+    /// If the shapes or element types differ, if there are no tensors, or no such place;
+    /// [`try_stack`](Self::try_stack) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3, 4]));
+    /// assert_eq!(Tensor::stack(&[x.clone(), y.clone()], 0), Tensor::from([[1, 2], [3, 4]]));
+    /// assert_eq!(Tensor::stack(&[x, y], -1), Tensor::from([[1, 3], [2, 4]]));
+    /// ```
     #[track_caller]
-    pub fn full_like(tensor: &Self, value: f64) -> Self { unimplemented!() }
+    pub fn stack(tensors: &[Self], axis: isize) -> Self {
+        or_panic(Self::try_stack(tensors, axis))
+    }
+
+    /// As [`stack`](Self::stack).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
     #[track_caller]
-    pub fn arange(dtype: DType, length: usize) -> Self { unimplemented!() }
+    pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
+        let found = || tensors.iter().map(|tensor| tensor.info().clone()).collect();
+        let refused = |problem: &str, mend: &str| {
+            let (problem, mend) = (problem.to_owned(), mend.to_owned());
+            Err(TensorError::Shape { operation: "stack", found: found(), problem, mend })
+        };
+        let Some(first) = tensors.first() else { return refused("there are no tensors", "give at least one") };
+        if tensors.iter().any(|tensor| tensor.shape() != first.shape()) {
+            return refused("the shapes differ", "broadcast them first, or use `concatenate`");
+        }
+        let Some(place) = place_of(axis, first.rank() + 1) else {
+            return Err(TensorError::Axis { operation: "stack", found: first.info().clone(), axis });
+        };
+        let mut shape = first.info().shape.clone();
+        shape.insert(place, 1);
+        let mut parts = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            parts.push(shape::reshape(tensor, &shape)?);
+        }
+        slice::concatenate(&parts.iter().collect::<Vec<_>>(), place)
+    }
+
+    /// Tensors one behind the other along an axis.
+    ///
+    /// # Panics
+    /// If they differ in another axis or in element type, if there are none, or no such axis;
+    /// [`try_concatenate`](Self::try_concatenate) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let (x, y) = (Tensor::from([[1, 2]]), Tensor::from([[3, 4]]));
+    /// assert_eq!(Tensor::concatenate(&[x, y], 1), Tensor::from([[1, 2, 3, 4]]));
+    /// ```
     #[track_caller]
-    pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self { unimplemented!() }
+    pub fn concatenate(tensors: &[Self], axis: isize) -> Self {
+        or_panic(Self::try_concatenate(tensors, axis))
+    }
+
+    /// As [`concatenate`](Self::concatenate).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
     #[track_caller]
-    pub fn eye(dtype: DType, length: usize) -> Self { unimplemented!() }
+    pub fn try_concatenate(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
+        let axis = match tensors.first() {
+            Some(first) => axis_of("concatenate", first.info(), axis)?,
+            None => 0,
+        };
+        slice::concatenate(&tensors.iter().collect::<Vec<_>>(), axis)
+    }
 }

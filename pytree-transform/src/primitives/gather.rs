@@ -1,10 +1,328 @@
-//! Reading and adding at indices.
-use crate::error::TensorError;
-use crate::tensor::Tensor;
+//! Reading at indices, and its transpose: adding at indices.
+//!
+//! Both have parallel batch axes in front of both operands, which closes them under batching.
 
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, Data, with_type};
+use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitives::elementwise::take as take_operands;
+use crate::primitives::shape::{batch_axis_first, move_axis};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// The parts of a tensor along `axis` that the indices name: the result has the axes of the indices in
+/// place of that one. Indices outside are moved to the nearest end, as `jnp.take` with `mode="clip"`.
+///
+/// The first `batch_axes` axes of both operands run in parallel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Take { pub(crate) axis: usize, pub(crate) batch_axes: usize }
+pub(crate) struct Take {
+    pub(crate) axis: usize,
+    pub(crate) batch_axes: usize,
+}
+
+/// Zeros, of this length along `axis`, with updates added at the indices: the transpose of [`Take`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ScatterAdd { pub(crate) axis: usize, pub(crate) length: usize, pub(crate) batch_axes: usize }
+pub(crate) struct ScatterAdd {
+    pub(crate) axis: usize,
+    pub(crate) length: usize,
+    pub(crate) batch_axes: usize,
+}
+
+/// The parts of `operand` along `axis` that `indices` name.
 #[track_caller]
-pub(crate) fn take(_operand: &Tensor, _indices: &Tensor, _axis: usize) -> Result<Tensor, TensorError> { unimplemented!() }
+pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+    bind_one(&Take { axis, batch_axes: 0 }, &[operand, indices])
+}
+
+/// The indices as positions on an axis of the given length.
+fn positions(indices: &Array, length: usize) -> Vec<usize> {
+    let last = length.saturating_sub(1);
+    match &indices.data {
+        Data::I32(elements) => elements.iter().map(|&index| usize::try_from(index).unwrap_or(0).min(last)).collect(),
+        Data::I64(elements) => {
+            let clipped = |index: i64| usize::try_from(index.max(0)).unwrap_or(usize::MAX).min(last);
+            elements.iter().map(|&index| clipped(index)).collect()
+        }
+        Data::U32(elements) => elements.iter().map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last)).collect(),
+        _ => panic!("indices of {}; this is a bug of pytree", indices.dtype()),
+    }
+}
+
+/// How the operands lie in memory: `batch × before × (length or indices) × after`.
+struct Blocks {
+    batch: usize,
+    before: usize,
+    after: usize,
+    length: usize,
+}
+
+/// Copies the blocks at `positions`.
+fn gather_blocks<T: TensorElement>(source: &[T], positions: &[usize], blocks: &Blocks) -> Vec<T> {
+    let Blocks { batch, before, after, length } = *blocks;
+    let per_batch = positions.len() / batch.max(1);
+    let mut result = Vec::with_capacity(before * after * positions.len());
+    for example in 0..batch {
+        let positions = &positions[example * per_batch..][..per_batch];
+        for row in 0..before {
+            let base = (example * before + row) * length;
+            if after == 1 {
+                result.extend(positions.iter().map(|&position| source[base + position]));
+                continue;
+            }
+            for &position in positions {
+                result.extend_from_slice(&source[(base + position) * after..][..after]);
+            }
+        }
+    }
+    result
+}
+
+/// Adds blocks to those at `positions`.
+fn scatter_blocks<T: TensorElement>(
+    updates: &[T],
+    positions: &[usize],
+    blocks: &Blocks,
+    add: impl Fn(T, T) -> T,
+) -> Vec<T> {
+    let Blocks { batch, before, after, length } = *blocks;
+    let per_batch = positions.len() / batch.max(1);
+    let mut result = vec![T::default(); batch * before * length * after];
+    let mut updates = updates.chunks_exact(after.max(1));
+    for example in 0..batch {
+        let positions = &positions[example * per_batch..][..per_batch];
+        for row in 0..before {
+            let base = (example * before + row) * length;
+            for (&position, update) in positions.iter().zip(&mut updates) {
+                let target = &mut result[(base + position) * after..][..after];
+                target.iter_mut().zip(update).for_each(|(target, &update)| *target = add(*target, update));
+            }
+        }
+    }
+    result
+}
+
+fn check_indices(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {
+    if matches!(operands[1].dtype, DType::I32 | DType::I64 | DType::U32) {
+        return Ok(());
+    }
+    let found = operands.iter().map(|&operand| operand.clone()).collect();
+    Err(TensorError::DType { operation, found, expected: "integers as indices" })
+}
+
+impl Take {
+    fn bind(self, operand: &Tensor, indices: &Tensor) -> Tensor {
+        or_panic(bind_one(&self, &[operand, indices]))
+    }
+
+    fn blocks(self, shape: &[usize]) -> Blocks {
+        Blocks {
+            batch: shape[..self.batch_axes].iter().product(),
+            before: shape[self.batch_axes..self.axis].iter().product(),
+            after: shape[self.axis + 1..].iter().product(),
+            length: shape[self.axis],
+        }
+    }
+
+    /// The shape with the axis replaced by those of the indices.
+    fn result_shape(self, operand: &[usize], indices: &[usize]) -> Shape {
+        [&operand[..self.axis], &indices[self.batch_axes..], &operand[self.axis + 1..]].concat().into_iter().collect()
+    }
+}
+
+impl Primitive for Take {
+    fn name(&self) -> &'static str {
+        "take"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let (operand, indices) = (operands[0], operands[1]);
+        check_indices("take from", operands)?;
+        if self.axis >= operand.rank() {
+            let axis = self.axis.cast_signed();
+            return Err(TensorError::Axis { operation: "take from", found: operand.clone(), axis });
+        }
+        if operand.shape[self.axis] == 0 && !indices.is_empty() {
+            return Err(TensorError::Shape {
+                operation: "take from",
+                found: vec![operand.clone(), indices.clone()],
+                problem: format!("axis {} has no elements to take", self.axis),
+                mend: "take from a tensor that has some".to_owned(),
+            });
+        }
+        let shape = self.result_shape(&operand.shape, &indices.shape);
+        Ok(one(AbstractArray { dtype: operand.dtype, shape }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand, indices] = take_operands(operands);
+        let blocks = self.blocks(operand.shape());
+        let positions = positions(&indices, blocks.length);
+        let shape = self.result_shape(operand.shape(), indices.shape());
+        one(with_type!(operand.dtype(), T => {
+            Array::new(shape, gather_blocks(operand.elements::<T>(), &positions, &blocks))
+        }))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref().map(|tangent| self.bind(tangent, &primals[1]));
+        (one(self.bind(&primals[0], &primals[1])), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let length = operands[0].info().shape[self.axis];
+        let scatter = ScatterAdd { axis: self.axis, length, batch_axes: self.batch_axes };
+        smallvec![cotangents[0].as_ref().map(|cotangent| scatter.bind(cotangent, operands[1].known())), None]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let (operand, indices) = (&operands[0], &operands[1]);
+        let first = self.batch_axes;
+        let (result, axis) = match (axes[0], axes[1]) {
+            (Some(batch), None) => {
+                // The batch axis must not come among the parallel axes.
+                let (operand, batch) = behind_parallel_axes(operand, batch, first);
+                let take = Self { axis: self.axis + usize::from(batch <= self.axis), ..*self };
+                let axis = if batch < take.axis { batch } else { batch + indices.rank() - first - 1 };
+                (take.bind(&operand, indices), axis)
+            }
+            (None, Some(batch)) => {
+                let (indices, batch) = behind_parallel_axes(indices, batch, first);
+                (self.bind(operand, &indices), self.axis + batch - first)
+            }
+            _ => {
+                let operand = or_panic(batch_axis_first(operand, axes[0], size));
+                let indices = or_panic(batch_axis_first(indices, axes[1], size));
+                (Self { axis: self.axis + 1, batch_axes: first + 1 }.bind(&operand, &indices), 0)
+            }
+        };
+        (one(result), one(Some(axis)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis={}", self.axis)?;
+        write_batch_axes(f, self.batch_axes)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}
+
+/// The tensor with its batch axis not before the place `first`, and that axis.
+fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor, usize) {
+    if batch >= first {
+        return (operand.clone(), batch);
+    }
+    (or_panic(move_axis(operand, batch, first)), first)
+}
+
+fn write_batch_axes(f: &mut fmt::Formatter<'_>, batch_axes: usize) -> fmt::Result {
+    if batch_axes == 0 { Ok(()) } else { write!(f, " batch_axes={batch_axes}") }
+}
+
+impl ScatterAdd {
+    fn bind(self, updates: &Tensor, indices: &Tensor) -> Tensor {
+        or_panic(bind_one(&self, &[updates, indices]))
+    }
+
+    fn result_shape(self, updates: &[usize], indices: &[usize]) -> Shape {
+        let after = self.axis + indices.len() - self.batch_axes;
+        [&updates[..self.axis], &[self.length], &updates[after..]].concat().into_iter().collect()
+    }
+}
+
+impl Primitive for ScatterAdd {
+    fn name(&self) -> &'static str {
+        "scatter_add"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let (updates, indices) = (operands[0], operands[1]);
+        check_indices("add at indices", operands)?;
+        let found = || vec![updates.clone(), indices.clone()];
+        if updates.dtype == DType::Bool {
+            return Err(TensorError::DType { operation: "add at indices", found: found(), expected: "numbers to add" });
+        }
+        let after = self.axis + indices.rank() - self.batch_axes;
+        let fits = updates.rank() >= after
+            && updates.shape[..self.batch_axes] == indices.shape[..self.batch_axes]
+            && updates.shape[self.axis..after] == indices.shape[self.batch_axes..]
+            && (self.length > 0 || indices.is_empty());
+        if !fits {
+            return Err(TensorError::Shape {
+                operation: "add at indices",
+                found: found(),
+                problem: format!("the updates do not have the axes of the indices at axis {}", self.axis),
+                mend: "reshape the updates".to_owned(),
+            });
+        }
+        Ok(one(AbstractArray { dtype: updates.dtype, shape: self.result_shape(&updates.shape, &indices.shape) }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [updates, indices] = take_operands(operands);
+        let shape = self.result_shape(updates.shape(), indices.shape());
+        let blocks = Take { axis: self.axis, batch_axes: self.batch_axes }.blocks(&shape);
+        let positions = positions(&indices, self.length);
+        macro_rules! scatter {
+            ($element:ty, $add:expr) => {
+                Array::new(shape, scatter_blocks::<$element>(updates.elements(), &positions, &blocks, $add))
+            };
+        }
+        one(match updates.dtype() {
+            DType::I32 => scatter!(i32, i32::wrapping_add),
+            DType::I64 => scatter!(i64, i64::wrapping_add),
+            DType::U32 => scatter!(u32, u32::wrapping_add),
+            DType::F32 => scatter!(f32, |sum, update| sum + update),
+            _ => scatter!(f64, |sum, update| sum + update),
+        })
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref().map(|tangent| self.bind(tangent, &primals[1]));
+        (one(self.bind(&primals[0], &primals[1])), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        let take = Take { axis: self.axis, batch_axes: self.batch_axes };
+        smallvec![cotangents[0].as_ref().map(|cotangent| take.bind(cotangent, operands[1].known())), None]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let (updates, indices) = (&operands[0], &operands[1]);
+        let index_axes = indices.rank() - self.batch_axes;
+        let (result, axis) = match (axes[0], axes[1]) {
+            // Behind the axes of the indices it is one more axis of each update.
+            (Some(batch), None) if batch >= self.axis + index_axes => (self.bind(updates, indices), batch + 1 - index_axes),
+            (Some(batch), None) => {
+                let (updates, batch) = match batch {
+                    inside if inside > self.axis => (or_panic(move_axis(updates, inside, self.axis)), self.axis),
+                    before => behind_parallel_axes(updates, before, self.batch_axes),
+                };
+                (Self { axis: self.axis + 1, ..*self }.bind(&updates, indices), batch)
+            }
+            _ => {
+                let updates = or_panic(batch_axis_first(updates, axes[0], size));
+                let indices = or_panic(batch_axis_first(indices, axes[1], size));
+                let scatter = Self { axis: self.axis + 1, batch_axes: self.batch_axes + 1, ..*self };
+                (scatter.bind(&updates, &indices), 0)
+            }
+        };
+        (one(result), one(Some(axis)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis={} length={}", self.axis, self.length)?;
+        write_batch_axes(f, self.batch_axes)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}

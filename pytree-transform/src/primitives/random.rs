@@ -1,8 +1,108 @@
-//! Random bits.
-use crate::error::TensorError;
-use crate::tensor::Tensor;
+//! Random bits: the block function of the counter-based generator that JAX uses.
 
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::Array;
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear};
+use crate::primitives::elementwise::{align_batch, aligned_axis, take};
+use crate::tensor::Tensor;
+use crate::trace::bind;
+
+/// Threefry-2x32 with 20 rounds, element by element: two words of key and two of counter give two words of
+/// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Threefry2x32;
+
+/// The random bits for keys and counters, all u32 of one shape.
 #[track_caller]
-pub(crate) fn threefry2x32(_key0: &Tensor, _key1: &Tensor, _count0: &Tensor, _count1: &Tensor) -> Result<(Tensor, Tensor), TensorError> { unimplemented!() }
+pub(crate) fn threefry2x32(
+    key0: &Tensor,
+    key1: &Tensor,
+    count0: &Tensor,
+    count1: &Tensor,
+) -> Result<(Tensor, Tensor), TensorError> {
+    let results = bind(&Threefry2x32, &[key0, key1, count0, count1])?;
+    match <[Tensor; 2]>::try_from(results.into_vec()) {
+        Ok([first, second]) => Ok((first, second)),
+        Err(results) => panic!("threefry2x32 gave {} results; this is a bug of pytree", results.len()),
+    }
+}
+
+/// The block function.
+fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
+    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+    let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
+    let mut x = [count[0].wrapping_add(keys[0]), count[1].wrapping_add(keys[1])];
+    for group in 0..5_u8 {
+        let turn = usize::from(group);
+        for rotation in ROTATIONS[turn % 2] {
+            x[0] = x[0].wrapping_add(x[1]);
+            x[1] = x[1].rotate_left(rotation) ^ x[0];
+        }
+        x[0] = x[0].wrapping_add(keys[(turn + 1) % 3]);
+        x[1] = x[1].wrapping_add(keys[(turn + 2) % 3]).wrapping_add(u32::from(group) + 1);
+    }
+    x
+}
+
+impl Primitive for Threefry2x32 {
+    fn name(&self) -> &'static str {
+        "threefry2x32"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let found = || operands.iter().map(|&operand| operand.clone()).collect();
+        if operands.iter().any(|operand| operand.dtype != DType::U32) {
+            return Err(TensorError::DType { operation: "draw random bits with", found: found(), expected: "u32" });
+        }
+        if operands.windows(2).any(|pair| pair[0].shape != pair[1].shape) {
+            return Err(TensorError::Shape {
+                operation: "draw random bits with",
+                found: found(),
+                problem: "the shapes differ".to_owned(),
+                mend: "broadcast them first".to_owned(),
+            });
+        }
+        Ok(smallvec![operands[0].clone(), operands[0].clone()])
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [key0, key1, count0, count1] = take(operands);
+        let info = count0.info.clone();
+        let (key0, key1) = (key0.elements::<u32>(), key1.elements::<u32>());
+        let mut first = Array::into_elements::<u32>(count0);
+        let mut second = Array::into_elements::<u32>(count1);
+        let words = first.iter_mut().zip(&mut second).zip(key0.iter().zip(key1));
+        words.for_each(|((first, second), (&key0, &key1))| [*first, *second] = block([key0, key1], [*first, *second]));
+        smallvec![Array::new(&info.shape, first), Array::new(&info.shape, second)]
+    }
+
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let (first, second) = or_panic(threefry2x32(&primals[0], &primals[1], &primals[2], &primals[3]));
+        (smallvec![first, second], smallvec![None, None])
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let aligned = align_batch(operands, axes, size);
+        let axis = Some(aligned_axis(axes));
+        let (first, second) = or_panic(threefry2x32(&aligned[0], &aligned[1], &aligned[2], &aligned[3]));
+        (smallvec![first, second], smallvec![axis, axis])
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}

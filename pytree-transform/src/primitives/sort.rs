@@ -1,8 +1,125 @@
-//! Sorting.
-use crate::error::TensorError;
-use crate::tensor::Tensor;
+//! Sorting by index.
 
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitives::elementwise::take;
+use crate::primitives::shape::batched_axis;
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// The indices, as i32, that sort along an axis: ascending and stable, with NaN last.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ArgSort { pub(crate) axis: usize }
+pub(crate) struct ArgSort {
+    pub(crate) axis: usize,
+}
+
+/// The indices that sort a tensor along an axis.
 #[track_caller]
-pub(crate) fn argsort(_operand: &Tensor, _axis: usize) -> Result<Tensor, TensorError> { unimplemented!() }
+pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+    bind_one(&ArgSort { axis }, &[operand])
+}
+
+/// Elements as numbers in the same order.
+trait SortKey: TensorElement {
+    fn sort_key(self) -> u64;
+}
+
+const SIGN: u64 = 1 << 63;
+
+impl SortKey for i64 {
+    fn sort_key(self) -> u64 {
+        self.cast_unsigned() ^ SIGN
+    }
+}
+
+impl SortKey for f64 {
+    /// The bits with the order of the negative numbers turned round; both zeros are equal.
+    fn sort_key(self) -> u64 {
+        match (self + 0.0).to_bits() {
+            _ if self.is_nan() => u64::MAX,
+            negative if negative >= SIGN => !negative,
+            bits => bits | SIGN,
+        }
+    }
+}
+
+macro_rules! sort_key_as {
+    ($wide:ty: $($narrow:ty),*) => {$(
+        impl SortKey for $narrow {
+            fn sort_key(self) -> u64 {
+                <$wide>::from(self).sort_key()
+            }
+        }
+    )*};
+}
+sort_key_as!(i64: bool, i32, u32);
+sort_key_as!(f64: f32);
+
+fn argsort_array<T: SortKey>(operand: &Array, axis: usize) -> Array {
+    let shape = operand.shape();
+    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let elements = operand.elements::<T>();
+    let mut result = vec![0_i32; elements.len()];
+    let mut keys = Vec::with_capacity(length);
+    let size = (length * inner).max(1);
+    for (block, target) in elements.chunks_exact(size).zip(result.chunks_exact_mut(size)) {
+        for column in 0..inner {
+            keys.clear();
+            // With its position behind it no key is there twice, so that any sort is stable.
+            keys.extend((0_i32..).zip(block[column..].iter().step_by(inner)).map(|(position, element)| (element.sort_key(), position)));
+            keys.sort_unstable();
+            for (target, &(_, position)) in target[column..].iter_mut().step_by(inner).zip(&keys) {
+                *target = position;
+            }
+        }
+    }
+    Array::new(shape, result)
+}
+
+impl Primitive for ArgSort {
+    fn name(&self) -> &'static str {
+        "argsort"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+        let operand = operands[0];
+        if self.axis >= operand.rank() {
+            let axis = self.axis.cast_signed();
+            return Err(TensorError::Axis { operation: "sort", found: operand.clone(), axis });
+        }
+        Ok(one(AbstractArray { dtype: DType::I32, shape: operand.shape.clone() }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(with_type!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis)))
+    }
+
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (one(or_panic(argsort(&primals[0], self.axis))), one(None))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let axis = axes[0].map_or(self.axis, |batch| batched_axis(self.axis, batch));
+        (one(or_panic(argsort(&operands[0], axis))), one(axes[0]))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dimension={}", self.axis)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}

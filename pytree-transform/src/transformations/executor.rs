@@ -1,30 +1,35 @@
 //! The CPU executor: runs a jaxpr on concrete arrays.
 //!
-//! Each value is dropped right after its last use, so that the operation that uses it last may write
-//! into its memory.
+//! Chains of element-by-element equations run in one pass. Each value is dropped right after its last use,
+//! so that the operation that uses it last may write into its memory, and freed memory serves again.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::array::Array;
-use crate::jaxpr::Jaxpr;
+use crate::jaxpr::{Jaxpr, Variable};
 use crate::primitive::{Operands, Primitive};
+use crate::transformations::fusion::{Fused, Scheduled, schedule};
 
 /// A jaxpr made ready to run.
 pub(crate) struct Executable {
     slots: usize,
     constants: Vec<(usize, Arc<Array>)>,
     inputs: Vec<usize>,
-    /// For each input, whether anything needs it.
     steps: Vec<Step>,
     outputs: Vec<usize>,
 }
 
 struct Step {
-    primitive: Arc<dyn Primitive>,
+    work: Work,
     inputs: SmallVec<[Use; 4]>,
     outputs: SmallVec<[usize; 1]>,
+}
+
+enum Work {
+    One(Arc<dyn Primitive>),
+    Fused(Fused),
 }
 
 /// The use of a value; the last one may take it.
@@ -38,13 +43,12 @@ impl Executable {
     pub(crate) fn new(jaxpr: &Jaxpr) -> Self {
         let mut used_later = vec![false; jaxpr.variables.len()];
         jaxpr.outputs.iter().for_each(|output| used_later[output.index()] = true);
-        let mut steps: Vec<Step> = jaxpr
-            .equations
-            .iter()
+        let mut steps: Vec<Step> = schedule(jaxpr)
+            .into_iter()
             .rev()
-            .map(|equation| {
-                let mut inputs: SmallVec<[Use; 4]> = equation
-                    .inputs
+            .map(|scheduled| {
+                let (work, inputs, outputs) = parts(jaxpr, scheduled);
+                let mut inputs: SmallVec<[Use; 4]> = inputs
                     .iter()
                     .rev()
                     .map(|input| Use {
@@ -53,11 +57,7 @@ impl Executable {
                     })
                     .collect();
                 inputs.reverse();
-                Step {
-                    primitive: Arc::clone(&equation.primitive),
-                    inputs,
-                    outputs: equation.outputs.iter().map(|output| output.index()).collect(),
-                }
+                Step { work, inputs, outputs: outputs.iter().map(|output| output.index()).collect() }
             })
             .collect();
         steps.reverse();
@@ -89,11 +89,27 @@ impl Executable {
                 .iter()
                 .filter_map(|used| if used.last { values[used.slot].take() } else { values[used.slot].clone() })
                 .collect();
-            let results = step.primitive.evaluate(operands);
+            let results = match &step.work {
+                Work::One(primitive) => primitive.evaluate(operands),
+                Work::Fused(fused) => fused.run(&operands),
+            };
             for (&slot, result) in step.outputs.iter().zip(results) {
                 values[slot] = Some(Arc::new(result));
             }
         }
         self.outputs.iter().filter_map(|&slot| values[slot].clone()).collect()
+    }
+}
+
+fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Variable>) {
+    match scheduled {
+        Scheduled::One(position) => {
+            let equation = &jaxpr.equations[position];
+            (Work::One(Arc::clone(&equation.primitive)), equation.inputs.to_vec(), equation.outputs.to_vec())
+        }
+        Scheduled::Fused(fused) => {
+            let (inputs, outputs) = (fused.inputs.clone(), fused.outputs.clone());
+            (Work::Fused(fused), inputs, outputs)
+        }
     }
 }

@@ -1,0 +1,54 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+Trains an MLP on 1,437 handwritten digits and tests it on 360 others.
+
+Usage: cargo run --release --example digits -- [options]
+
+  --seed N        seed of split, initial weights and shuffling (default: 0)
+  --epochs N      passes over the training set (default: 30)
+  --out FOLDER    where picture and checkpoint go (default: target/digits)
+  --workload-d    data order, weights and batches of the peers' benchmark; ignores --seed
+  --quiet         print only the last line, write no files
+  --help          print this
+";
+
+/// What to do.
+pub struct Options {
+    pub seed: u64,
+    pub epochs: usize,
+    pub out: PathBuf,
+    pub workload_d: bool,
+    pub quiet: bool,
+}
+
+impl Options {
+    /// Reads the command line; nothing if help was asked for.
+    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let mut options =
+            Self { seed: 0, epochs: 30, out: PathBuf::from("target/digits"), workload_d: false, quiet: false };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "--seed" => options.seed = number(&argument, &value()?)?,
+                "--epochs" => options.epochs = number(&argument, &value()?)?,
+                "--out" => options.out = PathBuf::from(value()?),
+                "--workload-d" => options.workload_d = true,
+                "--quiet" => options.quiet = true,
+                other => return Err(format!("unknown option {other}; --help lists them")),
+            }
+        }
+        if options.epochs == 0 {
+            return Err("--epochs must be at least 1".to_owned());
+        }
+        Ok(Some(options))
+    }
+}
+
+fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{option} takes a whole number, found `{text}`"))
+}

@@ -1,0 +1,122 @@
+//! Dropout.
+
+use pytree_core::Module;
+use pytree_transform::Tensor;
+
+use crate::error::or_panic;
+use crate::layers::Mode;
+use crate::random::{RngStream, Rngs};
+
+/// Sets each element to 0 with a probability and divides the others by 1 - that, in training (Srivastava
+/// et al. 2014).
+///
+/// Has its own stream of keys, so every call drops others. [`eval`](crate::eval()) turns it off in a whole
+/// model.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Dropout, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mut dropout = Dropout::new(0.5, &mut Rngs::new(0));
+/// let y = dropout.forward(&Tensor::ones(DType::F32, [4, 5]));
+/// assert!(y.to_vec::<f32>().iter().all(|&y| y == 0.0 || y == 2.0));
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Dropout {
+    /// The probability of dropping an element.
+    #[r#static]
+    pub rate: f64,
+    /// Whether elements are dropped.
+    #[r#static]
+    pub mode: Mode,
+    stream: RngStream,
+}
+
+impl Dropout {
+    /// A layer with the probability of dropping an element. Forks the stream `dropout`.
+    ///
+    /// # Panics
+    /// If the probability is not in [0, 1], or if there is no stream to fork.
+    #[track_caller]
+    pub fn new(rate: f64, rngs: &mut Rngs) -> Self {
+        assert!(
+            (0.0..=1.0).contains(&rate),
+            "Dropout expects a rate from 0 to 1, found {rate}; it is the probability of dropping an element"
+        );
+        let stream = or_panic(rngs.stream_mut("dropout")).fork();
+        Self { rate, mode: Mode::Train, stream }
+    }
+
+    /// The stream that decides what is dropped.
+    pub fn stream(&self) -> &RngStream {
+        &self.stream
+    }
+
+    /// `x: [..]` to `[..]`. In [`Mode::Eval`], `x` itself.
+    ///
+    /// # Panics
+    /// If `x` is no tensor of floats.
+    #[track_caller]
+    pub fn forward(&mut self, x: &Tensor) -> Tensor {
+        if self.mode == Mode::Eval || self.rate <= 0.0 {
+            return x.clone();
+        }
+        let zeros = Tensor::zeros_like(x);
+        if self.rate >= 1.0 {
+            return zeros;
+        }
+        let kept = 1.0 - self.rate;
+        let keep = self.stream.next_key().bernoulli(kept, x.shape());
+        keep.select(&(x / kept), &zeros)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use pytree_transform::{DType, jit};
+
+    #[test]
+    fn the_extremes_draw_no_key() {
+        let x = Tensor::from([1.0_f32, 2.0]);
+        let mut none = Dropout::new(0.0, &mut Rngs::new(0));
+        assert_eq!(none.forward(&x), x);
+        let mut all = Dropout::new(1.0, &mut Rngs::new(0));
+        assert_eq!(all.forward(&x), Tensor::zeros(DType::F32, [2]));
+        assert_eq!(all.stream().count().item::<u32>(), 0);
+    }
+
+    #[test]
+    fn each_layer_has_its_own_stream() {
+        let mut rngs = Rngs::new(0);
+        let first = Dropout::new(0.5, &mut rngs);
+        let second = Dropout::new(0.5, &mut rngs);
+        assert_eq!(first.stream().key(), &Key::new(0).fold_in(0));
+        assert_eq!(second.stream().key(), &Key::new(0).fold_in(1));
+        assert_eq!(first.stream().tag(), "default");
+    }
+
+    #[test]
+    fn the_count_advances_under_jit() {
+        let mut dropout = Dropout::new(0.5, &mut Rngs::new(0));
+        let x = Tensor::ones(DType::F32, [20]);
+        let compiled = jit(|(mut dropout, x): (Dropout, Tensor)| {
+            let y = dropout.forward(&x);
+            (dropout, y)
+        });
+        let (advanced, first) = compiled((dropout.clone(), x.clone()));
+        let (advanced, second) = compiled((advanced, x.clone()));
+        assert_eq!(first, dropout.forward(&x));
+        assert_eq!(second, dropout.forward(&x));
+        assert_eq!(advanced, dropout);
+        assert_ne!(first, second);
+        assert_eq!(compiled.traces(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "Dropout expects a rate from 0 to 1, found 1.5")]
+    fn a_rate_is_a_probability() {
+        let _ = Dropout::new(1.5, &mut Rngs::new(0));
+    }
+}

@@ -1,0 +1,170 @@
+//! The affine map of the last axis.
+
+use pytree_core::Module;
+use pytree_transform::{DType, Tensor};
+
+use crate::error::{InputError, or_panic};
+use crate::initializers::Initializer;
+use crate::random::Rngs;
+
+/// x · weight + bias, over the last axis of `x`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let linear = Linear::new(2, 3, &mut Rngs::new(0));
+/// let y = linear.forward(&Tensor::ones(DType::F32, [5, 2]));
+/// assert_eq!(y.shape(), [5, 3]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Linear {
+    /// `[inputs, outputs]`.
+    #[param]
+    pub weight: Tensor,
+    /// `[outputs]`.
+    #[param]
+    pub bias: Option<Tensor>,
+}
+
+impl Linear {
+    /// A layer in f32: the weight begins as [`Initializer::lecun_normal`], the bias with zeros, as in Flax.
+    ///
+    /// Draws two keys of the stream `params`.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from.
+    #[track_caller]
+    pub fn new(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
+        Self::with_initializers(
+            inputs,
+            outputs,
+            DType::F32,
+            Initializer::lecun_normal(),
+            Some(Initializer::Zeros),
+            rngs,
+        )
+    }
+
+    /// As [`new`](Self::new), without a bias. Draws one key.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from.
+    #[track_caller]
+    pub fn without_bias(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
+        Self::with_initializers(inputs, outputs, DType::F32, Initializer::lecun_normal(), None, rngs)
+    }
+
+    /// A layer of the given element type and beginnings; without a bias if it has none.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from, or if `dtype` is no float.
+    #[track_caller]
+    pub fn with_initializers(
+        inputs: usize,
+        outputs: usize,
+        dtype: DType,
+        weight: Initializer,
+        bias: Option<Initializer>,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
+        let mut bias_key = || rngs.params();
+        let bias = match bias {
+            Some(bias) => Some(bias.initialize(&bias_key(), dtype, &[outputs])),
+            None => None,
+        };
+        Self { weight, bias }
+    }
+
+    /// `x: [.., inputs]` to `[.., outputs]`.
+    ///
+    /// # Panics
+    /// If the last axis of `x` is not as long as the layer has inputs, or of another element type;
+    /// [`try_forward`](Self::try_forward) tells instead.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_forward(x))
+    }
+
+    /// As [`forward`](Self::forward).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found.
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        const LINEAR: &str = "Linear";
+        let inputs = self.weight.shape().first().copied();
+        if self.weight.rank() != 2 || x.shape().last().copied() != inputs {
+            return Err(InputError::input(
+                LINEAR,
+                format!("x: [.., {}]", inputs.unwrap_or_default()),
+                x,
+                "give the layer as many inputs as the last axis of x is long, or reshape x",
+            ));
+        }
+        if x.dtype() != self.weight.dtype() {
+            return Err(InputError::input(
+                LINEAR,
+                format!("x of {}, like its weight", self.weight.dtype()),
+                x,
+                "convert x with `.convert(…)`, or make the layer of that type with `Linear::with_initializers`",
+            ));
+        }
+        let product = x.try_matmul(&self.weight).map_err(InputError::inside(LINEAR))?;
+        match &self.bias {
+            Some(bias) => product.try_add(bias).map_err(InputError::inside(LINEAR)),
+            None => Ok(product),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linear() -> Linear {
+        Linear::new(64, 3, &mut Rngs::new(0))
+    }
+
+    #[test]
+    fn a_wrong_input_is_named_with_what_was_expected() {
+        let error = linear().try_forward(&Tensor::zeros(DType::F32, [32, 65])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Linear expects x: [.., 64], found f32[32,65]; give the layer as many inputs as the last axis of x is long, or reshape x"
+        );
+        let error = linear().try_forward(&Tensor::zeros(DType::F64, [32, 64])).unwrap_err();
+        assert!(error.to_string().starts_with("Linear expects x of f32, like its weight, found f64[32,64]"), "{error}");
+        assert!(linear().try_forward(&Tensor::from(1.0_f32)).is_err());
+    }
+
+    #[test]
+    fn the_panic_is_at_the_callers_line() {
+        let line = std::sync::Arc::new(std::sync::Mutex::new(0));
+        let seen = std::sync::Arc::clone(&line);
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| *seen.lock().unwrap() = info.location().map_or(0, std::panic::Location::line)));
+        let here = line!() + 1;
+        let outcome = std::panic::catch_unwind(|| linear().forward(&Tensor::zeros(DType::F32, [65])));
+        std::panic::set_hook(hook);
+        assert!(outcome.is_err());
+        assert_eq!(*line.lock().unwrap(), here);
+    }
+
+    #[test]
+    fn any_number_of_axes_may_come_before_the_inputs() {
+        for shape in [vec![64], vec![2, 64], vec![2, 3, 64]] {
+            let y = linear().forward(&Tensor::ones(DType::F32, &shape));
+            assert_eq!(y.rank(), shape.len());
+            assert_eq!(y.shape().last(), Some(&3));
+        }
+    }
+
+    #[test]
+    fn without_a_bias_one_key_is_drawn() {
+        let mut rngs = Rngs::new(0);
+        assert!(Linear::without_bias(2, 2, &mut rngs).bias.is_none());
+        assert_eq!(rngs.params(), crate::Key::new(0).fold_in(1));
+    }
+}

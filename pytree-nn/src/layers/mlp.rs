@@ -1,0 +1,83 @@
+//! The multilayer perceptron.
+
+use pytree_core::Module;
+use pytree_transform::Tensor;
+
+use crate::error::{InputError, or_panic};
+use crate::layers::{Activation, Linear};
+use crate::random::Rngs;
+
+/// Linear layers with an activation between them, not after the last.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Activation, Mlp, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mlp = Mlp::new(&[64, 128, 10], Activation::Relu, &mut Rngs::new(0));
+/// let logits = mlp.forward(&Tensor::zeros(DType::F32, [32, 64]));
+/// assert_eq!(logits.shape(), [32, 10]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Mlp {
+    /// The layers, from the input on.
+    pub layers: Vec<Linear>,
+    /// What is between them.
+    #[r#static]
+    pub activation: Activation,
+}
+
+impl Mlp {
+    /// A perceptron from the number of its inputs, of each hidden layer and of its outputs.
+    ///
+    /// # Panics
+    /// If there are fewer than two widths, or if there is no stream to draw from.
+    #[track_caller]
+    pub fn new(widths: &[usize], activation: Activation, rngs: &mut Rngs) -> Self {
+        assert!(
+            widths.len() >= 2,
+            "Mlp expects the numbers of inputs and outputs, found the widths {widths:?}; write for instance `&[64, 128, 10]`"
+        );
+        let mut layers = Vec::with_capacity(widths.len() - 1);
+        for pair in widths.windows(2) {
+            layers.push(Linear::new(pair[0], pair[1], rngs));
+        }
+        Self { layers, activation }
+    }
+
+    /// `x: [.., inputs]` to `[.., outputs]`.
+    ///
+    /// # Panics
+    /// If the last axis of `x` is not as long as there are inputs;
+    /// [`try_forward`](Self::try_forward) tells instead.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_forward(x))
+    }
+
+    /// As [`forward`](Self::forward).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found.
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let mut x = x.clone();
+        for (position, layer) in self.layers.iter().enumerate() {
+            if position > 0 {
+                x = self.activation.apply(&x);
+            }
+            x = layer.try_forward(&x)?;
+        }
+        Ok(x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "Mlp expects the numbers of inputs and outputs, found the widths [3]")]
+    fn one_width_makes_no_layer() {
+        let _ = Mlp::new(&[3], Activation::Relu, &mut Rngs::new(0));
+    }
+}

@@ -1,0 +1,162 @@
+//! Losses.
+
+use pytree_transform::{DType, Tensor};
+
+use crate::error::{InputError, or_panic};
+use crate::functions::shift;
+
+const CROSS_ENTROPY: &str = "softmax_cross_entropy";
+const MSE: &str = "mse";
+
+/// The cross entropy between labels and the softmax of logits, for each example:
+/// log Σ exp(logits) - logits[label].
+///
+/// `logits: [.., classes]`, `labels: [..]` of integers; gives `[..]`. Stable, as optax's
+/// `softmax_cross_entropy_with_integer_labels`; the gradient with respect to the logits is
+/// softmax(logits) - one hot(label).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::softmax_cross_entropy;
+/// use pytree_transform::Tensor;
+/// let logits = Tensor::from([[2.0_f32, 0.0], [0.0, 0.0]]);
+/// let loss = softmax_cross_entropy(&logits, &Tensor::from([0, 1])).mean();
+/// assert!((loss.item::<f32>() - 0.410038).abs() < 1e-6);
+/// ```
+///
+/// # Panics
+/// If the shapes do not go together, if the logits are no floats or the labels no integers, or if a label is
+/// not in `0..classes`; [`try_softmax_cross_entropy`] tells instead. Under `jit` and `vmap` labels are
+/// not checked, and one that is no class counts as a logit of 0 after the largest was subtracted.
+#[track_caller]
+pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
+    or_panic(try_softmax_cross_entropy(logits, labels))
+}
+
+/// As [`softmax_cross_entropy`].
+///
+/// # Errors
+/// [`InputError`] with what does not go together.
+#[track_caller]
+pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
+    let classes = check_classification(CROSS_ENTROPY, logits, labels)?;
+    let shifted = logits - shift(logits, -1);
+    let normalizers = shifted.exp().sum_axes([-1]).log();
+    let is_label = Tensor::arange(labels.dtype(), classes).equal(labels.expand_dims(-1));
+    let of_label = is_label.select(&shifted, &Tensor::zeros_like(&shifted)).sum_axes([-1]);
+    Ok(normalizers - of_label)
+}
+
+/// The mean of the squared differences: `predictions: [..]`, `targets` of the same shape; gives `[]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::mse;
+/// use pytree_transform::Tensor;
+/// let loss = mse(&Tensor::from([1.0_f32, 2.0]), &Tensor::from([1.0_f32, 4.0]));
+/// assert_eq!(loss.item::<f32>(), 2.0);
+/// ```
+///
+/// # Panics
+/// If shapes or element types differ; [`try_mse`] tells instead.
+#[track_caller]
+pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
+    or_panic(try_mse(predictions, targets))
+}
+
+/// As [`mse`].
+///
+/// # Errors
+/// [`InputError`] if shapes or element types differ.
+#[track_caller]
+pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
+    if targets.info() != predictions.info() || !targets.dtype().is_float() {
+        return Err(InputError::input(
+            MSE,
+            format!("targets like the predictions, {} of floats", predictions.info()),
+            targets,
+            "reshape or convert one of them: broadcasting here is nearly always a mistake",
+        ));
+    }
+    Ok((predictions - targets).square().mean())
+}
+
+/// Checks logits `[.., classes]` and labels `[..]`; gives the number of classes.
+pub(crate) fn check_classification(what: &'static str, logits: &Tensor, labels: &Tensor) -> Result<usize, InputError> {
+    let Some((&classes, examples)) = logits.shape().split_last() else {
+        return Err(InputError::input(what, "logits: [.., classes]", logits, "add an axis for the classes"));
+    };
+    if !logits.dtype().is_float() {
+        return Err(InputError::input(what, "logits of floats", logits, "convert them, for instance with `.convert(DType::F32)`"));
+    }
+    if labels.shape() != examples {
+        return Err(InputError::input(
+            what,
+            format!("labels: {examples:?} beside logits: {}", logits.info()),
+            labels,
+            "give one integer for each row of logits",
+        ));
+    }
+    if labels.dtype().is_float() || labels.dtype() == DType::Bool {
+        return Err(InputError::input(what, "labels of integers", labels, "convert them, for instance with `.convert(DType::I32)`"));
+    }
+    check_labels(what, labels, classes)?;
+    Ok(classes)
+}
+
+/// Checks that labels whose values are known are classes.
+pub(crate) fn check_labels(what: &'static str, labels: &Tensor, classes: usize) -> Result<(), InputError> {
+    if labels.is_traced() {
+        return Ok(());
+    }
+    let labels = labels.convert(DType::I64);
+    let values = labels.read::<i64>().map_err(InputError::inside(what))?;
+    match values.iter().position(|&label| !usize::try_from(label).is_ok_and(|label| label < classes)) {
+        Some(position) => Err(InputError::Label { what, classes, label: values[position], position }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::softmax;
+    use pytree_transform::grad;
+
+    fn logits() -> Tensor {
+        Tensor::from([[0.5_f64, -2.0, 1000.0], [0.1, 0.2, 0.3]])
+    }
+
+    #[test]
+    fn the_gradient_is_softmax_less_one_hot() {
+        let labels = Tensor::from([0, 2]);
+        let gradient = grad(|logits: &Tensor| softmax_cross_entropy(logits, &labels).sum())(&logits());
+        let expected = softmax(&logits(), -1) - labels.one_hot(3, DType::F64);
+        for (found, expected) in gradient.to_vec::<f64>().iter().zip(expected.to_vec::<f64>()) {
+            assert!((found - expected).abs() < 1e-15, "found {found}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn a_label_that_is_no_class_is_named() {
+        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0, 3])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "softmax_cross_entropy expects labels in 0..3, found 3 at position 1; check the number of classes, or the order of the arguments"
+        );
+    }
+
+    #[test]
+    fn wrong_shapes_are_named() {
+        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0, 1, 2])).unwrap_err().to_string();
+        assert!(error.starts_with("softmax_cross_entropy expects labels: [2] beside logits: f64[2,3], found i32[3]"), "{error}");
+        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0.0, 1.0])).unwrap_err().to_string();
+        assert!(error.starts_with("softmax_cross_entropy expects labels of integers, found f64[2]"), "{error}");
+    }
+
+    #[test]
+    fn mse_does_not_broadcast() {
+        let error = try_mse(&Tensor::from([1.0, 2.0]), &Tensor::from([[1.0], [2.0]])).unwrap_err().to_string();
+        assert!(error.starts_with("mse expects targets like the predictions, f64[2] of floats, found f64[2,1]"), "{error}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Metrics.
+
+use pytree_transform::{DType, Tensor};
+
+use crate::error::{InputError, or_panic};
+use crate::losses::{check_classification, check_labels};
+
+const ACCURACY: &str = "accuracy";
+const CONFUSION: &str = "confusion_matrix";
+
+/// The share of examples whose largest logit is that of the label.
+///
+/// `logits: [.., classes]`, `labels: [..]` of integers; gives `f32[]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::accuracy;
+/// use pytree_transform::Tensor;
+/// let logits = Tensor::from([[0.1_f32, 0.9], [0.8, 0.2]]);
+/// assert_eq!(accuracy(&logits, &Tensor::from([1, 1])).item::<f32>(), 0.5);
+/// ```
+///
+/// # Panics
+/// If the shapes do not go together, if the logits are no floats or the labels no integers, or if a label is
+/// not in `0..classes`; [`try_accuracy`] tells instead.
+#[track_caller]
+pub fn accuracy(logits: &Tensor, labels: &Tensor) -> Tensor {
+    or_panic(try_accuracy(logits, labels))
+}
+
+/// As [`accuracy`].
+///
+/// # Errors
+/// [`InputError`] with what does not go together.
+#[track_caller]
+pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
+    check_classification(ACCURACY, logits, labels)?;
+    let right = logits.argmax(-1).convert(labels.dtype()).equal(labels);
+    Ok(right.convert(DType::F32).mean())
+}
+
+/// How many examples of each class were taken for each class: `matrix[label][prediction]`.
+///
+/// `predictions: [..]` and `labels` of the same shape, both of integers in `0..classes`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::confusion_matrix;
+/// use pytree_transform::Tensor;
+/// let matrix = confusion_matrix(&Tensor::from([0, 1, 1]), &Tensor::from([0, 0, 1]), 2);
+/// assert_eq!(matrix, [[1, 1], [0, 1]]);
+/// ```
+///
+/// # Panics
+/// If the shapes differ, if one is not of integers in `0..classes`, or under `jit` and `vmap`;
+/// [`try_confusion_matrix`] tells instead.
+#[track_caller]
+pub fn confusion_matrix(predictions: &Tensor, labels: &Tensor, classes: usize) -> Vec<Vec<usize>> {
+    or_panic(try_confusion_matrix(predictions, labels, classes))
+}
+
+/// As [`confusion_matrix`].
+///
+/// # Errors
+/// [`InputError`] with what does not go together.
+#[track_caller]
+pub fn try_confusion_matrix(
+    predictions: &Tensor,
+    labels: &Tensor,
+    classes: usize,
+) -> Result<Vec<Vec<usize>>, InputError> {
+    let integers = [predictions, labels].into_iter().find(|tensor| tensor.dtype().is_float());
+    if let Some(found) = integers {
+        let mend = "give the classes themselves: `logits.argmax(-1)`";
+        return Err(InputError::input(CONFUSION, "integers", found, mend));
+    }
+    if predictions.shape() != labels.shape() {
+        let expected = format!("labels: {:?} beside predictions: {}", predictions.shape(), predictions.info());
+        return Err(InputError::input(CONFUSION, expected, labels, "give one label for each prediction"));
+    }
+    for tensor in [predictions, labels] {
+        check_labels(CONFUSION, tensor, classes)?;
+    }
+    let (predictions, labels) = (predictions.convert(DType::U32), labels.convert(DType::U32));
+    let predictions = predictions.read::<u32>().map_err(InputError::inside(CONFUSION))?;
+    let labels = labels.read::<u32>().map_err(InputError::inside(CONFUSION))?;
+    let mut matrix = vec![vec![0; classes]; classes];
+    for (&prediction, &label) in predictions.iter().zip(labels) {
+        matrix[label as usize][prediction as usize] += 1;
+    }
+    Ok(matrix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_that_is_no_class_is_named() {
+        let error = try_confusion_matrix(&Tensor::from([0, -1]), &Tensor::from([0, 1]), 2).unwrap_err();
+        assert!(error.to_string().starts_with("confusion_matrix expects labels in 0..2, found -1 at position 1"), "{error}");
+    }
+
+    #[test]
+    fn labels_may_be_of_any_integer_type() {
+        let logits = Tensor::from([[0.0_f32, 1.0], [0.0, 1.0]]);
+        for dtype in [DType::I32, DType::I64, DType::U32] {
+            assert!((accuracy(&logits, &Tensor::from([1, 0]).convert(dtype)).item::<f32>() - 0.5).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Keys: what random numbers are made from.
+//!
+//! The generator is threefry2x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with
+//! JAX's partitionable counters: element `i` of any shape is made of the counter `i`. Everything is
+//! written in tensor operations, so keys can be traced: mapped over, differentiated around, compiled.
+
+use std::fmt;
+
+use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
+use pytree_transform::{DType, Tensor, raw};
+
+use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
+
+/// A random key: two words. One leaf of a pytree.
+///
+/// The same key gives the same numbers, those of JAX 0.10. Use a key once, and [`split`](Self::split) it
+/// for more.
+///
+/// Its tensor is `u32[2]`, or `u32[.., 2]` for a stack of keys, over which one maps with
+/// [`vmap`](pytree_transform::vmap).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::Key;
+/// use pytree_transform::{DType, vmap};
+/// let key = Key::new(0);
+/// let numbers = key.uniform(DType::F32, [2, 3]);
+/// assert_eq!(numbers.to_vec::<f32>()[..2], [0.947667, 0.9785799]);
+/// let rows = vmap(|key: Key| key.normal(DType::F32, [3]))(key.split_stacked(4));
+/// assert_eq!(rows.shape(), [4, 3]);
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Key(Tensor);
+
+impl Key {
+    /// The key of a seed: `jax.random.key(seed)`.
+    #[allow(clippy::cast_possible_truncation, reason = "the two halves of the seed are the two words")]
+    pub fn new(seed: u64) -> Self {
+        Self(Tensor::from([(seed >> 32) as u32, seed as u32]))
+    }
+
+    /// A key, or a stack of keys, from its words: `u32[.., 2]`.
+    ///
+    /// # Panics
+    /// If the tensor is of another shape or element type.
+    #[track_caller]
+    pub fn from_data(data: Tensor) -> Self {
+        assert!(
+            data.dtype() == DType::U32 && data.shape().last() == Some(&2),
+            "a key expects u32[.., 2], found {}; make one from a seed with `Key::new`",
+            data.info()
+        );
+        Self(data)
+    }
+
+    /// The words: `u32[.., 2]`.
+    pub fn data(&self) -> &Tensor {
+        &self.0
+    }
+
+    /// `count` new keys.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn split(&self, count: usize) -> Vec<Self> {
+        let stacked = self.split_stacked(count).0;
+        (0..count).map(|position| Self(row(&stacked, position, 0))).collect()
+    }
+
+    /// `count` new keys in a stack: `u32[count, 2]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[must_use]
+    #[track_caller]
+    pub fn split_stacked(&self, count: usize) -> Self {
+        self.split_shaped([count])
+    }
+
+    /// New keys in a stack of any shape: `u32[..shape, 2]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[must_use]
+    #[track_caller]
+    pub fn split_shaped(&self, shape: impl AsRef<[usize]>) -> Self {
+        let (high, low) = self.words(shape.as_ref(), "split");
+        Self(Tensor::stack(&[high, low], -1))
+    }
+
+    /// A new key from this one and an integer, for instance the number of the step.
+    ///
+    /// `data: []` is a number or a tensor of integers, and may be traced.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `data` is not a single integer.
+    #[must_use]
+    #[track_caller]
+    pub fn fold_in(&self, data: impl Into<Tensor>) -> Self {
+        let data = data.into();
+        assert!(
+            data.rank() == 0 && !data.dtype().is_float() && data.dtype() != DType::Bool,
+            "cannot fold {} into a key: expected a single integer; map over several with `vmap`",
+            data.info()
+        );
+        let (key0, key1) = self.halves("fold into");
+        let data = data.convert(DType::U32);
+        let (high, low) = raw::threefry2x32(&key0, &key1, &Tensor::zeros_like(&data), &data);
+        Self(Tensor::stack(&[high, low], -1))
+    }
+
+    /// Random bits: `u32[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn bits(&self, shape: impl AsRef<[usize]>) -> Tensor {
+        let (high, low) = self.words(shape.as_ref(), "draw from");
+        high.bit_xor(low)
+    }
+
+    /// Numbers evenly distributed in [0, 1): `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        check_float(dtype);
+        if dtype == DType::F64 {
+            // The upper 52 of 64 bits.
+            let (high, low) = self.words(shape.as_ref(), "draw from");
+            let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
+            return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
+        }
+        // The upper 23 bits: what the mantissa of a number in [1, 2) would hold, less 1.
+        self.bits(shape).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
+    }
+
+    /// Numbers evenly distributed in [`low`, `high`): `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn uniform_between(&self, dtype: DType, shape: impl AsRef<[usize]>, low: f64, high: f64) -> Tensor {
+        let unit = self.uniform(dtype, shape);
+        if dtype == DType::F64 {
+            return unit * (high - low) + low;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "the bounds are rounded to the element type")]
+        let (low, high) = (low as f32, high as f32);
+        let span = high - low;
+        if low == 0.0 || span.log2().fract() == 0.0 {
+            // One of the two operations is exact, so that they round as one does.
+            return unit * span + low;
+        }
+        // JAX rounds product and sum at once; the product of two f32 is exact in f64.
+        (unit.convert(DType::F64) * span + low).convert(dtype)
+    }
+
+    /// Numbers of the normal distribution with mean 0 and deviation 1: `[..shape]`.
+    ///
+    /// x = √2 · erf⁻¹(u) with u uniform in (-1, 1).
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        // The number after -1; the interval's length rounds to 2.
+        let low = if dtype == DType::F64 { (-1.0_f64).next_up() } else { f64::from((-1.0_f32).next_up()) };
+        (self.uniform(dtype, shape) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
+    }
+
+    /// Numbers of the normal distribution with mean 0 and deviation 1, restricted to (`low`, `high`):
+    /// `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn truncated_normal(&self, dtype: DType, shape: impl AsRef<[usize]>, low: f64, high: f64) -> Tensor {
+        let (from, to, least, most) = if dtype == DType::F64 {
+            (erf_of_quotient_f64(low), erf_of_quotient_f64(high), low.next_up(), high.next_down())
+        } else {
+            #[allow(clippy::cast_possible_truncation, reason = "the bounds are rounded to the element type")]
+            let (low, high) = (low as f32, high as f32);
+            let bounds = [erf_of_quotient_f32(low), erf_of_quotient_f32(high), low.next_up(), high.next_down()];
+            let [from, to, least, most] = bounds.map(f64::from);
+            (from, to, least, most)
+        };
+        let uniform = self.uniform_between(dtype, shape, from, to);
+        (uniform.erf_inv() * std::f64::consts::SQRT_2).clip(least, most)
+    }
+
+    /// Bools that are true with the given probability: `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn bernoulli(&self, probability: f64, shape: impl AsRef<[usize]>) -> Tensor {
+        self.uniform(DType::F32, shape).less(probability)
+    }
+
+    /// Integers evenly distributed in `low..high`: `i32[..shape]`. If the range is empty they are `low`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn randint(&self, shape: impl AsRef<[usize]>, low: i32, high: i32) -> Tensor {
+        let shape = shape.as_ref();
+        let span = if high > low { high.abs_diff(low) } else { 1 };
+        // 2³² modulo the span, as (2¹⁶)².
+        let half = (1 << 16) % span;
+        let multiplier = half.wrapping_mul(half) % span;
+        let [upper, lower] = [0_u32, 1].map(|half| self.fold_in(half).bits(shape));
+        let offset = remainder(&(remainder(&upper, span) * multiplier + remainder(&lower, span)), span);
+        offset.convert(DType::I32) + low
+    }
+
+    /// The integers `0..length` in random order: `i32[length]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn permutation(&self, length: usize) -> Tensor {
+        // Sorting by 32 random bits leaves ties in order; as many rounds as make their effect small.
+        let rounds = (3.0 * (length.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil();
+        let mut order = Tensor::arange(DType::I32, length);
+        let mut key = self.clone();
+        let mut round = 0.0;
+        while round < rounds {
+            let sort_keys = key.fold_in(1).bits([length]);
+            order = order.take(&raw::argsort(&sort_keys, 0), 0);
+            key = key.fold_in(0);
+            round += 1.0;
+        }
+        order
+    }
+
+    /// The two words of each element of a shape.
+    #[track_caller]
+    fn words(&self, shape: &[usize], operation: &str) -> (Tensor, Tensor) {
+        let (key0, key1) = self.halves(operation);
+        let count = shape.iter().product();
+        let counts = Tensor::arange(DType::U32, count).reshape(shape);
+        let zeros = Tensor::zeros(DType::U32, shape);
+        raw::threefry2x32(&key0.broadcast_to(shape), &key1.broadcast_to(shape), &zeros, &counts)
+    }
+
+    /// The key's own two words.
+    #[track_caller]
+    fn halves(&self, operation: &str) -> (Tensor, Tensor) {
+        assert!(
+            self.0.rank() == 1,
+            "cannot {operation} a stack of keys {}: map over it with `vmap`",
+            self.0.info()
+        );
+        (row(&self.0, 0, 0), row(&self.0, 1, 0))
+    }
+}
+
+/// The part of a tensor at one position of an axis, without that axis.
+#[track_caller]
+fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "positions are far below 2^31")]
+    let position = position as i32;
+    tensor.take(&Tensor::from(position), axis)
+}
+
+fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
+    dividend - dividend / divisor * divisor
+}
+
+#[track_caller]
+fn check_float(dtype: DType) {
+    assert!(
+        dtype.is_float(),
+        "cannot draw {dtype} from a distribution of real numbers: expected f32 or f64; integers come from `randint` and `bits`"
+    );
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.0).finish()
+    }
+}
+
+impl Pytree for Key {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.0.visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        Tensor::unflatten(source).map(Self)
+    }
+}
+impl PytreeOf<Tensor> for Key {}
+impl SelectPart<Tensor> for Key {
+    type Part = Tensor;
+    fn select_part(tree: Tree<Tensor>) -> Result<Tensor, TreeError> {
+        Tensor::select_part(tree)
+    }
+}
+pytree_core::leaf_field!(state Key);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_fills_both_words() {
+        assert_eq!(Key::new(7 << 32 | 5).data().to_vec::<u32>(), [7, 5]);
+    }
+
+    #[test]
+    fn splitting_is_folding_in_the_position() {
+        let key = Key::new(3);
+        let keys = key.split(3);
+        assert_eq!(keys[2], key.fold_in(2));
+        assert_eq!(keys[1], key.fold_in(Tensor::from(1_u32)));
+    }
+
+    #[test]
+    fn an_empty_range_gives_its_lower_end() {
+        assert_eq!(Key::new(0).randint([3], 5, 5).to_vec::<i32>(), [5, 5, 5]);
+    }
+
+    #[test]
+    fn the_whole_range_of_integers_can_be_drawn() {
+        let numbers = Key::new(0).randint([100], i32::MIN, i32::MAX).to_vec::<i32>();
+        assert!(numbers.iter().any(|&number| number < 0) && numbers.iter().any(|&number| number > 0));
+    }
+
+    #[test]
+    fn short_permutations_need_no_sorting() {
+        assert!(Key::new(0).permutation(0).is_empty());
+        assert_eq!(Key::new(0).permutation(1).to_vec::<i32>(), [0]);
+    }
+
+    #[test]
+    fn truncated_numbers_stay_inside() {
+        for dtype in [DType::F32, DType::F64] {
+            let numbers = Key::new(1).truncated_normal(dtype, [1000], -0.5, 3.0).convert(DType::F64);
+            assert!(numbers.to_vec::<f64>().iter().all(|&number| number > -0.5 && number < 3.0));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot draw from a stack of keys u32[2,2]: map over it with `vmap`")]
+    fn a_stack_of_keys_must_be_mapped_over() {
+        let _ = Key::new(0).split_stacked(2).bits([1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot draw i32 from a distribution of real numbers")]
+    fn real_numbers_are_floats() {
+        let _ = Key::new(0).uniform(DType::I32, [1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a key expects u32[.., 2], found f32[2]")]
+    fn a_key_has_two_words() {
+        let _ = Key::from_data(Tensor::from([1.0_f32, 2.0]));
+    }
+}

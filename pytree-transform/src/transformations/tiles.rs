@@ -1,0 +1,279 @@
+//! The registers of a fused pass: tiles of elements that stay in the first-level cache.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::TensorElement;
+use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
+use crate::transformations::fusion::{Place, holds};
+
+/// The elements of a tile: 2 KiB of f32, so that a dozen registers fit the first-level cache.
+pub(crate) const TILE: usize = 512;
+
+/// A float type with the functions of tiles.
+pub(crate) trait Float: TensorElement {
+    fn from_f64(value: f64) -> Self;
+    fn unary(operation: Unary, operand: &[Self], output: &mut [Self]);
+    fn binary(operation: Binary, left: &[Self], right: &[Self], output: &mut [Self]);
+    fn of_bool(value: bool) -> Self;
+    /// Runs a function with this thread's registers.
+    fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
+}
+
+/// Registers of floats and of bools.
+#[derive(Default)]
+pub(crate) struct Registers<F> {
+    floats: Vec<Vec<F>>,
+    bools: Vec<Vec<bool>>,
+}
+
+/// The registers of a pass, given back to the thread afterwards.
+pub(crate) struct Tiles<F: Float>(Registers<F>);
+
+impl<F: Float> Drop for Tiles<F> {
+    fn drop(&mut self) {
+        let registers = std::mem::replace(&mut self.0, Registers { floats: Vec::new(), bools: Vec::new() });
+        F::spare().with_borrow_mut(|spare| spare.push(registers));
+    }
+}
+
+impl<F: Float> Tiles<F> {
+    /// At least `count` registers of each type.
+    pub(crate) fn borrow(count: usize) -> Self {
+        let mut registers = F::spare()
+            .with_borrow_mut(Vec::pop)
+            .unwrap_or_else(|| Registers { floats: Vec::new(), bools: Vec::new() });
+        if registers.floats.len() < count {
+            registers.floats.resize_with(count, || vec![F::default(); TILE]);
+            registers.bools.resize_with(count, || vec![false; TILE]);
+        }
+        Self(registers)
+    }
+
+    /// One value in all places.
+    pub(crate) fn fill(&mut self, register: usize, value: F) {
+        self.0.floats[register].fill(value);
+    }
+
+    /// A row repeated.
+    pub(crate) fn cycle(&mut self, register: usize, source: &[F], period: usize, start: usize, count: usize) {
+        let output = &mut self.0.floats[register][..count];
+        let mut at = start % period;
+        let mut done = 0;
+        while done < count {
+            let run = (period - at).min(count - done);
+            output[done..done + run].copy_from_slice(&source[at..at + run]);
+            done += run;
+            at = 0;
+        }
+    }
+
+    /// A column repeated.
+    pub(crate) fn stretch(&mut self, register: usize, source: &[F], times: usize, start: usize, count: usize) {
+        let output = &mut self.0.floats[register][..count];
+        let (mut at, mut left) = (start / times, times - start % times);
+        let mut done = 0;
+        while done < count {
+            let run = left.min(count - done);
+            output[done..done + run].fill(source[at]);
+            done += run;
+            at += 1;
+            left = times;
+        }
+    }
+
+    /// Copies a register into a result.
+    pub(crate) fn store(&self, register: usize, result: &mut Array, start: usize, count: usize) {
+        if let Some(elements) = F::slice_mut(&mut result.data) {
+            elements[start..start + count].copy_from_slice(&self.0.floats[register][..count]);
+        } else if let Some(elements) = bool::slice_mut(&mut result.data) {
+            elements[start..start + count].copy_from_slice(&self.0.bools[register][..count]);
+        }
+    }
+
+    /// Runs one operation on a tile.
+    pub(crate) fn apply(
+        &mut self,
+        operation: Elementwise,
+        operands: &[Place],
+        output: usize,
+        inputs: &[Arc<Array>],
+        start: usize,
+        count: usize,
+    ) {
+        let of_bools = match operation {
+            Elementwise::Compare(_) | Elementwise::Unary(Unary::Not) => true,
+            Elementwise::Binary(binary) => matches!(binary, Binary::And | Binary::Or | Binary::Xor),
+            _ => false,
+        };
+        if of_bools {
+            let mut result = std::mem::take(&mut self.0.bools[output]);
+            self.apply_to_bools(operation, operands, inputs, start, &mut result[..count]);
+            self.0.bools[output] = result;
+        } else {
+            let mut result = std::mem::take(&mut self.0.floats[output]);
+            self.apply_to_floats(operation, operands, inputs, start, &mut result[..count]);
+            self.0.floats[output] = result;
+        }
+    }
+
+    fn floats<'a>(&'a self, place: Place, inputs: &'a [Arc<Array>], start: usize, count: usize) -> &'a [F] {
+        match place {
+            Place::Register(register) => &self.0.floats[register][..count],
+            Place::Input(input) => &inputs[input].elements::<F>()[start..start + count],
+        }
+    }
+
+    fn bools<'a>(&'a self, place: Place, inputs: &'a [Arc<Array>], start: usize, count: usize) -> &'a [bool] {
+        match place {
+            Place::Register(register) => &self.0.bools[register][..count],
+            Place::Input(input) => &inputs[input].elements::<bool>()[start..start + count],
+        }
+    }
+
+    fn apply_to_floats(
+        &self,
+        operation: Elementwise,
+        operands: &[Place],
+        inputs: &[Arc<Array>],
+        start: usize,
+        output: &mut [F],
+    ) {
+        let count = output.len();
+        let float = |position: usize| self.floats(operands[position], inputs, start, count);
+        match operation {
+            Elementwise::Unary(unary) => F::unary(unary, float(0), output),
+            Elementwise::Binary(binary) => F::binary(binary, float(0), float(1), output),
+            Elementwise::Convert(_) => {
+                let condition = self.bools(operands[0], inputs, start, count);
+                output.iter_mut().zip(condition).for_each(|(output, &condition)| *output = F::of_bool(condition));
+            }
+            _ => {
+                let condition = self.bools(operands[0], inputs, start, count);
+                let (on_true, on_false) = (float(1), float(2));
+                for (((output, &condition), &on_true), &on_false) in
+                    output.iter_mut().zip(condition).zip(on_true).zip(on_false)
+                {
+                    *output = if condition { on_true } else { on_false };
+                }
+            }
+        }
+    }
+
+    fn apply_to_bools(
+        &self,
+        operation: Elementwise,
+        operands: &[Place],
+        inputs: &[Arc<Array>],
+        start: usize,
+        output: &mut [bool],
+    ) {
+        let count = output.len();
+        let truth = |position: usize| self.bools(operands[position], inputs, start, count);
+        match operation {
+            Elementwise::Compare(comparison) => {
+                let (left, right) = (
+                    self.floats(operands[0], inputs, start, count),
+                    self.floats(operands[1], inputs, start, count),
+                );
+                compare(comparison, left, right, output);
+            }
+            Elementwise::Binary(binary) => {
+                for ((output, &left), &right) in output.iter_mut().zip(truth(0)).zip(truth(1)) {
+                    *output = match binary {
+                        Binary::And => left & right,
+                        Binary::Or => left | right,
+                        _ => left ^ right,
+                    };
+                }
+            }
+            _ => output.iter_mut().zip(truth(0)).for_each(|(output, &value)| *output = !value),
+        }
+    }
+}
+
+/// Each comparison in a loop of its own, so that the loop has no branch.
+fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
+    macro_rules! each {
+        ($($comparison:ident),*) => {
+            match comparison {$(
+                Comparison::$comparison => {
+                    for ((output, left), right) in output.iter_mut().zip(left).zip(right) {
+                        *output = holds(Comparison::$comparison, left, right);
+                    }
+                }
+            )*}
+        };
+    }
+    each!(Eq, Ne, Lt, Le, Gt, Ge);
+}
+
+macro_rules! floats {
+    ($($float:ident, $spare:ident, $erf_inv:path;)*) => {$(
+        thread_local! {
+            static $spare: RefCell<Vec<Registers<$float>>> = const { RefCell::new(Vec::new()) };
+        }
+
+        impl Float for $float {
+            #[allow(clippy::cast_possible_truncation, trivial_numeric_casts, reason = "a constant takes the type of its tensor")]
+            fn from_f64(value: f64) -> Self {
+                value as Self
+            }
+
+            fn of_bool(value: bool) -> Self {
+                if value { 1.0 } else { 0.0 }
+            }
+
+            fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>> {
+                &$spare
+            }
+
+            fn unary(operation: Unary, operand: &[Self], output: &mut [Self]) {
+                fn map(operand: &[$float], output: &mut [$float], function: impl Fn($float) -> $float) {
+                    output.iter_mut().zip(operand).for_each(|(output, &operand)| *output = function(operand));
+                }
+                match operation {
+                    Unary::Neg => map(operand, output, |x| -x),
+                    Unary::Abs => map(operand, output, |x| x.abs()),
+                    Unary::Sign => map(operand, output, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+                    Unary::Exp => map(operand, output, |x| x.exp()),
+                    Unary::Log => map(operand, output, |x| x.ln()),
+                    Unary::Sqrt => map(operand, output, |x| x.sqrt()),
+                    Unary::Sin => map(operand, output, |x| x.sin()),
+                    Unary::Cos => map(operand, output, |x| x.cos()),
+                    Unary::Tanh => map(operand, output, |x| x.tanh()),
+                    Unary::Logistic => map(operand, output, |x| 1.0 / (1.0 + (-x).exp())),
+                    Unary::ErfInv => map(operand, output, $erf_inv),
+                    Unary::IntegerPower(2) => map(operand, output, |x| x * x),
+                    Unary::IntegerPower(exponent) => map(operand, output, |x| x.powi(exponent)),
+                    Unary::Not => output.copy_from_slice(operand),
+                }
+            }
+
+            fn binary(operation: Binary, left: &[Self], right: &[Self], output: &mut [Self]) {
+                fn zip(left: &[$float], right: &[$float], output: &mut [$float], function: impl Fn($float, $float) -> $float) {
+                    for ((output, &left), &right) in output.iter_mut().zip(left).zip(right) {
+                        *output = function(left, right);
+                    }
+                }
+                match operation {
+                    Binary::Add => zip(left, right, output, |l, r| l + r),
+                    Binary::Sub => zip(left, right, output, |l, r| l - r),
+                    Binary::Mul => zip(left, right, output, |l, r| l * r),
+                    Binary::Div => zip(left, right, output, |l, r| l / r),
+                    Binary::Max => zip(left, right, output, |l, r| if l > r || l.is_nan() { l } else { r }),
+                    Binary::Min => zip(left, right, output, |l, r| if l < r || l.is_nan() { l } else { r }),
+                    // The planner lets no operation on bits into a pass of floats.
+                    Binary::And | Binary::Or | Binary::Xor | Binary::ShiftLeft | Binary::ShiftRight => {
+                        output.copy_from_slice(left);
+                    }
+                }
+            }
+        }
+    )*};
+}
+floats! {
+    f32, SPARE_F32, crate::special::erf_inv_f32;
+    f64, SPARE_F64, crate::special::erf_inv_f64;
+}

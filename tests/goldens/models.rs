@@ -1,0 +1,75 @@
+//! Models of structs: tied weights under `jit(vmap(grad))`, and an MLP's loss and gradient.
+
+use pytree::prelude::*;
+
+use crate::files::{read, tensor};
+use crate::tolerance::assert_close;
+
+#[derive(Module, Clone, Debug)]
+struct Tied {
+    #[param]
+    embed: Shared<Tensor>,
+    #[param]
+    head: Shared<Tensor>,
+}
+
+fn tied_loss(model: &Tied, token: &Tensor, target: &Tensor) -> Tensor {
+    let logits = model.embed.take(token, 0).tanh().matmul(&model.head.t());
+    softmax_cross_entropy(&logits, target)
+}
+
+#[test]
+fn jit_of_vmap_of_grad_of_a_tied_model_is_as_in_jax() {
+    let file = read("transforms.json");
+    for case in file["tied"].as_array().unwrap() {
+        let table = Shared::new(tensor(&case["embed"]));
+        let model = Tied { embed: table.clone(), head: table };
+        let per_example = jit(|(model, tokens, targets): (Tied, Tensor, Tensor)| {
+            vmap(|(token, target): (Tensor, Tensor)| {
+                value_and_grad(|model: &Tied| tied_loss(model, &token, &target))(&model)
+            })((tokens, targets))
+        });
+        let (values, gradients) = per_example((model, tensor(&case["indices"]), tensor(&case["targets"])));
+        assert_eq!(gradients.len(), 1, "the shared table has one gradient");
+        assert_close("tied values", &values, &tensor(&case["value"]));
+        assert_close("tied gradients", &gradients["embed"], &tensor(&case["gradient"]));
+    }
+}
+
+#[derive(Module, Clone, Debug)]
+struct TwoLayers {
+    #[param]
+    w1: Tensor,
+    #[param]
+    b1: Tensor,
+    #[param]
+    w2: Tensor,
+    #[param]
+    b2: Tensor,
+    #[r#static]
+    activation: fn(&Tensor) -> Tensor,
+}
+
+#[test]
+fn loss_and_gradient_of_an_mlp_are_as_in_jax() {
+    let file = read("transforms.json");
+    let cases = file["mlp"].as_array().unwrap();
+    assert!(!cases.is_empty());
+    for case in cases {
+        let parameter = |name: &str| tensor(&case["params"][name]);
+        let activation = if case["activation"] == "relu" { Tensor::relu } else { Tensor::tanh };
+        let model =
+            TwoLayers { w1: parameter("w1"), b1: parameter("b1"), w2: parameter("w2"), b2: parameter("b2"), activation };
+        let step = jit(|(model, x, labels): (TwoLayers, Tensor, Tensor)| {
+            value_and_grad(|m: &TwoLayers| {
+                let hidden = (m.activation)(&(x.matmul(&m.w1) + &m.b1));
+                softmax_cross_entropy(&(hidden.matmul(&m.w2) + &m.b2), &labels).mean()
+            })(&model)
+        });
+        let (value, gradient) = step((model, tensor(&case["x"]), tensor(&case["labels"])));
+        assert_close("loss", &value, &tensor(&case["value"]));
+        for name in ["w1", "b1", "w2", "b2"] {
+            assert_close(name, &gradient[name], &tensor(&case["gradient"][name]));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! How far a figure may be from JAX's, by element type.
+//!
+//! Both sides round differently only in the order of sums and in the last bit of transcendental functions.
+//! f32 has 2⁻²⁴ ≈ 6e-8 of relative error an operation, f64 1e-16; second derivatives of small
+//! expressions combine some tens of operations and may cancel, hence the absolute part.
+
+use pytree::{DType, Tensor};
+
+/// Relative and absolute tolerance of an element type.
+fn of(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::F32 => (2e-5, 2e-6),
+        DType::F64 => (1e-12, 1e-13),
+        _ => (0.0, 0.0),
+    }
+}
+
+/// The elements as f64, whatever their type.
+pub fn numbers(tensor: &Tensor) -> Vec<f64> {
+    tensor.convert(DType::F64).to_vec()
+}
+
+/// Asserts that two tensors agree in type, shape and elements.
+pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor) {
+    assert_eq!(found.info(), expected.info(), "{what}");
+    let (relative, absolute) = of(expected.dtype());
+    for (index, (found, expected)) in numbers(found).iter().zip(numbers(expected)).enumerate() {
+        let same = found.to_bits() == expected.to_bits()
+            || *found == expected
+            || (found.is_nan() && expected.is_nan())
+            || (found - expected).abs() <= absolute + relative * expected.abs();
+        assert!(same, "{what}, element {index}: found {found}, expected {expected}");
+    }
+}
