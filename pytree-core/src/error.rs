@@ -1,6 +1,6 @@
 //! What can go wrong with trees, with all mismatches at once.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use thiserror::Error;
 
@@ -217,7 +217,7 @@ fn list<T: fmt::Display>(items: &[T]) -> String {
         text.push_str(&item.to_string());
     }
     if items.len() > LISTED {
-        text.push_str(&format!("\n  and {} more", items.len() - LISTED));
+        let _ = write!(text, "\n  and {} more", items.len() - LISTED);
     }
     text
 }

@@ -16,7 +16,7 @@ use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
 use crate::shape::{self, NodeKind};
-use crate::treedef::{TreeDef, recount_leaves};
+use crate::treedef::TreeDef;
 use crate::unflatten::{self, Unflattener};
 
 /// A part of an `M`: its structure with some leaves absent.
@@ -207,11 +207,14 @@ fn assign<L: Leaf>(
     let mut assigned = Vec::with_capacity(leaves.len());
     let mut unassigned = Vec::new();
     if filters.iter().all(Filter::is_by_kind) {
-        treedef.walk_kinds(|holds_leaf, kind| {
-            if holds_leaf {
-                assigned.push(filters.iter().position(|filter| filter.accepts_kind(kind)));
-            }
-        });
+        treedef.walk_decisions(
+            |kind| filters.iter().position(|filter| filter.accepts_kind(kind)),
+            |holds_leaf, part| {
+                if holds_leaf {
+                    assigned.push(part);
+                }
+            },
+        );
         if assigned.iter().all(Option::is_some) {
             return (assigned, unassigned);
         }
@@ -236,31 +239,18 @@ fn assign<L: Leaf>(
 }
 
 /// The part of the leaves whose position `keep` accepts.
-pub fn select<M, L: Clone>(
-    treedef: &TreeDef,
-    leaves: &[L],
-    keep: impl Fn(usize) -> bool,
-) -> Partition<M, L> {
+pub fn select<M, L: Clone>(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Partition<M, L> {
     let mut position = 0;
-    let mut present = treedef
-        .0
-        .nodes
-        .iter()
-        .filter(|node| node.is_place())
-        .map(|node| node.shape.kind == NodeKind::Leaf);
-    let part = treedef.with_presence(|| {
-        let here = present.next().unwrap_or(false);
-        let kept = here && keep(position);
-        position += usize::from(here);
-        kept
+    let mut kept = Vec::with_capacity(leaves.len());
+    let part = treedef.with_presence(|present| {
+        let here = present && keep(position);
+        if here {
+            kept.push(leaves[position].clone());
+        }
+        position += usize::from(present);
+        here
     });
-    let leaves = leaves
-        .iter()
-        .enumerate()
-        .filter(|(position, _)| keep(*position))
-        .map(|(_, leaf)| leaf.clone())
-        .collect();
-    Partition::from_tree(Tree::from_parts(part, leaves))
+    Partition::from_tree(Tree::from_parts(part, kept))
 }
 
 /// Merges parts into the whole they were split from.
@@ -289,37 +279,18 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,
 ) -> Result<M, TreeError> {
-    let (mut leaves, treedef) = graph::flatten::<L, M>(whole);
-    let complement = treedef.with_presence({
-        let mut present = part
-            .tree
-            .treedef()
-            .0
-            .nodes
-            .iter()
-            .filter(|node| node.is_place());
-        move || {
-            present
-                .next()
-                .is_none_or(|node| node.shape.kind != NodeKind::Leaf)
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let mut places = part.tree.treedef().0.nodes.iter().filter(|node| node.is_place());
+    let mut leaves = leaves.into_iter();
+    let mut kept = Vec::with_capacity(leaves.len());
+    let complement = treedef.with_presence(|present| {
+        let replaced = places.next().is_some_and(|node| node.shape.kind == NodeKind::Leaf);
+        let leaf = if present { leaves.next() } else { None };
+        if !replaced {
+            kept.extend(leaf);
         }
+        present && !replaced
     });
-    let mut place = 0;
-    let mut kept = Vec::with_capacity(complement.num_leaves());
-    let leaves_taken = std::mem::take(&mut leaves);
-    let nodes: Vec<bool> = complement
-        .0
-        .nodes
-        .iter()
-        .filter(|node| node.is_place())
-        .map(|node| node.shape.kind == NodeKind::Leaf)
-        .collect();
-    for leaf in leaves_taken {
-        if nodes.get(place) == Some(&true) {
-            kept.push(leaf);
-        }
-        place += 1;
-    }
     merge([
         Partition::from_tree(Tree::from_parts(complement, kept)),
         part.clone(),
@@ -367,7 +338,7 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
                     || a.shape == b.shape)
         });
     if !alike {
-        let everywhere = |treedef: &TreeDef| treedef.with_presence(|| true);
+        let everywhere = |treedef: &TreeDef| treedef.with_presence(|_| true);
         let differences = everywhere(&left_treedef).differences(&everywhere(&right_treedef));
         return Err(TreeError::Merge {
             problems: differences
@@ -388,7 +359,7 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
                 leaves.extend(right_leaves.next());
             }
             (NodeKind::Leaf, NodeKind::Leaf) => {
-                twice.push(MergeProblem::Twice(left_treedef.path_of(at)))
+                twice.push(MergeProblem::Twice(left_treedef.path_of(at)));
             }
             _ => {}
         }
@@ -396,7 +367,6 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
     if !twice.is_empty() {
         return Err(TreeError::Merge { problems: twice });
     }
-    recount_leaves(&mut nodes);
     Ok(Tree::from_parts(
         TreeDef::from_parts(nodes, a.aux.clone()),
         leaves,

@@ -6,8 +6,6 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use smallvec::SmallVec;
-
 use crate::error::TreeError;
 use crate::leaf::write_quoted;
 
@@ -51,7 +49,7 @@ impl fmt::Display for Key {
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KeyPath(SmallVec<[Key; 4]>);
+pub struct KeyPath(Vec<Key>);
 
 impl KeyPath {
     /// The path of the root.

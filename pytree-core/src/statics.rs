@@ -109,7 +109,7 @@ impl<'a> StaticRef<'a> {
     }
 
     /// Adds the value to a hash.
-    pub fn hash(self, hasher: &mut dyn Hasher) {
+    pub fn add_to_hash(self, hasher: &mut dyn Hasher) {
         (self.operations.hash)(self.value, hasher);
     }
 

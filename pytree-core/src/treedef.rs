@@ -15,7 +15,7 @@ use crate::kind::LeafKind;
 use crate::leaf::Leaf;
 use crate::path::{Key, KeyPath};
 use crate::pytree::{Pytree, SharedVisit, Visitor};
-use crate::shape::{self, NodeKind, NodeShape};
+use crate::shape::{self, Field, NodeKind, NodeShape};
 use crate::shared::{Identity, IdentityMap};
 use crate::statics::{StaticBox, StaticRef, StaticValue};
 
@@ -27,8 +27,6 @@ pub(crate) struct Node {
     pub(crate) arity: u32,
     /// The number of nodes of the subtree, this one included.
     pub(crate) size: u32,
-    /// The number of leaves of the subtree.
-    pub(crate) leaves: u32,
     /// Where its static values begin.
     pub(crate) aux: u32,
 }
@@ -37,6 +35,7 @@ pub(crate) struct Node {
 pub(crate) struct Inner {
     pub(crate) nodes: Vec<Node>,
     pub(crate) aux: Vec<StaticBox>,
+    leaves: usize,
     hash: u64,
 }
 
@@ -64,7 +63,7 @@ impl TreeDef {
 
     /// The number of leaves.
     pub fn num_leaves(&self) -> usize {
-        self.0.nodes.first().map_or(0, |root| root.leaves as usize)
+        self.0.leaves
     }
 
     /// The number of nodes, leaves included.
@@ -105,11 +104,14 @@ impl TreeDef {
     /// The kinds of the leaves, in order.
     pub fn leaf_kinds(&self) -> Vec<Option<LeafKind>> {
         let mut kinds = Vec::with_capacity(self.num_leaves());
-        self.walk_kinds(|holds_leaf, kind| {
-            if holds_leaf {
-                kinds.push(kind);
-            }
-        });
+        self.walk_decisions(
+            |kind| kind,
+            |holds_leaf, kind| {
+                if holds_leaf {
+                    kinds.push(kind);
+                }
+            },
+        );
         kinds
     }
 
@@ -270,7 +272,8 @@ impl TreeDef {
     /// A treedef from its arrays, whose invariants hold already.
     pub(crate) fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>) -> Self {
         let hash = hash_parts(&nodes, &aux);
-        Self(Arc::new(Inner { nodes, aux, hash }))
+        let leaves = nodes.iter().filter(|node| node.shape.kind == NodeKind::Leaf).count();
+        Self(Arc::new(Inner { nodes, aux, leaves, hash }))
     }
 
     /// The path of a node.
@@ -315,41 +318,49 @@ impl TreeDef {
         }
     }
 
-    /// Calls `visit` with presence and kind of each place, in order: [`walk_places`](Self::walk_places)
-    /// without the paths.
-    pub(crate) fn walk_kinds(&self, mut visit: impl FnMut(bool, Option<LeafKind>)) {
-        let mut open: Vec<OpenNode> = Vec::new();
-        for (at, node) in self.0.nodes.iter().enumerate() {
-            let kind = open.last_mut().and_then(|parent| {
-                let kind = parent.child_kind(&self.0);
-                parent.next += 1;
-                kind
-            });
-            if node.is_place() {
-                visit(node.shape.kind == NodeKind::Leaf, kind);
+    /// Calls `visit` with presence and decision of each place, in order. `decide` is asked once for each
+    /// field that settles a kind, and once for places outside of such fields.
+    pub(crate) fn walk_decisions<T: Copy>(
+        &self,
+        mut decide: impl FnMut(Option<LeafKind>) -> T,
+        mut visit: impl FnMut(bool, T),
+    ) {
+        let without_kind = decide(None);
+        // Of each open node: the fields whose kinds are yet to be asked for, how many children are left, and
+        // what a field above decided.
+        let mut open: Vec<(&'static [Field], u32, Option<T>)> = Vec::new();
+        for node in &self.0.nodes {
+            let mut decision = None;
+            if let Some((fields, left, inherited)) = open.last_mut() {
+                *left -= 1;
+                decision = *inherited;
+                if let Some((field, rest)) = fields.split_first() {
+                    *fields = rest;
+                    if decision.is_none() {
+                        decision = field.kind.and_then(LeafKind::of_field).map(|kind| decide(Some(kind)));
+                    }
+                }
             }
             if node.arity > 0 {
-                open.push(OpenNode {
-                    node: at,
-                    next: 0,
-                    arity: node.arity as usize,
-                    inherited: kind,
-                    pushed: false,
-                });
+                open.push((node.shape.fields, node.arity, decision));
+                continue;
             }
-            while open.last().is_some_and(|node| node.next == node.arity) {
+            if node.is_place() {
+                visit(node.shape.kind == NodeKind::Leaf, decision.unwrap_or(without_kind));
+            }
+            while open.last().is_some_and(|(_, left, _)| *left == 0) {
                 open.pop();
             }
         }
     }
 
-    /// The treedef in which the places for which `keep` is false are absent; one call a place, in order.
-    pub(crate) fn with_presence(&self, mut keep: impl FnMut() -> bool) -> Self {
+    /// The treedef in which the places for which `keep` is false are absent; it is called for each place in
+    /// order, with whether there is a leaf now.
+    pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         for node in nodes.iter_mut().filter(|node| node.is_place()) {
-            node.shape = if keep() { &shape::LEAF } else { &shape::ABSENT };
+            node.shape = if keep(node.shape.kind == NodeKind::Leaf) { &shape::LEAF } else { &shape::ABSENT };
         }
-        recount_leaves(&mut nodes);
         Self::from_parts(nodes, self.0.aux.clone())
     }
 
@@ -500,24 +511,6 @@ fn path_of(inner: &Inner, target: usize) -> KeyPath {
         node = child;
     }
     path
-}
-
-/// Makes the leaf counts true again after places changed.
-pub(crate) fn recount_leaves(nodes: &mut [Node]) {
-    for at in (0..nodes.len()).rev() {
-        nodes[at].leaves = match nodes[at].shape.kind {
-            NodeKind::Leaf => 1,
-            _ => {
-                let mut leaves = 0;
-                let mut child = at + 1;
-                for _ in 0..nodes[at].arity {
-                    leaves += nodes[child].leaves;
-                    child += nodes[child].size as usize;
-                }
-                leaves
-            }
-        };
-    }
 }
 
 fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
@@ -680,13 +673,12 @@ pub(crate) struct Builder {
     nodes: Vec<Node>,
     aux: Vec<StaticBox>,
     open: Vec<u32>,
-    leaves: u32,
 }
 
 impl Builder {
     pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         self.open.push(count(self.nodes.len()));
-        self.push(shape, count(arity), self.leaves);
+        self.push(shape, count(arity));
     }
 
     pub(crate) fn aux(&mut self, value: StaticBox) {
@@ -694,20 +686,17 @@ impl Builder {
     }
 
     pub(crate) fn leaf(&mut self) {
-        self.push(&shape::LEAF, 0, 1);
-        self.leaves += 1;
+        self.push(&shape::LEAF, 0);
     }
 
     pub(crate) fn absent(&mut self) {
-        self.push(&shape::ABSENT, 0, 0);
+        self.push(&shape::ABSENT, 0);
     }
 
     pub(crate) fn exit(&mut self) {
         if let Some(start) = self.open.pop() {
             let size = count(self.nodes.len()) - start;
-            let node = &mut self.nodes[start as usize];
-            node.size = size;
-            node.leaves = self.leaves - node.leaves;
+            self.nodes[start as usize].size = size;
         }
     }
 
@@ -719,21 +708,14 @@ impl Builder {
             ..*node
         }));
         self.aux.extend_from_slice(&treedef.0.aux);
-        self.leaves += count(treedef.num_leaves());
     }
 
     pub(crate) fn finish(self) -> TreeDef {
         TreeDef::from_parts(self.nodes, self.aux)
     }
 
-    fn push(&mut self, shape: &'static NodeShape, arity: u32, leaves: u32) {
-        self.nodes.push(Node {
-            shape,
-            arity,
-            size: 1,
-            leaves,
-            aux: count(self.aux.len()),
-        });
+    fn push(&mut self, shape: &'static NodeShape, arity: u32) {
+        self.nodes.push(Node { shape, arity, size: 1, aux: count(self.aux.len()) });
     }
 }
 

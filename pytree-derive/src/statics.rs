@@ -32,7 +32,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
                 .fields
                 .iter()
                 .map(|field| static_ref(&read, field))
-                .map(|value| quote!(#root::StaticRef::hash(#value, __hasher);));
+                .map(|value| quote!(#root::StaticRef::add_to_hash(#value, __hasher);));
             quote!(#pattern => {
                 ::core::hash::Hasher::write_u32(__hasher, #position);
                 #(#fields)*

@@ -22,7 +22,9 @@ pub enum InputError {
         mend: &'static str,
     },
     /// A label that is no class.
-    #[error("{what} expects labels in 0..{classes}, found {label} at position {position}; check the number of classes, or the order of the arguments")]
+    #[error(
+        "{what} expects labels in 0..{classes}, found {label} at position {position}; check the number of classes, or the order of the arguments"
+    )]
     Label {
         /// The loss or metric.
         what: &'static str,
@@ -44,8 +46,18 @@ pub enum InputError {
 }
 
 impl InputError {
-    pub(crate) fn input(what: &'static str, expected: impl Into<String>, found: &Tensor, mend: &'static str) -> Self {
-        Self::Input { what, expected: expected.into(), found: found.info().clone(), mend }
+    pub(crate) fn input(
+        what: &'static str,
+        expected: impl Into<String>,
+        found: &Tensor,
+        mend: &'static str,
+    ) -> Self {
+        Self::Input {
+            what,
+            expected: expected.into(),
+            found: found.info().clone(),
+            mend,
+        }
     }
 
     /// Says in which layer, loss or metric an operation failed.

@@ -102,7 +102,10 @@ mod tests {
         let found = found.to_vec::<f64>();
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(expected) {
-            assert!((found - expected).abs() < 1e-12, "found {found}, expected {expected}");
+            assert!(
+                (found - expected).abs() < 1e-12,
+                "found {found}, expected {expected}"
+            );
         }
     }
 
@@ -111,7 +114,14 @@ mod tests {
         let x = Tensor::from([[0.3_f64, -1.0, 2.0], [100.0, 100.5, -100.0]]);
         close(&log_softmax(&x, -1).exp(), &softmax(&x, -1).to_vec::<f64>());
         close(&softmax(&x, 1).sum_axes([1]), &[1.0, 1.0]);
-        close(&logsumexp(&x, 0), &[(0.3_f64 - 100.0).exp().ln_1p() + 100.0, 100.5 + (-101.5_f64).exp().ln_1p(), 2.0 + (-102.0_f64).exp().ln_1p()]);
+        close(
+            &logsumexp(&x, 0),
+            &[
+                (0.3_f64 - 100.0).exp().ln_1p() + 100.0,
+                100.5 + (-101.5_f64).exp().ln_1p(),
+                2.0 + (-102.0_f64).exp().ln_1p(),
+            ],
+        );
     }
 
     #[test]
@@ -122,12 +132,21 @@ mod tests {
 
     #[test]
     fn softplus_does_not_overflow() {
-        close(&softplus(&Tensor::from([-1000.0_f64, 0.0, 1000.0])), &[0.0, 2.0_f64.ln(), 1000.0]);
+        close(
+            &softplus(&Tensor::from([-1000.0_f64, 0.0, 1000.0])),
+            &[0.0, 2.0_f64.ln(), 1000.0],
+        );
     }
 
     #[test]
     fn gelu_and_silu_vanish_at_zero() {
-        close(&gelu(&Tensor::from([0.0_f64, 1.0])), &[0.0, 0.841_191_990_608_300_3]);
-        close(&silu(&Tensor::from([0.0_f64, 1.0])), &[0.0, 1.0 / (1.0 + (-1.0_f64).exp())]);
+        close(
+            &gelu(&Tensor::from([0.0_f64, 1.0])),
+            &[0.0, 0.841_191_990_608_300_3],
+        );
+        close(
+            &silu(&Tensor::from([0.0_f64, 1.0])),
+            &[0.0, 1.0 / (1.0 + (-1.0_f64).exp())],
+        );
     }
 }

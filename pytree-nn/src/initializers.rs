@@ -67,12 +67,12 @@ pub enum Distribution {
 }
 
 impl Initializer {
-    /// Variance 1 / fan in (LeCun et al. 1998, "Efficient BackProp"), truncated normal.
+    /// Variance 1 / fan in (Lecun et al. 1998, "Efficient backprop", section 4.6), truncated normal.
     pub const fn lecun_normal() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::TruncatedNormal)
     }
 
-    /// Variance 1 / fan in (LeCun et al. 1998, "Efficient BackProp"), even.
+    /// Variance 1 / fan in (Lecun et al. 1998, "Efficient backprop", section 4.6), even.
     pub const fn lecun_uniform() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::Uniform)
     }
@@ -98,7 +98,11 @@ impl Initializer {
     }
 
     const fn scaling(scale: f64, fan: Fan, distribution: Distribution) -> Self {
-        Self::VarianceScaling { scale, fan, distribution }
+        Self::VarianceScaling {
+            scale,
+            fan,
+            distribution,
+        }
     }
 
     /// A new parameter: `[..shape]`.
@@ -114,15 +118,24 @@ impl Initializer {
             Self::Constant(value) => Tensor::full(dtype, shape, value),
             Self::Normal(deviation) => key.normal(dtype, shape) * deviation,
             Self::Uniform(scale) => key.uniform(dtype, shape) * scale,
-            Self::TruncatedNormal(deviation) => key.truncated_normal(dtype, shape, -2.0, 2.0) * deviation,
-            Self::VarianceScaling { scale, fan, distribution } => {
+            Self::TruncatedNormal(deviation) => {
+                key.truncated_normal(dtype, shape, -2.0, 2.0) * deviation
+            }
+            Self::VarianceScaling {
+                scale,
+                fan,
+                distribution,
+            } => {
                 let variance = rounded(dtype, scale / connections(shape, fan));
                 match distribution {
                     Distribution::TruncatedNormal => {
-                        let deviation = rounded(dtype, variance.sqrt()) / rounded(dtype, DEVIATION_WITHIN_TWO);
+                        let deviation =
+                            rounded(dtype, variance.sqrt()) / rounded(dtype, DEVIATION_WITHIN_TWO);
                         key.truncated_normal(dtype, shape, -2.0, 2.0) * rounded(dtype, deviation)
                     }
-                    Distribution::Normal => key.normal(dtype, shape) * rounded(dtype, variance.sqrt()),
+                    Distribution::Normal => {
+                        key.normal(dtype, shape) * rounded(dtype, variance.sqrt())
+                    }
                     Distribution::Uniform => {
                         let limit = rounded(dtype, rounded(dtype, 3.0 * variance).sqrt());
                         key.uniform_between(dtype, shape, -1.0, 1.0) * limit
@@ -137,9 +150,16 @@ impl Initializer {
 const DEVIATION_WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
 
 /// The number as an element of the type, which each step of the computation rounds to.
-#[allow(clippy::cast_possible_truncation, reason = "rounding is what this does")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "rounding is what this does"
+)]
 fn rounded(dtype: DType, value: f64) -> f64 {
-    if dtype == DType::F64 { value } else { f64::from(value as f32) }
+    if dtype == DType::F64 {
+        value
+    } else {
+        f64::from(value as f32)
+    }
 }
 
 #[track_caller]
@@ -178,6 +198,13 @@ mod tests {
 
     #[test]
     fn constants_need_no_axes() {
-        assert!((Initializer::Constant(2.5).initialize(&Key::new(0), DType::F64, &[]).item::<f64>() - 2.5).abs() < 1e-300);
+        assert!(
+            (Initializer::Constant(2.5)
+                .initialize(&Key::new(0), DType::F64, &[])
+                .item::<f64>()
+                - 2.5)
+                .abs()
+                < 1e-300
+        );
     }
 }

@@ -31,7 +31,7 @@
 //! assert!(losses[19] < losses[0]);
 //! ```
 
-mod checkpoint;
+pub mod checkpoint;
 mod error;
 mod functions;
 mod initializers;
@@ -42,7 +42,7 @@ mod optimizers;
 mod random;
 mod summary;
 
-pub use checkpoint::{CheckpointError, Entry, Mismatch, inspect, load, save};
+pub use checkpoint::CheckpointError;
 pub use error::InputError;
 pub use functions::{gelu, log_softmax, logsumexp, silu, softmax, softplus};
 pub use initializers::{Distribution, Fan, Initializer};
@@ -50,9 +50,10 @@ pub use layers::{Activation, Dropout, Identity, Linear, Mlp, Mode, eval, train};
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use optimizers::{
-    AddDecayedWeights, Chain, ClipByGlobalNorm, GradientTransformation, Optimizer, OptimizerError, ScaleByAdam,
-    ScaleByLearningRate, Trace, adam, adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
-    scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
+    AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation, Optimizer,
+    OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam, adam_with, adamw, adamw_with,
+    add_decayed_weights, chain, clip_by_global_norm, scale_by_adam, scale_by_learning_rate, sgd,
+    sgd_momentum, trace,
 };
 pub use random::{Key, RngError, RngStream, Rngs, reseed};
 pub use summary::{Summary, SummaryRow, summary};

@@ -43,7 +43,9 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
     let shifted = logits - shift(logits, -1);
     let normalizers = shifted.exp().sum_axes([-1]).log();
     let is_label = Tensor::arange(labels.dtype(), classes).equal(labels.expand_dims(-1));
-    let of_label = is_label.select(&shifted, &Tensor::zeros_like(&shifted)).sum_axes([-1]);
+    let of_label = is_label
+        .select(&shifted, &Tensor::zeros_like(&shifted))
+        .sum_axes([-1]);
     Ok(normalizers - of_label)
 }
 
@@ -73,7 +75,10 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     if targets.info() != predictions.info() || !targets.dtype().is_float() {
         return Err(InputError::input(
             MSE,
-            format!("targets like the predictions, {} of floats", predictions.info()),
+            format!(
+                "targets like the predictions, {} of floats",
+                predictions.info()
+            ),
             targets,
             "reshape or convert one of them: broadcasting here is nearly always a mistake",
         ));
@@ -82,12 +87,26 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
 }
 
 /// Checks logits `[.., classes]` and labels `[..]`; gives the number of classes.
-pub(crate) fn check_classification(what: &'static str, logits: &Tensor, labels: &Tensor) -> Result<usize, InputError> {
+pub(crate) fn check_classification(
+    what: &'static str,
+    logits: &Tensor,
+    labels: &Tensor,
+) -> Result<usize, InputError> {
     let Some((&classes, examples)) = logits.shape().split_last() else {
-        return Err(InputError::input(what, "logits: [.., classes]", logits, "add an axis for the classes"));
+        return Err(InputError::input(
+            what,
+            "logits: [.., classes]",
+            logits,
+            "add an axis for the classes",
+        ));
     };
     if !logits.dtype().is_float() {
-        return Err(InputError::input(what, "logits of floats", logits, "convert them, for instance with `.convert(DType::F32)`"));
+        return Err(InputError::input(
+            what,
+            "logits of floats",
+            logits,
+            "convert them, for instance with `.convert(DType::F32)`",
+        ));
     }
     if labels.shape() != examples {
         return Err(InputError::input(
@@ -98,26 +117,44 @@ pub(crate) fn check_classification(what: &'static str, logits: &Tensor, labels: 
         ));
     }
     if labels.dtype().is_float() || labels.dtype() == DType::Bool {
-        return Err(InputError::input(what, "labels of integers", labels, "convert them, for instance with `.convert(DType::I32)`"));
+        return Err(InputError::input(
+            what,
+            "labels of integers",
+            labels,
+            "convert them, for instance with `.convert(DType::I32)`",
+        ));
     }
     check_labels(what, labels, classes)?;
     Ok(classes)
 }
 
 /// Checks that labels whose values are known are classes.
-pub(crate) fn check_labels(what: &'static str, labels: &Tensor, classes: usize) -> Result<(), InputError> {
+pub(crate) fn check_labels(
+    what: &'static str,
+    labels: &Tensor,
+    classes: usize,
+) -> Result<(), InputError> {
     if labels.is_traced() {
         return Ok(());
     }
     let labels = labels.convert(DType::I64);
     let values = labels.read::<i64>().map_err(InputError::inside(what))?;
-    match values.iter().position(|&label| !usize::try_from(label).is_ok_and(|label| label < classes)) {
-        Some(position) => Err(InputError::Label { what, classes, label: values[position], position }),
+    match values
+        .iter()
+        .position(|&label| !usize::try_from(label).is_ok_and(|label| label < classes))
+    {
+        Some(position) => Err(InputError::Label {
+            what,
+            classes,
+            label: values[position],
+            position,
+        }),
         None => Ok(()),
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::softmax;
@@ -130,10 +167,18 @@ mod tests {
     #[test]
     fn the_gradient_is_softmax_less_one_hot() {
         let labels = Tensor::from([0, 2]);
-        let gradient = grad(|logits: &Tensor| softmax_cross_entropy(logits, &labels).sum())(&logits());
+        let gradient =
+            grad(|logits: &Tensor| softmax_cross_entropy(logits, &labels).sum())(&logits());
         let expected = softmax(&logits(), -1) - labels.one_hot(3, DType::F64);
-        for (found, expected) in gradient.to_vec::<f64>().iter().zip(expected.to_vec::<f64>()) {
-            assert!((found - expected).abs() < 1e-15, "found {found}, expected {expected}");
+        for (found, expected) in gradient
+            .to_vec::<f64>()
+            .iter()
+            .zip(expected.to_vec::<f64>())
+        {
+            assert!(
+                (found - expected).abs() < 1e-15,
+                "found {found}, expected {expected}"
+            );
         }
     }
 
@@ -148,15 +193,34 @@ mod tests {
 
     #[test]
     fn wrong_shapes_are_named() {
-        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0, 1, 2])).unwrap_err().to_string();
-        assert!(error.starts_with("softmax_cross_entropy expects labels: [2] beside logits: f64[2,3], found i32[3]"), "{error}");
-        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0.0, 1.0])).unwrap_err().to_string();
-        assert!(error.starts_with("softmax_cross_entropy expects labels of integers, found f64[2]"), "{error}");
+        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0, 1, 2]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(
+                "softmax_cross_entropy expects labels: [2] beside logits: f64[2,3], found i32[3]"
+            ),
+            "{error}"
+        );
+        let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0.0, 1.0]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("softmax_cross_entropy expects labels of integers, found f64[2]"),
+            "{error}"
+        );
     }
 
     #[test]
     fn mse_does_not_broadcast() {
-        let error = try_mse(&Tensor::from([1.0, 2.0]), &Tensor::from([[1.0], [2.0]])).unwrap_err().to_string();
-        assert!(error.starts_with("mse expects targets like the predictions, f64[2] of floats, found f64[2,1]"), "{error}");
+        let error = try_mse(&Tensor::from([1.0, 2.0]), &Tensor::from([[1.0], [2.0]]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(
+                "mse expects targets like the predictions, f64[2] of floats, found f64[2,1]"
+            ),
+            "{error}"
+        );
     }
 }

@@ -69,21 +69,36 @@ pub fn try_confusion_matrix(
     labels: &Tensor,
     classes: usize,
 ) -> Result<Vec<Vec<usize>>, InputError> {
-    let integers = [predictions, labels].into_iter().find(|tensor| tensor.dtype().is_float());
+    let integers = [predictions, labels]
+        .into_iter()
+        .find(|tensor| tensor.dtype().is_float());
     if let Some(found) = integers {
         let mend = "give the classes themselves: `logits.argmax(-1)`";
         return Err(InputError::input(CONFUSION, "integers", found, mend));
     }
     if predictions.shape() != labels.shape() {
-        let expected = format!("labels: {:?} beside predictions: {}", predictions.shape(), predictions.info());
-        return Err(InputError::input(CONFUSION, expected, labels, "give one label for each prediction"));
+        let expected = format!(
+            "labels: {:?} beside predictions: {}",
+            predictions.shape(),
+            predictions.info()
+        );
+        return Err(InputError::input(
+            CONFUSION,
+            expected,
+            labels,
+            "give one label for each prediction",
+        ));
     }
     for tensor in [predictions, labels] {
         check_labels(CONFUSION, tensor, classes)?;
     }
     let (predictions, labels) = (predictions.convert(DType::U32), labels.convert(DType::U32));
-    let predictions = predictions.read::<u32>().map_err(InputError::inside(CONFUSION))?;
-    let labels = labels.read::<u32>().map_err(InputError::inside(CONFUSION))?;
+    let predictions = predictions
+        .read::<u32>()
+        .map_err(InputError::inside(CONFUSION))?;
+    let labels = labels
+        .read::<u32>()
+        .map_err(InputError::inside(CONFUSION))?;
     let mut matrix = vec![vec![0; classes]; classes];
     for (&prediction, &label) in predictions.iter().zip(labels) {
         matrix[label as usize][prediction as usize] += 1;
@@ -92,20 +107,30 @@ pub fn try_confusion_matrix(
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
     #[test]
     fn a_prediction_that_is_no_class_is_named() {
-        let error = try_confusion_matrix(&Tensor::from([0, -1]), &Tensor::from([0, 1]), 2).unwrap_err();
-        assert!(error.to_string().starts_with("confusion_matrix expects labels in 0..2, found -1 at position 1"), "{error}");
+        let error =
+            try_confusion_matrix(&Tensor::from([0, -1]), &Tensor::from([0, 1]), 2).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("confusion_matrix expects labels in 0..2, found -1 at position 1"),
+            "{error}"
+        );
     }
 
     #[test]
     fn labels_may_be_of_any_integer_type() {
         let logits = Tensor::from([[0.0_f32, 1.0], [0.0, 1.0]]);
         for dtype in [DType::I32, DType::I64, DType::U32] {
-            assert!((accuracy(&logits, &Tensor::from([1, 0]).convert(dtype)).item::<f32>() - 0.5).abs() < 1e-6);
+            assert!(
+                (accuracy(&logits, &Tensor::from([1, 0]).convert(dtype)).item::<f32>() - 0.5).abs()
+                    < 1e-6
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::dtype::{AbstractArray, DType, TensorElement};
+use crate::pool;
 
 /// The elements of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +74,15 @@ impl Array {
 
     /// An array to be written in full; its elements are what the memory last held, or zeros.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
-        Self::zeros(info)
+        let pooled = match info.dtype {
+            DType::F32 => pool::take(info.len()).map(Data::F32),
+            DType::F64 => pool::take(info.len()).map(Data::F64),
+            _ => None,
+        };
+        match pooled {
+            Some(data) => Self { info: info.clone(), data },
+            None => Self::zeros(info),
+        }
     }
 
     /// An array of zeros.
@@ -103,7 +112,7 @@ impl Array {
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
         let data = match Arc::try_unwrap(this) {
-            Ok(array) => array.data,
+            Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
             Err(shared) => shared.data.clone(),
         };
         match T::vector(data) {
@@ -117,6 +126,16 @@ impl Array {
         let mut array = Arc::unwrap_or_clone(this);
         array.info.shape = crate::dtype::Shape::from_slice(shape.as_ref());
         array
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        match &mut self.data {
+            Data::F32(elements) => pool::give(std::mem::take(elements)),
+            Data::F64(elements) => pool::give(std::mem::take(elements)),
+            _ => {}
+        }
     }
 }
 

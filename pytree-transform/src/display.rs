@@ -71,7 +71,7 @@ fn scalar(value: f64, scientific: &str) -> String {
     if !value.is_finite() {
         return not_finite(value).to_owned();
     }
-    let Digits { negative, digits, exponent } = Digits::shortest(scientific);
+    let Decimal { negative, digits, exponent } = Decimal::shortest(scientific);
     let sign = if negative { "-" } else { "" };
     if value == 0.0 {
         return format!("{sign}0.0");
@@ -95,13 +95,13 @@ fn not_finite(value: f64) -> &'static str {
 }
 
 /// The decimal digits of a float without zeros at the end: `digits[0].digits[1..] × 10^exponent`.
-struct Digits {
+struct Decimal {
     negative: bool,
     digits: String,
     exponent: i32,
 }
 
-impl Digits {
+impl Decimal {
     /// From a form such as `-1.25e-3`.
     fn shortest(scientific: &str) -> Self {
         let (negative, unsigned) = match scientific.strip_prefix('-') {
@@ -149,11 +149,11 @@ struct Float {
 impl Float {
     /// Shortest digits, unless they are too many; then the exact value rounded.
     fn parts(&self, with_exponent: bool) -> Parts {
-        let Digits { negative, mut digits, mut exponent } = Digits::shortest(&self.scientific);
+        let Decimal { negative, mut digits, mut exponent } = Decimal::shortest(&self.scientific);
         let sign = if negative { "-" } else { "" };
         if with_exponent {
             if digits.len() > PRECISION + 1 {
-                let rounded = Digits::shortest(&format!("{:.*e}", PRECISION, self.value));
+                let rounded = Decimal::shortest(&format!("{:.*e}", PRECISION, self.value));
                 (digits, exponent) = (rounded.digits, rounded.exponent);
             }
             let exponent_sign = if exponent < 0 { '-' } else { '+' };
@@ -251,11 +251,15 @@ impl Format {
         if !float.value.is_finite() {
             return format!("{:>width$}", not_finite(float.value), width = left + 1 + right + exponent_width);
         }
-        let Parts { whole, fraction, exponent } = float.parts(with_exponent);
         if with_exponent {
-            let (sign, digits) = exponent.split_at(1);
-            return format!("{whole:>left$}.{fraction:0<right$}e{sign}{digits:0>exponent_digits$}");
+            // All get as many digits as the longest, exact ones where the shortest form has fewer.
+            let text = format!("{:.right$e}", float.value);
+            let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+            let point = if right == 0 { "." } else { "" };
+            return format!("{mantissa:>width$}{point}e{sign}{digits:0>exponent_digits$}", width = left + right + usize::from(right > 0));
         }
+        let Parts { whole, fraction, .. } = float.parts(false);
         format!("{whole:>left$}.{fraction:<right$}")
     }
 }
@@ -350,5 +354,30 @@ impl Writer<'_> {
         }
         text.push_str(&line);
         format!("[{}]", &text[indent..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn tensors_print_as_numpy_prints_arrays() {
+        // From NumPy 2; many more are in tests/golden/display.json.
+        assert_eq!(Tensor::from([0.1_f32, 0.25, -3.5]).to_string(), "[ 0.1   0.25 -3.5 ]");
+        assert_eq!(Tensor::from([1e10, 1.0, -2.5]).to_string(), "[ 1.0e+10  1.0e+00 -2.5e+00]");
+        assert_eq!(Tensor::from([1.0, f64::NAN, 2.25]).to_string(), "[1.    nan 2.25]");
+        assert_eq!(Tensor::from([[true, false], [false, true]]).to_string(), "[[ True False]\n [False  True]]");
+        assert_eq!(Tensor::from(1e-8_f32).to_string(), "1e-08");
+        assert_eq!(Tensor::from(f32::NEG_INFINITY).to_string(), "-inf");
+        assert_eq!(Tensor::arange(DType::I32, 1001).to_string(), "[   0    1    2 ...  998  999 1000]");
+    }
+
+    #[test]
+    fn debug_names_the_element_type() {
+        assert_eq!(format!("{:?}", Tensor::from([[1.0_f32, 2.0]])), "Tensor([[1., 2.]], dtype=f32)");
+        assert_eq!(format!("{:?}", Tensor::from(1)), "Tensor(1, dtype=i32)");
+        assert_eq!(format!("{:?}", Tensor::zeros(DType::F32, [0, 3])), "Tensor([], shape=(0, 3), dtype=f32)");
     }
 }

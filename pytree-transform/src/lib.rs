@@ -9,6 +9,7 @@ mod dtype;
 mod error;
 mod jaxpr;
 mod operations;
+mod pool;
 mod primitive;
 mod primitives;
 mod special;

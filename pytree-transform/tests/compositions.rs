@@ -1,5 +1,7 @@
 //! Compositions of the transformations on scalars, against closed forms.
 
+#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, reason = "a test says what it checks in its name, and fails by panicking")]
+
 use pytree_transform::{Function, Tensor, grad, hessian, jit, jvp, value_and_grad, value_and_grad_mut, vjp, vmap};
 
 fn scalar(value: f64) -> Tensor {

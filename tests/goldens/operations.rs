@@ -1,6 +1,7 @@
 //! Every operation: values, gradients of first and second order, jvp, and vmap over several axes.
 
 use pytree::nn::{gelu, log_softmax, logsumexp, mse, softmax, softmax_cross_entropy};
+use pytree::indexing::{Index, Step};
 use pytree::{Axes, Filter, Tensor, grad, jit, jvp, vmap};
 use serde_json::Value;
 
@@ -55,17 +56,23 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         "reshape" => x[0].reshape(lengths(&parameters["shape"])),
         "broadcast" => x[0].broadcast_to(lengths(&parameters["shape"])),
         "take" => x[0].take(&x[1], axis()),
-        "slice" => x[0].slice_strided(
-            lengths(&parameters["start"]),
-            lengths(&parameters["limit"]),
-            lengths(&parameters["strides"]),
-        ),
-        "pad" => x[0].pad(
-            parameters["value"].as_f64().unwrap(),
-            integers(&parameters["low"]),
-            integers(&parameters["high"]),
-            lengths(&parameters["interior"]),
-        ),
+        "slice" => {
+            let bounds = integers(&parameters["start"]).into_iter().zip(integers(&parameters["limit"]));
+            let indices: Vec<Index> = bounds
+                .zip(integers(&parameters["strides"]))
+                .map(|((start, limit), stride)| Index::from(Step(start..limit, stride)))
+                .collect();
+            x[0].index(indices)
+        }
+        "pad" => {
+            let padding: Vec<(isize, isize, usize)> = integers(&parameters["low"])
+                .into_iter()
+                .zip(integers(&parameters["high"]))
+                .zip(lengths(&parameters["interior"]))
+                .map(|((low, high), interior)| (low, high, interior))
+                .collect();
+            x[0].pad(parameters["value"].as_f64().unwrap(), padding)
+        }
         "concatenate" => Tensor::concatenate(x, axis()),
         "softmax" => softmax(&x[0], axis()),
         "log_softmax" => log_softmax(&x[0], axis()),
@@ -115,6 +122,9 @@ fn check_case(case: &Value) {
         assert_close(&format!("{what}: gradient"), found, &expected);
     }
     let direction = some(&case["direction"]);
+    if direction.is_empty() {
+        return;
+    }
     let slope = |x: &Arguments| inner(gradient(x).leaves(), &direction);
     for (found, expected) in grad(slope).wrt(floats())(&x).leaves().iter().zip(some(&case["second"])) {
         assert_close(&format!("{what}: second derivative"), found, &expected);

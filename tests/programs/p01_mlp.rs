@@ -1,7 +1,6 @@
 //! `Linear` and `Mlp` written by the user, trained with a jitted step.
 
-use pytree::nn;
-use pytree::prelude::{DType, Key, Module, Optimizer, Rngs, Tensor, adam, jit, mse, value_and_grad};
+use pytree::prelude::*;
 
 #[derive(Module, Clone, Debug)]
 struct Linear { #[param] weight: Tensor, #[param] bias: Tensor }
@@ -18,7 +17,7 @@ impl Mlp {
 }
 
 fn linear(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Linear {
-    let weight = nn::initializers::lecun_normal(&rngs.params(), DType::F32, [inputs, outputs]);
+    let weight = Initializer::lecun_normal().initialize(&rngs.params(), DType::F32, &[inputs, outputs]);
     Linear { weight, bias: Tensor::zeros(DType::F32, [outputs]) }
 }
 

@@ -37,8 +37,8 @@ fn axes_are_chosen_by_a_prefix_of_the_arguments() {
     let (model, (xs, ys)) = (line(1), data());
     let per_example = vmap(grad(|(m, x, y): &(Line, Tensor, Tensor)| loss(m, x, y)).wrt(Filter::param()));
     let (by_model, ..) = jit(per_example.in_axes((None, 0, 0)))((model.clone(), xs.clone(), ys.clone()));
-    let loop_gradient = grad(|m: &Line| loss(m, &xs.at(ix![2]), &ys.at(ix![2])))(&model);
-    assert!((by_model["weight"].at(ix![2]) - &loop_gradient["weight"]).abs().max().item::<f32>() < 1e-5);
+    let loop_gradient = grad(|m: &Line| loss(m, &xs.index(ix![2]), &ys.index(ix![2])))(&model);
+    assert!((by_model["weight"].index(ix![2]) - &loop_gradient["weight"]).abs().max().item::<f32>() < 1e-5);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn only_what_is_not_frozen_is_differentiated_and_updated() {
     let gradient = grad(|m: &Model| m.forward(&x).square().mean()).wrt(trained.clone())(&model);
     assert_eq!(gradient.len(), 2);
     assert!(gradient.get("encoder.weight").unwrap_err().to_string().contains("another part"));
-    let mut optimizer = Optimizer::with_filter(&model, adam(1e-2), trained);
+    let mut optimizer = Optimizer::with_filter(&model, adam(1e-2), &trained);
     optimizer.update(&mut model, &gradient);
     assert_eq!(model.encoder.weight, before.encoder.weight);
     assert!(model.head.weight != before.head.weight);

@@ -24,7 +24,7 @@ fn derivatives_of_every_order() {
 #[test]
 fn a_hessian_of_several_variables() {
     let f = |p: &Tensor| {
-        let (a, b, c) = (p.at(ix![0]), p.at(ix![1]), p.at(ix![2]));
+        let (a, b, c) = (p.index(ix![0]), p.index(ix![1]), p.index(ix![2]));
         (1.0 - &a).powi(2)
             + (&b - a.powi(2)).powi(2) * 100.0
             + (&c - b.powi(2)).powi(2) * 100.0
@@ -36,7 +36,7 @@ fn a_hessian_of_several_variables() {
     assert!((&second - second.t()).abs().max().item::<f64>() < 1e-9);
     let columns: Vec<Tensor> = (0..3)
         .map(|k| {
-            let step = |sign: f64| &p + Tensor::eye(DType::F64, 3).at(ix![k]) * (sign * 1e-5);
+            let step = |sign: f64| &p + Tensor::eye(DType::F64, 3).index(ix![k]) * (sign * 1e-5);
             (grad(f)(&step(1.0)) - grad(f)(&step(-1.0))) / 2e-5
         })
         .collect();

@@ -66,13 +66,19 @@ mod tests {
         let cases = [
             (Activation::Relu, [0.0, 0.5]),
             (Activation::Tanh, [(-2.0_f64).tanh(), 0.5_f64.tanh()]),
-            (Activation::Sigmoid, [1.0 / (1.0 + 2.0_f64.exp()), 1.0 / (1.0 + (-0.5_f64).exp())]),
+            (
+                Activation::Sigmoid,
+                [1.0 / (1.0 + 2.0_f64.exp()), 1.0 / (1.0 + (-0.5_f64).exp())],
+            ),
             (Activation::LeakyRelu(0.1), [-0.2, 0.5]),
             (Activation::Identity, [-2.0, 0.5]),
         ];
         for (activation, expected) in cases {
             for (found, expected) in activation.apply(&x).to_vec::<f64>().iter().zip(expected) {
-                assert!((found - expected).abs() < 1e-15, "{activation:?}: found {found}, expected {expected}");
+                assert!(
+                    (found - expected).abs() < 1e-15,
+                    "{activation:?}: found {found}, expected {expected}"
+                );
             }
         }
     }

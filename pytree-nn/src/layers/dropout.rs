@@ -44,7 +44,11 @@ impl Dropout {
             "Dropout expects a rate from 0 to 1, found {rate}; it is the probability of dropping an element"
         );
         let stream = or_panic(rngs.stream_mut("dropout")).fork();
-        Self { rate, mode: Mode::Train, stream }
+        Self {
+            rate,
+            mode: Mode::Train,
+            stream,
+        }
     }
 
     /// The stream that decides what is dropped.

@@ -52,7 +52,14 @@ impl Linear {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
-        Self::with_initializers(inputs, outputs, DType::F32, Initializer::lecun_normal(), None, rngs)
+        Self::with_initializers(
+            inputs,
+            outputs,
+            DType::F32,
+            Initializer::lecun_normal(),
+            None,
+            rngs,
+        )
     }
 
     /// A layer of the given element type and beginnings; without a bias if it has none.
@@ -69,12 +76,15 @@ impl Linear {
         rngs: &mut Rngs,
     ) -> Self {
         let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
-        let mut bias_key = || rngs.params();
-        let bias = match bias {
-            Some(bias) => Some(bias.initialize(&bias_key(), dtype, &[outputs])),
-            None => None,
+        // A closure would hide the caller's line from a panic.
+        let Some(bias) = bias else {
+            return Self { weight, bias: None };
         };
-        Self { weight, bias }
+        let bias = bias.initialize(&rngs.params(), dtype, &[outputs]);
+        Self {
+            weight,
+            bias: Some(bias),
+        }
     }
 
     /// `x: [.., inputs]` to `[.., outputs]`.
@@ -111,7 +121,9 @@ impl Linear {
                 "convert x with `.convert(…)`, or make the layer of that type with `Linear::with_initializers`",
             ));
         }
-        let product = x.try_matmul(&self.weight).map_err(InputError::inside(LINEAR))?;
+        let product = x
+            .try_matmul(&self.weight)
+            .map_err(InputError::inside(LINEAR))?;
         match &self.bias {
             Some(bias) => product.try_add(bias).map_err(InputError::inside(LINEAR)),
             None => Ok(product),
@@ -120,8 +132,10 @@ impl Linear {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use std::sync::{Arc, Mutex};
 
     fn linear() -> Linear {
         Linear::new(64, 3, &mut Rngs::new(0))
@@ -129,24 +143,38 @@ mod tests {
 
     #[test]
     fn a_wrong_input_is_named_with_what_was_expected() {
-        let error = linear().try_forward(&Tensor::zeros(DType::F32, [32, 65])).unwrap_err();
+        let error = linear()
+            .try_forward(&Tensor::zeros(DType::F32, [32, 65]))
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "Linear expects x: [.., 64], found f32[32,65]; give the layer as many inputs as the last axis of x is long, or reshape x"
         );
-        let error = linear().try_forward(&Tensor::zeros(DType::F64, [32, 64])).unwrap_err();
-        assert!(error.to_string().starts_with("Linear expects x of f32, like its weight, found f64[32,64]"), "{error}");
+        let error = linear()
+            .try_forward(&Tensor::zeros(DType::F64, [32, 64]))
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("Linear expects x of f32, like its weight, found f64[32,64]"),
+            "{error}"
+        );
         assert!(linear().try_forward(&Tensor::from(1.0_f32)).is_err());
     }
 
     #[test]
     fn the_panic_is_at_the_callers_line() {
-        let line = std::sync::Arc::new(std::sync::Mutex::new(0));
-        let seen = std::sync::Arc::clone(&line);
+        let line = Arc::new(Mutex::new(0));
+        let (seen, thread) = (Arc::clone(&line), std::thread::current().id());
         let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| *seen.lock().unwrap() = info.location().map_or(0, std::panic::Location::line)));
+        std::panic::set_hook(Box::new(move |info| {
+            if std::thread::current().id() == thread {
+                *seen.lock().unwrap() = info.location().map_or(0, std::panic::Location::line);
+            }
+        }));
         let here = line!() + 1;
-        let outcome = std::panic::catch_unwind(|| linear().forward(&Tensor::zeros(DType::F32, [65])));
+        let outcome =
+            std::panic::catch_unwind(|| linear().forward(&Tensor::zeros(DType::F32, [65])));
         std::panic::set_hook(hook);
         assert!(outcome.is_err());
         assert_eq!(*line.lock().unwrap(), here);

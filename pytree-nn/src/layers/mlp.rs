@@ -76,7 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "Mlp expects the numbers of inputs and outputs, found the widths [3]")]
+    #[should_panic(
+        expected = "Mlp expects the numbers of inputs and outputs, found the widths [3]"
+    )]
     fn one_width_makes_no_layer() {
         let _ = Mlp::new(&[3], Activation::Relu, &mut Rngs::new(0));
     }

@@ -14,11 +14,25 @@ pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
         coefficients
             .iter()
             .map(|&bits| f32::from_bits(bits))
-            .fold(0.0_f32, |value, coefficient| value.mul_add(square, coefficient))
+            .fold(0.0_f32, |value, coefficient| {
+                value.mul_add(square, coefficient)
+            })
     };
-    let numerator = x * polynomial(&[0x3970_2D51, 0x3B5F_5DA2, 0x3D50_B6EB, 0x3E3D_A740, 0x3F90_6EBA]);
+    let numerator = x * polynomial(&[
+        0x3970_2D51,
+        0x3B5F_5DA2,
+        0x3D50_B6EB,
+        0x3E3D_A740,
+        0x3F90_6EBA,
+    ]);
     let denominator = polynomial(&[
-        0xB3FD_3906, 0x37C5_88DF, 0x3A85_6D28, 0x3C66_87D4, 0x3DE3_4C21, 0x3EFE_B44A, 0x3F80_0000,
+        0xB3FD_3906,
+        0x37C5_88DF,
+        0x3A85_6D28,
+        0x3C66_87D4,
+        0x3DE3_4C21,
+        0x3EFE_B44A,
+        0x3F80_0000,
     ]);
     numerator / denominator
 }

@@ -34,7 +34,10 @@ pub struct Key(Tensor);
 
 impl Key {
     /// The key of a seed: `jax.random.key(seed)`.
-    #[allow(clippy::cast_possible_truncation, reason = "the two halves of the seed are the two words")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the two halves of the seed are the two words"
+    )]
     pub fn new(seed: u64) -> Self {
         Self(Tensor::from([(seed >> 32) as u32, seed as u32]))
     }
@@ -65,7 +68,9 @@ impl Key {
     #[track_caller]
     pub fn split(&self, count: usize) -> Vec<Self> {
         let stacked = self.split_stacked(count).0;
-        (0..count).map(|position| Self(row(&stacked, position, 0))).collect()
+        (0..count)
+            .map(|position| Self(row(&stacked, position, 0)))
+            .collect()
     }
 
     /// `count` new keys in a stack: `u32[count, 2]`.
@@ -130,7 +135,8 @@ impl Key {
         if dtype == DType::F64 {
             // The upper 52 of 64 bits.
             let (high, low) = self.words(shape.as_ref(), "draw from");
-            let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
+            let integer =
+                high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
             return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
         }
         // The upper 23 bits: what the mantissa of a number in [1, 2) would hold, less 1.
@@ -142,12 +148,21 @@ impl Key {
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is no float.
     #[track_caller]
-    pub fn uniform_between(&self, dtype: DType, shape: impl AsRef<[usize]>, low: f64, high: f64) -> Tensor {
+    pub fn uniform_between(
+        &self,
+        dtype: DType,
+        shape: impl AsRef<[usize]>,
+        low: f64,
+        high: f64,
+    ) -> Tensor {
         let unit = self.uniform(dtype, shape);
         if dtype == DType::F64 {
             return unit * (high - low) + low;
         }
-        #[allow(clippy::cast_possible_truncation, reason = "the bounds are rounded to the element type")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the bounds are rounded to the element type"
+        )]
         let (low, high) = (low as f32, high as f32);
         let span = high - low;
         if low == 0.0 || span.log2().fract() == 0.0 {
@@ -167,7 +182,11 @@ impl Key {
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         // The number after -1; the interval's length rounds to 2.
-        let low = if dtype == DType::F64 { (-1.0_f64).next_up() } else { f64::from((-1.0_f32).next_up()) };
+        let low = if dtype == DType::F64 {
+            (-1.0_f64).next_up()
+        } else {
+            f64::from((-1.0_f32).next_up())
+        };
         (self.uniform(dtype, shape) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
     }
 
@@ -177,13 +196,32 @@ impl Key {
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is no float.
     #[track_caller]
-    pub fn truncated_normal(&self, dtype: DType, shape: impl AsRef<[usize]>, low: f64, high: f64) -> Tensor {
+    pub fn truncated_normal(
+        &self,
+        dtype: DType,
+        shape: impl AsRef<[usize]>,
+        low: f64,
+        high: f64,
+    ) -> Tensor {
         let (from, to, least, most) = if dtype == DType::F64 {
-            (erf_of_quotient_f64(low), erf_of_quotient_f64(high), low.next_up(), high.next_down())
+            (
+                erf_of_quotient_f64(low),
+                erf_of_quotient_f64(high),
+                low.next_up(),
+                high.next_down(),
+            )
         } else {
-            #[allow(clippy::cast_possible_truncation, reason = "the bounds are rounded to the element type")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "the bounds are rounded to the element type"
+            )]
             let (low, high) = (low as f32, high as f32);
-            let bounds = [erf_of_quotient_f32(low), erf_of_quotient_f32(high), low.next_up(), high.next_down()];
+            let bounds = [
+                erf_of_quotient_f32(low),
+                erf_of_quotient_f32(high),
+                low.next_up(),
+                high.next_down(),
+            ];
             let [from, to, least, most] = bounds.map(f64::from);
             (from, to, least, most)
         };
@@ -212,7 +250,10 @@ impl Key {
         let half = (1 << 16) % span;
         let multiplier = half.wrapping_mul(half) % span;
         let [upper, lower] = [0_u32, 1].map(|half| self.fold_in(half).bits(shape));
-        let offset = remainder(&(remainder(&upper, span) * multiplier + remainder(&lower, span)), span);
+        let offset = remainder(
+            &(remainder(&upper, span) * multiplier + remainder(&lower, span)),
+            span,
+        );
         offset.convert(DType::I32) + low
     }
 
@@ -243,7 +284,12 @@ impl Key {
         let count = shape.iter().product();
         let counts = Tensor::arange(DType::U32, count).reshape(shape);
         let zeros = Tensor::zeros(DType::U32, shape);
-        raw::threefry2x32(&key0.broadcast_to(shape), &key1.broadcast_to(shape), &zeros, &counts)
+        raw::threefry2x32(
+            &key0.broadcast_to(shape),
+            &key1.broadcast_to(shape),
+            &zeros,
+            &counts,
+        )
     }
 
     /// The key's own two words.
@@ -261,7 +307,11 @@ impl Key {
 /// The part of a tensor at one position of an axis, without that axis.
 #[track_caller]
 fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "positions are far below 2^31")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "positions are far below 2^31"
+    )]
     let position = position as i32;
     tensor.take(&Tensor::from(position), axis)
 }
@@ -325,8 +375,12 @@ mod tests {
 
     #[test]
     fn the_whole_range_of_integers_can_be_drawn() {
-        let numbers = Key::new(0).randint([100], i32::MIN, i32::MAX).to_vec::<i32>();
-        assert!(numbers.iter().any(|&number| number < 0) && numbers.iter().any(|&number| number > 0));
+        let numbers = Key::new(0)
+            .randint([100], i32::MIN, i32::MAX)
+            .to_vec::<i32>();
+        assert!(
+            numbers.iter().any(|&number| number < 0) && numbers.iter().any(|&number| number > 0)
+        );
     }
 
     #[test]
@@ -338,8 +392,15 @@ mod tests {
     #[test]
     fn truncated_numbers_stay_inside() {
         for dtype in [DType::F32, DType::F64] {
-            let numbers = Key::new(1).truncated_normal(dtype, [1000], -0.5, 3.0).convert(DType::F64);
-            assert!(numbers.to_vec::<f64>().iter().all(|&number| number > -0.5 && number < 3.0));
+            let numbers = Key::new(1)
+                .truncated_normal(dtype, [1000], -0.5, 3.0)
+                .convert(DType::F64);
+            assert!(
+                numbers
+                    .to_vec::<f64>()
+                    .iter()
+                    .all(|&number| number > -0.5 && number < 3.0)
+            );
         }
     }
 

@@ -24,9 +24,14 @@ use crate::random::{Key, RngStream};
 /// ```
 #[must_use]
 #[track_caller]
-pub fn reseed<'s, M: PytreeOf<Tensor>>(model: &M, seeds: impl IntoIterator<Item = (&'s str, u64)>) -> M {
-    let keys: Vec<(&str, Key)> =
-        seeds.into_iter().map(|(tag, seed)| (tag, Key::new(seed).fold_in(0))).collect();
+pub fn reseed<'s, M: PytreeOf<Tensor>>(
+    model: &M,
+    seeds: impl IntoIterator<Item = (&'s str, u64)>,
+) -> M {
+    let keys: Vec<(&str, Key)> = seeds
+        .into_iter()
+        .map(|(tag, seed)| (tag, Key::new(seed).fold_in(0)))
+        .collect();
     let mut streams = Streams::default();
     model.visit(&mut streams);
     let mut leaf = 0;
@@ -61,7 +66,8 @@ struct Streams {
 
 impl<'a> Visitor<'a> for Streams {
     fn enter(&mut self, shape: &'static NodeShape, _: usize) {
-        self.open.push(((shape.identity)() == TypeId::of::<RngStream>(), None));
+        self.open
+            .push(((shape.identity)() == TypeId::of::<RngStream>(), None));
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         if let Some((true, tag)) = self.open.last_mut() {
@@ -71,8 +77,15 @@ impl<'a> Visitor<'a> for Streams {
     fn leaf(&mut self, _: &'a dyn Leaf) {
         if let Some((true, Some(tag))) = self.open.last() {
             // The key comes first, then the count.
-            let is_key = self.leaves.last().is_none_or(|last| last.position + 1 != self.position || !last.is_key);
-            self.leaves.push(StreamLeaf { position: self.position, tag: tag.clone(), is_key });
+            let is_key = self
+                .leaves
+                .last()
+                .is_none_or(|last| last.position + 1 != self.position || !last.is_key);
+            self.leaves.push(StreamLeaf {
+                position: self.position,
+                tag: tag.clone(),
+                is_key,
+            });
         }
         self.position += 1;
     }
@@ -80,6 +93,10 @@ impl<'a> Visitor<'a> for Streams {
         self.open.pop();
     }
     fn shared(&mut self, identity: Identity) -> SharedVisit {
-        if self.seen.insert(identity) { SharedVisit::Descend } else { SharedVisit::Skip }
+        if self.seen.insert(identity) {
+            SharedVisit::Descend
+        } else {
+            SharedVisit::Skip
+        }
     }
 }

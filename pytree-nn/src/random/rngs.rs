@@ -57,7 +57,11 @@ impl RngStream {
     pub fn new(tag: impl Into<String>, key: Key) -> Self {
         let stack = &key.data().shape()[..key.data().rank() - 1];
         let count = Tensor::zeros(DType::U32, stack);
-        Self { key, count, tag: tag.into() }
+        Self {
+            key,
+            count,
+            tag: tag.into(),
+        }
     }
 
     /// The key that the stream's keys are made from.
@@ -139,7 +143,9 @@ impl Rngs {
             let name = name.into();
             (name.clone(), RngStream::new(name, Key::new(seed)))
         });
-        Self { streams: streams.collect() }
+        Self {
+            streams: streams.collect(),
+        }
     }
 
     /// The next key of the stream `params`, from which parameters are initialised.
@@ -184,19 +190,29 @@ impl Rngs {
     /// # Errors
     /// [`RngError::NoStream`] if there is neither.
     pub fn stream_mut(&mut self, name: &str) -> Result<&mut RngStream, RngError> {
-        let present = if self.streams.contains_key(name) { name } else { DEFAULT };
-        if !self.streams.contains_key(present) {
-            return Err(RngError::NoStream {
+        let present = if self.streams.contains_key(name) {
+            name
+        } else {
+            DEFAULT
+        };
+        let found = if self.streams.contains_key(present) {
+            Vec::new()
+        } else {
+            self.streams.keys().cloned().collect()
+        };
+        self.streams
+            .get_mut(present)
+            .ok_or_else(|| RngError::NoStream {
                 name: name.to_owned(),
-                found: self.streams.keys().cloned().collect(),
-            });
-        }
-        Ok(self.streams.entry(present.to_owned()).or_insert_with(|| RngStream::new(present, Key::new(0))))
+                found,
+            })
     }
 
     /// The streams with their names, in the order of the names.
     pub fn streams(&self) -> impl Iterator<Item = (&str, &RngStream)> {
-        self.streams.iter().map(|(name, stream)| (name.as_str(), stream))
+        self.streams
+            .iter()
+            .map(|(name, stream)| (name.as_str(), stream))
     }
 
     /// Numbers evenly distributed in [0, 1), from the next key of `default`: `[..shape]`.
@@ -267,6 +283,7 @@ impl Rngs {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -1,21 +1,377 @@
-//! Indexing.
-use crate::dtype::DType;
-use crate::error::TensorError;
+//! Parts of tensors: basic indexing as in NumPy, and reading at the indices of another tensor.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::operations::shape::axis_of;
+use crate::primitives::convert::convert;
+use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::{gather, shape, slice};
 use crate::tensor::Tensor;
 
-#[allow(unused_variables)]
-impl Tensor {
-    #[track_caller]
-    pub fn take(&self, indices: &Self, axis: isize) -> Self { unimplemented!() }
-    #[track_caller]
-    pub fn try_take(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> { unimplemented!() }
-    #[track_caller]
-    pub fn one_hot(&self, classes: usize, dtype: DType) -> Self { unimplemented!() }
+/// What [`Tensor::index`] does with one axis; [`ix!`](crate::ix) makes them of numbers and ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// The element at this position, counted from the end if negative; the axis goes.
+    At(isize),
+    /// The elements from `start` to before `end`, counted from the end if negative. What lies outside is
+    /// left out, as in NumPy.
+    Range {
+        /// The first position; none stands for 0.
+        start: Option<isize>,
+        /// The position to stop before; none stands for the length.
+        end: Option<isize>,
+        /// Whether `end` itself belongs to it.
+        inclusive: bool,
+        /// How far to go at once; negative goes backwards from the last element of the range.
+        step: isize,
+    },
+    /// As many whole axes as there are left; `...` in NumPy.
+    Ellipsis,
+    /// A new axis of length 1.
+    NewAxis,
 }
 
-/// One axis of an index expression.
-#[derive(Clone, Debug)]
-pub struct Index;
-/// A range with a step.
-#[derive(Clone, Debug)]
+/// A range in steps: `Step(0..6, 2)` is NumPy's `0:6:2`. A negative step runs through the same range from
+/// its last element backwards, as in ndarray: `Step(.., -1)` is NumPy's `::-1`, `Step(1..4, -1)` its `3:0:-1`.
+#[derive(Clone, Copy, Debug)]
 pub struct Step<R>(pub R, pub isize);
+
+/// The indices of [`Tensor::index`], one for each axis: positions, ranges, [`Step`]s,
+/// [`Index::Ellipsis`] and [`Index::NewAxis`].
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, indexing::{Index, Step}, ix};
+/// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+/// assert_eq!(x.index(ix![0]), Tensor::from([1, 2, 3]));
+/// assert_eq!(x.index(ix![.., -1]), Tensor::from([3, 6]));
+/// assert_eq!(x.index(ix![1, 0..2]), Tensor::from([4, 5]));
+/// assert_eq!(x.index(ix![Index::Ellipsis, Step(.., -2)]), Tensor::from([[3, 1], [6, 4]]));
+/// ```
+#[macro_export]
+macro_rules! ix {
+    ($($index:expr),* $(,)?) => {
+        [$($crate::indexing::Index::from($index)),*]
+    };
+}
+
+/// The bounds of a range.
+type Bounds = (Option<isize>, Option<isize>, bool);
+
+fn from_bounds((start, end, inclusive): Bounds, step: isize) -> Index {
+    Index::Range { start, end, inclusive, step }
+}
+
+macro_rules! ranges {
+    ($([$($generics:tt)*] $range:ty, |$given:pat_param| $bounds:expr;)*) => {$(
+        impl $($generics)* From<$range> for Index {
+            fn from($given: $range) -> Self {
+                from_bounds($bounds, 1)
+            }
+        }
+        impl $($generics)* From<Step<$range>> for Index {
+            fn from(Step($given, step): Step<$range>) -> Self {
+                from_bounds($bounds, step)
+            }
+        }
+    )*};
+}
+
+/// A number as a position; one too large to be a position is as good as the largest.
+trait Position: Copy {
+    fn position(self) -> isize;
+}
+
+macro_rules! positions {
+    ($($number:ty),*) => {$(
+        impl Position for $number {
+            fn position(self) -> isize {
+                isize::try_from(self).unwrap_or(isize::MAX)
+            }
+        }
+        impl From<$number> for Index {
+            fn from(position: $number) -> Self {
+                Self::At(position.position())
+            }
+        }
+        ranges! {
+            [] Range<$number>, |Range { start, end }| (Some(start.position()), Some(end.position()), false);
+            [] RangeInclusive<$number>, |range| (Some(range.start().position()), Some(range.end().position()), true);
+            [] RangeTo<$number>, |RangeTo { end }| (None, Some(end.position()), false);
+            [] RangeToInclusive<$number>, |RangeToInclusive { end }| (None, Some(end.position()), true);
+            [] RangeFrom<$number>, |RangeFrom { start }| (Some(start.position()), None, false);
+        }
+    )*};
+}
+positions!(isize, i32, usize);
+ranges! { [] RangeFull, |RangeFull| (None, None, false); }
+
+/// The ascending positions that a range names on an axis: every `stride`-th from `start` to before `limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Positions {
+    start: usize,
+    limit: usize,
+    stride: usize,
+}
+
+impl Positions {
+    fn of_range((start, end, inclusive): Bounds, step: isize, length: usize) -> Self {
+        let from_front = |position: isize| if position < 0 { position.saturating_add(length.cast_signed()) } else { position };
+        let clipped = |position: isize| position.max(0).cast_unsigned().min(length);
+        let end = end.map_or(length, |end| clipped(from_front(end).saturating_add(isize::from(inclusive))));
+        let start = start.map_or(0, |start| clipped(from_front(start))).min(end);
+        let stride = step.unsigned_abs();
+        if step < 0 && start < end {
+            // From the last element on backwards, which may leave some out at the start.
+            return Self { start: start + (end - 1 - start) % stride, limit: end, stride };
+        }
+        Self { start, limit: end, stride }
+    }
+
+    fn count(self) -> usize {
+        (self.limit - self.start).div_ceil(self.stride)
+    }
+}
+
+/// What indexing comes to: a slice, the axes to reverse, and the shape without and with some axes.
+struct Plan {
+    start: Shape,
+    limit: Shape,
+    stride: Shape,
+    reversed: Shape,
+    shape: Shape,
+}
+
+fn refused(found: &AbstractArray, problem: String, mend: String) -> TensorError {
+    TensorError::Shape { operation: "index", found: vec![found.clone()], problem, mend }
+}
+
+impl Plan {
+    fn new(found: &AbstractArray, indices: &[Index]) -> Result<Self, TensorError> {
+        let used = indices.iter().filter(|index| matches!(index, Index::At(_) | Index::Range { .. })).count();
+        let ellipses = indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count();
+        if used > found.rank() || ellipses > 1 {
+            let problem = match ellipses {
+                0 | 1 => format!("there are {used} indices for {} axes", found.rank()),
+                _ => format!("there are {ellipses} ellipses"),
+            };
+            return Err(refused(found, problem, "give at most one index for each axis, and one ellipsis".to_owned()));
+        }
+        let mut plan = Self {
+            start: Shape::new(),
+            limit: Shape::new(),
+            stride: Shape::new(),
+            reversed: Shape::new(),
+            shape: Shape::new(),
+        };
+        let rest = found.rank() - used;
+        for index in indices {
+            match *index {
+                Index::At(position) => plan.push_position(found, position)?,
+                Index::Range { start, end, inclusive, step } => plan.push_range(found, (start, end, inclusive), step)?,
+                Index::Ellipsis => plan.push_whole(found, rest),
+                Index::NewAxis => plan.shape.push(1),
+            }
+        }
+        let left = found.rank() - plan.start.len();
+        plan.push_whole(found, left);
+        Ok(plan)
+    }
+
+    fn push(&mut self, Positions { start, limit, stride }: Positions) {
+        self.start.push(start);
+        self.limit.push(limit);
+        self.stride.push(stride);
+    }
+
+    fn push_position(&mut self, found: &AbstractArray, position: isize) -> Result<(), TensorError> {
+        let axis = self.start.len();
+        let length = found.shape[axis];
+        let from_front = if position < 0 { position.saturating_add(length.cast_signed()) } else { position };
+        match usize::try_from(from_front) {
+            Ok(place) if place < length => {
+                self.push(Positions { start: place, limit: place + 1, stride: 1 });
+                Ok(())
+            }
+            _ => {
+                let problem = format!("position {position} is not on axis {axis}, which has length {length}");
+                let mend = match length {
+                    0 => "an axis without elements takes only ranges".to_owned(),
+                    _ => format!("use -{length} to {}", length - 1),
+                };
+                Err(refused(found, problem, mend))
+            }
+        }
+    }
+
+    fn push_range(&mut self, found: &AbstractArray, bounds: Bounds, step: isize) -> Result<(), TensorError> {
+        let axis = self.start.len();
+        if step == 0 {
+            return Err(refused(found, format!("the step on axis {axis} is 0"), "use 1, or -1 for backwards".to_owned()));
+        }
+        let positions = Positions::of_range(bounds, step, found.shape[axis]);
+        if step < 0 && positions.count() > 1 {
+            self.reversed.push(axis);
+        }
+        self.push(positions);
+        self.shape.push(positions.count());
+        Ok(())
+    }
+
+    fn push_whole(&mut self, found: &AbstractArray, count: usize) {
+        for _ in 0..count {
+            let length = found.shape[self.start.len()];
+            self.push(Positions { start: 0, limit: length, stride: 1 });
+            self.shape.push(length);
+        }
+    }
+}
+
+impl Tensor {
+    /// A part of the tensor, by one index for each axis from the first on; axes without one stay whole.
+    /// [`ix!`](crate::ix) makes the indices of positions and ranges, which mean what they do in NumPy.
+    ///
+    /// # Panics
+    /// If a position is not on its axis, or there are more indices than axes;
+    /// [`try_index`](Self::try_index) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(x.index(ix![1, 2]), Tensor::from(6));
+    /// assert_eq!(x.index(ix![.., 1..]), Tensor::from([[2, 3], [5, 6]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn index(&self, indices: impl AsRef<[Index]>) -> Self {
+        or_panic(self.try_index(indices))
+    }
+
+    /// As [`index`](Self::index).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_index(&self, indices: impl AsRef<[Index]>) -> Result<Self, TensorError> {
+        let plan = Plan::new(self.info(), indices.as_ref())?;
+        let part = slice::slice(self, &plan.start, &plan.limit, &plan.stride)?;
+        let part = slice::reverse(&part, &plan.reversed)?;
+        shape::reshape(&part, &plan.shape)
+    }
+
+    /// The parts along an axis that `indices`, integers of any shape, name: the result has the axes of
+    /// the indices in place of that one. An index that is not on the axis is moved to its nearest end, so
+    /// a negative one reads position 0.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the indices are not integers; [`try_take`](Self::try_take) tells
+    /// instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[1, 2], [3, 4], [5, 6]]);
+    /// assert_eq!(x.take(&Tensor::from([2, 0]), 0), Tensor::from([[5, 6], [1, 2]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn take(&self, indices: &Self, axis: isize) -> Self {
+        or_panic(self.try_take(indices, axis))
+    }
+
+    /// As [`take`](Self::take).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::DType`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_take(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("take from", self.info(), axis)?;
+        gather::take(self, indices, axis)
+    }
+
+    /// For each element, an integer, a new last axis of length `classes` with 1 at that position and 0
+    /// elsewhere; all 0 if there is no such position.
+    ///
+    /// # Panics
+    /// If the elements are not integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// let labels = Tensor::from([1, 0]);
+    /// assert_eq!(labels.one_hot(2, DType::F64), Tensor::from([[0.0, 1.0], [1.0, 0.0]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn one_hot(&self, classes: usize, dtype: DType) -> Self {
+        if self.dtype().is_float() || self.dtype() == DType::Bool {
+            let found = vec![self.info().clone()];
+            return or_panic(Err(TensorError::DType { operation: "one_hot", found, expected: "integers" }));
+        }
+        let positions = Self::arange(self.dtype(), classes);
+        let hot = or_panic(compare(Comparison::Eq, &self.expand_dims(-1), &positions));
+        or_panic(convert(&hot, dtype))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(shape: &[usize]) -> Tensor {
+        Tensor::arange(DType::I32, shape.iter().product()).reshape(shape)
+    }
+
+    #[test]
+    fn ranges_mean_what_they_do_in_python() {
+        for (start, end, step) in (-6..=6).flat_map(|s| (-6..=6).flat_map(move |e| [-3_isize, -2, -1, 1, 2].map(|k| (s, e, k)))) {
+            // Python's 0:4 between start and end, then every so many from the first or the last one.
+            let shifted = |position: isize| if position < 0 { position + 4 } else { position };
+            let mut expected: Vec<i32> = (0..4).filter(|&p| shifted(start) <= p && p < shifted(end)).map(|p| i32::try_from(p).unwrap()).collect();
+            if step < 0 {
+                expected.reverse();
+            }
+            let expected: Vec<i32> = expected.into_iter().step_by(step.unsigned_abs()).collect();
+            let index = Index::Range { start: Some(start), end: Some(end), inclusive: false, step };
+            assert_eq!(numbers(&[4]).index([index]).to_vec::<i32>(), expected, "{start}:{end} in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn inclusive_ranges_hold_their_end() {
+        let x = numbers(&[4]);
+        assert_eq!(x.index(ix![1..=2]), Tensor::from([1, 2]));
+        assert_eq!(x.index(ix![..=-1]), x);
+        assert_eq!(x.index(ix![Step(1..=3, -2)]), Tensor::from([3, 1]));
+    }
+
+    #[test]
+    fn axes_go_come_and_turn() {
+        let x = numbers(&[2, 3, 4]);
+        assert_eq!(x.index(ix![1, Index::Ellipsis, 0]).to_vec::<i32>(), [12, 16, 20]);
+        assert_eq!(x.index(ix![Index::NewAxis, 0]).shape(), [1, 3, 4]);
+        assert_eq!(x.index(ix![0, Step(.., -2), 3]).to_vec::<i32>(), [11, 3]);
+        assert_eq!(x.index(ix![.., 5.., ..]).shape(), [2, 0, 4]);
+        assert_eq!(x.index(ix![]), x);
+        assert_eq!(x.index(ix![0, -3, 2_usize]), Tensor::from(2));
+    }
+
+    #[test]
+    fn a_position_off_the_axis_is_an_error() {
+        let error = numbers(&[2, 3]).try_index(ix![0, 3]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot index i32[2,3]: position 3 is not on axis 1, which has length 3; use -3 to 2"
+        );
+        let error = numbers(&[2]).try_index(ix![0, 0]).unwrap_err();
+        assert!(error.to_string().contains("there are 2 indices for 1 axes"), "{error}");
+    }
+
+    #[test]
+    fn one_hot_of_no_class_is_zeros() {
+        assert_eq!(Tensor::from([2, -1]).one_hot(2, DType::I32), Tensor::from([[0, 0], [0, 0]]));
+    }
+}

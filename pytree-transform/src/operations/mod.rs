@@ -2,6 +2,7 @@
 
 mod arithmetic;
 pub mod indexing;
+mod padding;
 mod products;
 mod reduce;
 mod shape;

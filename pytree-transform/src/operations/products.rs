@@ -20,6 +20,7 @@ impl Tensor {
     /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     /// assert_eq!(x.matmul(&Tensor::from([1.0, 10.0])), Tensor::from([21.0, 43.0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn matmul(&self, right: &Self) -> Self {
         or_panic(self.try_matmul(right))
@@ -132,5 +133,53 @@ impl Pairing {
             pairing.places.push(rank + 1);
         }
         Ok(pairing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::primitives::shape::rule_checks::{assert_close, noise};
+
+    #[test]
+    fn batch_axes_broadcast() {
+        for (left, right, result) in [
+            (&[2, 3, 4][..], &[2, 4, 5][..], &[2, 3, 5][..]),
+            (&[3, 4], &[2, 4, 5], &[2, 3, 5]),
+            (&[2, 3, 4], &[4, 5], &[2, 3, 5]),
+            (&[2, 1, 3, 4], &[7, 4, 5], &[2, 7, 3, 5]),
+            (&[1, 7, 3, 4], &[2, 1, 4, 5], &[2, 7, 3, 5]),
+            (&[4], &[2, 4, 5], &[2, 5]),
+            (&[2, 3, 4], &[4], &[2, 3]),
+            (&[1, 3, 4], &[1, 4, 5], &[1, 3, 5]),
+            (&[6, 1, 3, 4], &[6, 2, 4, 5], &[6, 2, 3, 5]),
+        ] {
+            let (x, y) = (noise(left, 1), noise(right, 2));
+            let found = x.matmul(&y);
+            assert_eq!(found.shape(), result, "{left:?} × {right:?}");
+            // With all axes in place, the product is a sum over the contracted axis.
+            let columns = if right.len() == 1 { y.expand_dims(-1) } else { y.clone() };
+            let rows = if left.len() == 1 { x.expand_dims(0) } else { x.clone() };
+            let columns = if columns.rank() < 2 { columns.clone() } else { columns.expand_dims(-3) };
+            let expected = (rows.expand_dims(-1) * columns).sum_axes([-2]);
+            assert_close(&found, &expected.reshape(result), 1e-14);
+        }
+    }
+
+    #[test]
+    fn errors_say_which_axes_do_not_fit() {
+        let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
+        assert_eq!(
+            zeros(&[3, 4]).try_matmul(&zeros(&[5, 6])).unwrap_err().to_string(),
+            "cannot matmul f32[3,4] and f32[5,6]: the last axis of the left has length 4, the axis before the last of the \
+             right 5; did you mean to transpose one of them?"
+        );
+        let error = zeros(&[3, 4]).try_matmul(&zeros(&[3])).unwrap_err().to_string();
+        assert!(error.contains("the last axis of the left has length 4, the axis of the right 3"), "{error}");
+        let error = zeros(&[2, 3, 4]).try_matmul(&zeros(&[3, 4, 5])).unwrap_err().to_string();
+        assert!(error.contains("do not broadcast"), "{error}");
+        assert!(zeros(&[]).try_matmul(&zeros(&[3])).unwrap_err().to_string().contains("multiply with `*`"));
+        assert!(zeros(&[3]).try_matmul(&Tensor::from([1, 2, 3])).is_err());
     }
 }

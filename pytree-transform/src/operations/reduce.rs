@@ -50,6 +50,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum(), Tensor::from(10));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn sum(&self) -> Self {
         or_panic(reduce::sum(self, &all_axes(self)))
@@ -67,6 +68,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([0]), Tensor::from([4, 6]));
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([-1]), Tensor::from([3, 7]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn sum_axes(&self, axes: impl AsRef<[isize]>) -> Self {
         or_panic(self.try_sum_axes(axes))
@@ -92,6 +94,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_keep([1]), Tensor::from([[3], [7]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn sum_keep(&self, axes: impl AsRef<[isize]>) -> Self {
         let axes = or_panic(axes_of("sum", self.info(), axes.as_ref()));
@@ -108,6 +111,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, 2.0, 6.0]).mean(), Tensor::from(3.0));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn mean(&self) -> Self {
         or_panic(mean_over("take the mean of", self, &all_axes(self)))
@@ -124,6 +128,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).mean_axes([0]), Tensor::from([2.0, 3.0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn mean_axes(&self, axes: impl AsRef<[isize]>) -> Self {
         or_panic(self.try_mean_axes(axes))
@@ -150,6 +155,7 @@ impl Tensor {
     /// let x = Tensor::from([[1.0, 3.0], [4.0, 8.0]]);
     /// assert_eq!(&x - x.mean_keep([-1]), Tensor::from([[-1.0, 1.0], [-2.0, 2.0]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn mean_keep(&self, axes: impl AsRef<[isize]>) -> Self {
         let axes = or_panic(axes_of("take the mean of", self.info(), axes.as_ref()));
@@ -168,6 +174,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 7, 3]).max(), Tensor::from(7));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn max(&self) -> Self {
         or_panic(reduce::max(self, &all_axes(self)))
@@ -184,6 +191,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_axes([0]), Tensor::from([3, 5]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn max_axes(&self, axes: impl AsRef<[isize]>) -> Self {
         or_panic(self.try_max_axes(axes))
@@ -209,6 +217,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_keep([1]), Tensor::from([[5], [4]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn max_keep(&self, axes: impl AsRef<[isize]>) -> Self {
         let axes = or_panic(axes_of("take the maximum of", self.info(), axes.as_ref()));
@@ -225,6 +234,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn argmax(&self, axis: isize) -> Self {
         or_panic(self.try_argmax(axis))
@@ -250,6 +260,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn variance_axes(&self, axes: impl AsRef<[isize]>) -> Self {
         or_panic(self.try_variance_axes(axes))
@@ -266,5 +277,32 @@ impl Tensor {
         let mean = mean_over(operation, self, &axes)?;
         let deviation = self - keep_axes(&mean, self, &axes);
         mean_over(operation, &(&deviation * &deviation), &axes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn axes_count_from_the_end_and_come_once() {
+        let x = Tensor::zeros(DType::F32, [2, 3, 4]);
+        assert_eq!(x.sum_axes([-1, 0]).shape(), [3]);
+        assert_eq!(x.max_keep([-2]).shape(), [2, 1, 4]);
+        assert_eq!(x.sum_axes([]).shape(), [2, 3, 4]);
+        assert_eq!(
+            x.try_sum_axes([3]).unwrap_err().to_string(),
+            "cannot sum f32[2,3,4]: axis 3 is not there; its axes are -3 to 2"
+        );
+        let error = x.try_max_axes([1, -2]).unwrap_err().to_string();
+        assert!(error.contains("axis 1 is given twice in [1, -2]"), "{error}");
+    }
+
+    #[test]
+    fn only_floats_have_a_mean() {
+        let error = Tensor::from([1, 2]).try_mean_axes([0]).unwrap_err().to_string();
+        assert!(error.contains("cannot take the mean of i32[2]: expected f32 or f64"), "{error}");
+        assert!(Tensor::zeros(DType::F32, [0]).mean().item::<f32>().is_nan());
     }
 }

@@ -45,6 +45,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::full(DType::F32, [2], 0.5), Tensor::from([0.5_f32, 0.5]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self {
         or_panic(create::full(dtype, shape.as_ref(), value))
@@ -57,6 +58,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::I32, [3]), Tensor::from([0, 0, 0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
         Self::full(dtype, shape, 0.0)
@@ -69,6 +71,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::ones(DType::F64, [2]), Tensor::from([1.0, 1.0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
         Self::full(dtype, shape, 1.0)
@@ -81,6 +84,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::zeros_like(&Tensor::from([1.0, 2.0])), Tensor::from([0.0, 0.0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn zeros_like(tensor: &Self) -> Self {
         Self::full_like(tensor, 0.0)
@@ -93,6 +97,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::ones_like(&Tensor::from([5, 6])), Tensor::from([1, 1]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ones_like(tensor: &Self) -> Self {
         Self::full_like(tensor, 1.0)
@@ -105,6 +110,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::full_like(&Tensor::from([1.0, 2.0]), 3.0), Tensor::from([3.0, 3.0]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn full_like(tensor: &Self, value: f64) -> Self {
         Self::full(tensor.dtype(), tensor.shape(), value)
@@ -120,6 +126,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::arange(DType::I32, 3), Tensor::from([0, 1, 2]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn arange(dtype: DType, length: usize) -> Self {
         Self::iota(dtype, [length], 0)
@@ -135,6 +142,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::iota(DType::I32, [2, 2], 1), Tensor::from([[0, 1], [0, 1]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self {
         or_panic(create::iota(dtype, shape.as_ref(), axis))
@@ -147,6 +155,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::eye(DType::F32, 2), Tensor::from([[1.0_f32, 0.0], [0.0, 1.0]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn eye(dtype: DType, length: usize) -> Self {
         let rows = Self::iota(DType::I32, [length, length], 0);
@@ -167,6 +176,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2, 3, 4]).reshape([2, 2]), Tensor::from([[1, 2], [3, 4]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Self {
         or_panic(self.try_reshape(shape))
@@ -188,6 +198,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).flatten(), Tensor::from([1, 2, 3, 4]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn flatten(&self) -> Self {
         self.reshape([self.len()])
@@ -200,6 +211,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).t(), Tensor::from([[1, 3], [2, 4]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn t(&self) -> Self {
         let permutation: Shape = (0..self.rank()).rev().collect();
@@ -216,6 +228,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([2, 0, 1]).shape(), [4, 2, 3]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn transpose(&self, permutation: impl AsRef<[usize]>) -> Self {
         or_panic(self.try_transpose(permutation))
@@ -242,6 +255,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).move_axis(0, -1).shape(), [3, 4, 2]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn move_axis(&self, from: isize, to: isize) -> Self {
         let from = or_panic(axis_of("move an axis of", self.info(), from));
@@ -261,6 +275,7 @@ impl Tensor {
     /// assert_eq!(x.expand_dims(0).shape(), [1, 3]);
     /// assert_eq!(x.expand_dims(-1).shape(), [3, 1]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
         let Some(place) = place_of(axis, self.rank() + 1) else {
@@ -281,18 +296,19 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2]]).squeeze(0), Tensor::from([1, 2]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn squeeze(&self, axis: isize) -> Self {
         let place = or_panic(axis_of("squeeze", self.info(), axis));
         let mut shape = self.info().shape.clone();
         let length = shape.remove(place);
         if length != 1 {
-            or_panic(Err(TensorError::Shape {
+            return or_panic(Err(TensorError::Shape {
                 operation: "squeeze",
                 found: vec![self.info().clone()],
                 problem: format!("axis {place} has length {length}, not 1"),
                 mend: "choose one element of it with `index`, or reduce it".to_owned(),
-            }))
+            }));
         }
         self.reshape(&shape)
     }
@@ -308,6 +324,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2]).broadcast_to([2, 2]), Tensor::from([[1, 2], [1, 2]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl AsRef<[usize]>) -> Self {
         or_panic(self.try_broadcast_to(shape))
@@ -335,6 +352,7 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[x.clone(), y.clone()], 0), Tensor::from([[1, 2], [3, 4]]));
     /// assert_eq!(Tensor::stack(&[x, y], -1), Tensor::from([[1, 3], [2, 4]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn stack(tensors: &[Self], axis: isize) -> Self {
         or_panic(Self::try_stack(tensors, axis))
@@ -379,6 +397,7 @@ impl Tensor {
     /// let (x, y) = (Tensor::from([[1, 2]]), Tensor::from([[3, 4]]));
     /// assert_eq!(Tensor::concatenate(&[x, y], 1), Tensor::from([[1, 2, 3, 4]]));
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn concatenate(tensors: &[Self], axis: isize) -> Self {
         or_panic(Self::try_concatenate(tensors, axis))
@@ -395,5 +414,38 @@ impl Tensor {
             None => 0,
         };
         slice::concatenate(&tensors.iter().collect::<Vec<_>>(), axis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_was_found() {
+        let x = Tensor::zeros(DType::F32, [2, 3]);
+        let message = std::panic::catch_unwind(|| x.squeeze(1)).unwrap_err();
+        assert_eq!(
+            message.downcast_ref::<String>().map(String::as_str),
+            Some("cannot squeeze f32[2,3]: axis 1 has length 3, not 1; choose one element of it with `index`, or reduce it")
+        );
+        let error = Tensor::try_stack(&[x.clone(), x.t()], 0).unwrap_err().to_string();
+        assert_eq!(error, "cannot stack f32[2,3] and f32[3,2]: the shapes differ; broadcast them first, or use `concatenate`");
+        assert!(Tensor::try_stack(&[], 0).is_err());
+        assert!(Tensor::try_stack(std::slice::from_ref(&x), 3).is_err());
+        assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
+        assert!(Tensor::try_concatenate(&[], 0).is_err());
+        assert!(x.try_reshape([4]).is_err());
+        assert!(x.try_broadcast_to([3]).is_err());
+    }
+
+    #[test]
+    fn new_axes_go_where_they_are_wanted() {
+        let x = Tensor::zeros(DType::F32, [2, 3]);
+        assert_eq!(x.expand_dims(-1).shape(), [2, 3, 1]);
+        assert_eq!(x.expand_dims(-3).shape(), [1, 2, 3]);
+        assert_eq!(x.move_axis(-1, 0).shape(), [3, 2]);
+        assert_eq!(Tensor::stack(&[x.clone(), x.clone()], -1).shape(), [2, 3, 2]);
+        assert_eq!(Tensor::stack(&[x.clone(), x], 1).shape(), [2, 2, 3]);
     }
 }

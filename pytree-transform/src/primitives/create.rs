@@ -6,10 +6,10 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType, Shape};
+use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
-use crate::primitives::shape::Tuple;
+use crate::primitives::shape::{Tuple, reused};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -43,7 +43,7 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
 }
 
 /// A number as an element.
-trait FromNumber: Copy {
+trait FromNumber: TensorElement {
     fn from_number(value: f64) -> Self;
     fn from_position(position: usize) -> Self;
 }
@@ -89,7 +89,11 @@ impl Primitive for Full {
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        one(with_type!(self.dtype, T => Array::full(&self.shape, <T as FromNumber>::from_number(self.value))))
+        one(with_type!(self.dtype, T => {
+            let mut elements = reused::<T>(self.shape.iter().product());
+            elements.fill(T::from_number(self.value));
+            Array::new(&self.shape, elements)
+        }))
     }
 
     fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
@@ -161,5 +165,26 @@ impl Primitive for Iota {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_take_the_element_type() {
+        assert_eq!(full(DType::I32, &[2], -1.9).unwrap(), Tensor::from([-1, -1]));
+        assert_eq!(full(DType::Bool, &[1], 0.5).unwrap(), Tensor::from([true]));
+        assert_eq!(full(DType::U32, &[], 3.0).unwrap(), Tensor::from(3_u32));
+        assert_eq!(full(DType::F32, &[0, 2], 3.0).unwrap().shape(), [0, 2]);
+    }
+
+    #[test]
+    fn iota_counts_along_its_axis() {
+        assert_eq!(iota(DType::I32, &[2, 3], 0).unwrap(), Tensor::from([[0, 0, 0], [1, 1, 1]]));
+        assert_eq!(iota(DType::F32, &[2, 2], 1).unwrap(), Tensor::from([[0.0_f32, 1.0], [0.0, 1.0]]));
+        assert!(iota(DType::F32, &[2], 1).is_err());
+        assert!(iota(DType::Bool, &[2], 0).is_err());
     }
 }

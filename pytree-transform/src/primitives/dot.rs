@@ -11,7 +11,7 @@ use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::{sum_of, take};
-use crate::primitives::shape::{batched_axis, gather, sorting_permutation, transpose};
+use crate::primitives::shape::{batched_axis, gather, reused, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -176,10 +176,16 @@ impl Loops {
 
 /// Elements that can be multiplied as matrices.
 trait Factor: TensorElement {
-    /// Adds the product of matrices of `left` and `right` to `target`, which is all zeros; the axes of
-    /// `loops` tell their places.
+    /// Adds the product of two elements.
+    fn plus_product(self, left: Self, right: Self) -> Self;
+
+    /// Writes the product of matrices of `left` and `right` to `target`; the axes of `loops` tell their
+    /// places.
     fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
 }
+
+/// The number of multiplications below which calling a kernel takes longer than a plain loop.
+const SMALL: usize = 512;
 
 /// Whether an axis pair stays within the elements, so that a kernel may leave out the checks.
 fn within(length: usize, [(first, first_stride), (second, second_stride)]: [(usize, usize); 2]) -> bool {
@@ -189,9 +195,15 @@ fn within(length: usize, [(first, first_stride), (second, second_stride)]: [(usi
 macro_rules! float_factor {
     ($float:ty, $gemm:path) => {
         impl Factor for $float {
+            fn plus_product(self, left: Self, right: Self) -> Self {
+                self + left * right
+            }
             #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
             fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
                 let Loops { rows, columns, depth, .. } = *loops;
+                if rows.length * columns.length * depth.length <= SMALL {
+                    return plain_product(loops, left, right, target);
+                }
                 assert!(
                     within(left.len(), [(rows.length, rows.left), (depth.length, depth.left)])
                         && within(right.len(), [(depth.length, depth.right), (columns.length, columns.right)])
@@ -223,21 +235,29 @@ macro_rules! float_factor {
 float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
 float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
 
+/// A product too small for a kernel, or of integers.
+fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
+    let Loops { rows, columns, depth, .. } = *loops;
+    for row in 0..rows.length {
+        for column in 0..columns.length {
+            let mut sum = T::default();
+            for step in 0..depth.length {
+                let factor = left[row * rows.left + step * depth.left];
+                sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
+            }
+            target[row * rows.result + column * columns.result] = sum;
+        }
+    }
+}
+
 macro_rules! integer_factor {
     ($($integer:ty),*) => {$(
         impl Factor for $integer {
+            fn plus_product(self, left: Self, right: Self) -> Self {
+                self.wrapping_add(left.wrapping_mul(right))
+            }
             fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
-                let Loops { rows, columns, depth, .. } = *loops;
-                for row in 0..rows.length {
-                    for step in 0..depth.length {
-                        let factor = left[row * rows.left + step * depth.left];
-                        for column in 0..columns.length {
-                            let element = &mut target[row * rows.result + column * columns.result];
-                            let other = right[step * depth.right + column * columns.right];
-                            *element = element.wrapping_add(factor.wrapping_mul(other));
-                        }
-                    }
-                }
+                plain_product(loops, left, right, target);
             }
         }
     )*};
@@ -257,9 +277,9 @@ impl DotGeneral {
     fn multiply<T: Factor>(&self, left: &Array, right: &Array) -> Array {
         let (left_side, right_side) = self.sides(left.shape().len(), right.shape().len());
         let shape = self.result_shape(left.shape(), right.shape());
-        let mut target = vec![T::default(); shape.iter().product()];
-        let empty = self.contract.0.iter().any(|&axis| left.shape()[axis] == 0);
-        if target.is_empty() || empty {
+        let mut target = reused::<T>(shape.iter().product());
+        if target.is_empty() || self.contract.0.iter().any(|&axis| left.shape()[axis] == 0) {
+            target.fill(T::default());
             return Array::new(&shape, target);
         }
         // The order in which products are added is free: that of the left operand.
@@ -384,5 +404,109 @@ impl Primitive for DotGeneral {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::convert::convert;
+    use crate::primitives::shape::rule_checks::{all_indices, assert_close, check_batching, check_tangent, check_transpose, noise};
+
+    type Case = (&'static [usize], &'static [usize], [&'static [usize]; 4]);
+
+    /// Shapes, then contracted axes of left and right, then batch axes of left and right.
+    const CASES: [Case; 17] = [
+        (&[3, 4], &[4, 5], [&[1], &[0], &[], &[]]),
+        (&[4, 3], &[5, 4], [&[0], &[1], &[], &[]]),
+        (&[40, 50], &[50, 60], [&[1], &[0], &[], &[]]),
+        (&[40, 50], &[60, 50], [&[1], &[1], &[], &[]]),
+        (&[50, 40], &[50, 60], [&[0], &[0], &[], &[]]),
+        (&[70], &[70], [&[0], &[0], &[], &[]]),
+        (&[30, 70], &[70], [&[1], &[0], &[], &[]]),
+        (&[70], &[70, 30], [&[0], &[0], &[], &[]]),
+        (&[30], &[40], [&[], &[], &[], &[]]),
+        (&[30, 2], &[2, 40], [&[1], &[0], &[], &[]]),
+        (&[2, 3, 4], &[2, 4, 5], [&[2], &[1], &[0], &[0]]),
+        (&[3, 2, 4], &[4, 5, 2], [&[2], &[0], &[1], &[2]]),
+        (&[3, 4, 5], &[5, 4, 6], [&[1, 2], &[1, 0], &[], &[]]),
+        (&[3, 4, 5], &[6, 4, 5], [&[2, 1], &[2, 1], &[], &[]]),
+        (&[8, 4, 9], &[4, 10, 11], [&[1], &[0], &[], &[]]),
+        (&[2, 3, 0], &[0, 4], [&[2], &[0], &[], &[]]),
+        (&[2, 3, 4, 5], &[3, 7, 4, 2, 6], [&[2], &[2], &[0, 1], &[3, 0]]),
+    ];
+
+    fn primitive(axes: [&[usize]; 4]) -> DotGeneral {
+        let [contract_left, contract_right, batch_left, batch_right] = axes.map(Shape::from_slice);
+        DotGeneral { contract: (contract_left, contract_right), batch: (batch_left, batch_right) }
+    }
+
+    /// The product by its definition.
+    fn slow(dot: &DotGeneral, left: &Tensor, right: &Tensor) -> Tensor {
+        let (left_side, right_side) = dot.sides(left.rank(), right.rank());
+        let shape = dot.result_shape(left.shape(), right.shape());
+        let depth: Vec<usize> = dot.contract.0.iter().map(|&axis| left.shape()[axis]).collect();
+        let (left, right) = (left.view::<f64>().unwrap(), right.view::<f64>().unwrap());
+        let element = |index: Vec<usize>| {
+            let terms = all_indices(&depth).map(|depth| {
+                let place = |side: &Side<'_>, rank: usize| {
+                    let mut place = vec![0; rank];
+                    side.batch.iter().zip(&index).for_each(|(&axis, &at)| place[axis] = at);
+                    side.free.iter().zip(&side.kept).for_each(|(&axis, &kept)| place[axis] = index[kept]);
+                    side.contract.iter().zip(&depth).for_each(|(&axis, &at)| place[axis] = at);
+                    place
+                };
+                left[&place(&left_side, left.ndim())[..]] * right[&place(&right_side, right.ndim())[..]]
+            });
+            terms.sum::<f64>()
+        };
+        Tensor::new(&shape, all_indices(&shape).map(element).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn products_are_those_of_the_definition() {
+        for (left, right, axes) in CASES {
+            let dot = primitive(axes);
+            let (left, right) = (noise(left, 1), noise(right, 2));
+            let expected = slow(&dot, &left, &right);
+            // Results reuse memory that may hold anything.
+            drop(Tensor::full(DType::F64, expected.shape(), f64::NAN));
+            assert_close(&bind_one(&dot, &[&left, &right]).unwrap(), &expected, 1e-14);
+            for dtype in [DType::F32, DType::I32, DType::I64, DType::U32] {
+                let whole = |tensor: &Tensor| convert(&convert(&(tensor * 7.0), DType::I32).unwrap(), DType::F64).unwrap();
+                let (left, right) = (whole(&left), whole(&right));
+                let expected = convert(&convert(&slow(&dot, &left, &right), DType::I64).unwrap(), dtype).unwrap();
+                let narrow = |tensor: &Tensor| convert(&convert(tensor, DType::I64).unwrap(), dtype).unwrap();
+                drop(Tensor::full(dtype, expected.shape(), f64::NAN));
+                assert_eq!(bind_one(&dot, &[&narrow(&left), &narrow(&right)]).unwrap(), expected, "{axes:?} in {dtype}");
+            }
+        }
+    }
+
+    #[test]
+    fn rules_agree_with_evaluation() {
+        for (left, right, axes) in CASES {
+            let dot = primitive(axes);
+            let operands = [noise(left, 1), noise(right, 2)];
+            check_transpose(&dot, &operands, 0);
+            check_transpose(&dot, &operands, 1);
+            check_tangent(&dot, &operands);
+            let with_batch = |shape: &[usize], axis: usize, seed| {
+                let mut shape = shape.to_vec();
+                shape.insert(axis, 3);
+                noise(&shape, seed)
+            };
+            for left_axis in 0..=left.len() {
+                let left_batch = with_batch(left, left_axis, 3);
+                check_batching(&dot, &[left_batch.clone(), operands[1].clone()], &[Some(left_axis), None]);
+                for right_axis in 0..=right.len() {
+                    let right_batch = with_batch(right, right_axis, 4);
+                    check_batching(&dot, &[left_batch.clone(), right_batch], &[Some(left_axis), Some(right_axis)]);
+                }
+            }
+            for right_axis in 0..=right.len() {
+                check_batching(&dot, &[operands[0].clone(), with_batch(right, right_axis, 4)], &[None, Some(right_axis)]);
+            }
+        }
     }
 }

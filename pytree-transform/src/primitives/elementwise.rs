@@ -303,7 +303,8 @@ impl Primitive for Unary {
         let y = or_panic(unary(*self, x));
         let tangent = tangents[0].as_ref().and_then(|t| match self {
             Self::Neg => Some(-t),
-            Self::Abs => Some(t * x.sign()),
+            // The derivative at 0 is 1, as in JAX.
+            Self::Abs => Some(x.greater_equal(0.0).select(t, &-t)),
             Self::Sign | Self::Not => None,
             Self::Exp => Some(t * &y),
             Self::Log => Some(t / x),

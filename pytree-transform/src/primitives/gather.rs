@@ -12,7 +12,7 @@ use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::take as take_operands;
-use crate::primitives::shape::{batch_axis_first, move_axis};
+use crate::primitives::shape::{batch_axis_first, move_axis, reused};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -66,17 +66,19 @@ struct Blocks {
 fn gather_blocks<T: TensorElement>(source: &[T], positions: &[usize], blocks: &Blocks) -> Vec<T> {
     let Blocks { batch, before, after, length } = *blocks;
     let per_batch = positions.len() / batch.max(1);
-    let mut result = Vec::with_capacity(before * after * positions.len());
+    let mut result = reused(before * after * positions.len());
+    let mut targets = result.chunks_exact_mut(after.max(1));
     for example in 0..batch {
         let positions = &positions[example * per_batch..][..per_batch];
         for row in 0..before {
             let base = (example * before + row) * length;
+            let source = &source[base * after..][..length * after];
             if after == 1 {
-                result.extend(positions.iter().map(|&position| source[base + position]));
+                positions.iter().zip(&mut targets).for_each(|(&position, target)| target[0] = source[position]);
                 continue;
             }
-            for &position in positions {
-                result.extend_from_slice(&source[(base + position) * after..][..after]);
+            for (&position, target) in positions.iter().zip(&mut targets) {
+                target.copy_from_slice(&source[position * after..][..after]);
             }
         }
     }
@@ -92,7 +94,8 @@ fn scatter_blocks<T: TensorElement>(
 ) -> Vec<T> {
     let Blocks { batch, before, after, length } = *blocks;
     let per_batch = positions.len() / batch.max(1);
-    let mut result = vec![T::default(); batch * before * length * after];
+    let mut result = reused(batch * before * length * after);
+    result.fill(T::default());
     let mut updates = updates.chunks_exact(after.max(1));
     for example in 0..batch {
         let positions = &positions[example * per_batch..][..per_batch];
@@ -324,5 +327,87 @@ impl Primitive for ScatterAdd {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
+
+    /// Indices without pattern on an axis of length 4.
+    fn indices(shape: &[usize], seed: u32) -> Tensor {
+        let length = noise(shape, seed).to_vec::<f64>().iter().map(|number| i32::from(*number > 0.0) + i32::from(number.abs() > 0.5) * 2).collect::<Vec<_>>();
+        Tensor::new(shape, length)
+    }
+
+    #[test]
+    fn take_reads_at_the_indices() {
+        for (shape, at, axis) in [(&[4][..], &[6][..], 0), (&[4, 3], &[2, 3], 0), (&[2, 4], &[], 1), (&[2, 4, 3], &[5], 1)] {
+            let (x, at) = (noise(shape, 1), indices(at, 2));
+            let y = take(&x, &at, axis).unwrap();
+            let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
+            let at = at.view::<i32>().unwrap();
+            for index in all_indices(y.shape()) {
+                let position = at[&index[axis..axis + at.ndim()]].unsigned_abs() as usize;
+                let source = [&index[..axis], &[position], &index[axis + at.ndim()..]].concat();
+                assert_eq!(y[&index[..]].to_bits(), x[&source[..]].to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn indices_are_moved_to_the_nearest_end() {
+        let x = Tensor::from([10, 20, 30]);
+        assert_eq!(take(&x, &Tensor::from([-5, 1, 9]), 0).unwrap(), Tensor::from([10, 20, 30]));
+        assert_eq!(take(&x, &Tensor::from([u32::MAX]), 0).unwrap(), Tensor::from([30]));
+        assert_eq!(take(&x, &Tensor::from(vec![i64::MIN, i64::MAX]), 0).unwrap(), Tensor::from([10, 30]));
+    }
+
+    #[test]
+    fn scatter_adds_repeated_indices() {
+        let scatter = ScatterAdd { axis: 0, length: 3, batch_axes: 0 };
+        let updates = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+        let y = scatter.bind(&updates, &Tensor::from([2, 0, 2]));
+        assert_eq!(y, Tensor::from([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]]));
+    }
+
+    #[test]
+    fn nothing_can_be_taken_of_nothing() {
+        let x = Tensor::zeros(DType::F32, [0, 2]);
+        assert!(take(&x, &Tensor::from([0]), 0).is_err());
+        assert_eq!(take(&x, &Tensor::zeros(DType::I32, [0]), 0).unwrap().shape(), [0, 2]);
+        assert!(take(&x, &Tensor::from([0.0]), 1).is_err());
+    }
+
+    #[test]
+    fn rules_agree_with_evaluation() {
+        let with_batch = |shape: &[usize], axis: usize| {
+            let mut shape = shape.to_vec();
+            shape.insert(axis, 3);
+            shape
+        };
+        // Axes of the operand and of the indices, and how many of them are parallel.
+        for (shape, at, axis, batch_axes) in
+            [(&[4, 2][..], &[5][..], 0, 0), (&[2, 4, 3], &[2, 2], 1, 0), (&[2, 4], &[], 1, 0), (&[2, 3, 4, 2], &[2, 5], 2, 1)]
+        {
+            let take = Take { axis, batch_axes };
+            let scatter = ScatterAdd { axis, length: 4, batch_axes };
+            let updates = take.result_shape(shape, at);
+            let cases: [(&dyn Primitive, &[usize]); 2] = [(&take, shape), (&scatter, &updates)];
+            for (primitive, shape) in cases {
+                check_transpose(primitive, &[noise(shape, 1), indices(at, 2)], 0);
+                check_tangent(primitive, &[noise(shape, 1), indices(at, 2)]);
+                for left in 0..=shape.len() {
+                    let operand = noise(&with_batch(shape, left), 3);
+                    check_batching(primitive, &[operand.clone(), indices(at, 2)], &[Some(left), None]);
+                    for right in 0..=at.len() {
+                        let at = indices(&with_batch(at, right), 4);
+                        check_batching(primitive, &[operand.clone(), at.clone()], &[Some(left), Some(right)]);
+                        check_batching(primitive, &[noise(shape, 1), at], &[None, Some(right)]);
+                    }
+                }
+            }
+        }
     }
 }

@@ -106,3 +106,35 @@ impl Primitive for Threefry2x32 {
         Arc::new(*self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{check_batching, noise};
+
+    #[test]
+    fn the_block_function_is_that_of_random123() {
+        // From `kat_vectors` of the Random123 library.
+        assert_eq!(block([0, 0], [0, 0]), [0x6B20_0159, 0x99BA_4EFE]);
+        assert_eq!(block([u32::MAX; 2], [u32::MAX; 2]), [0x1CB9_96FC, 0xBB00_2BE7]);
+        assert_eq!(block([0x1319_8A2E, 0x0370_7344], [0x243F_6A88, 0x85A3_08D3]), [0xC492_3A9C, 0x483D_F7A0]);
+    }
+
+    #[test]
+    fn batching_agrees_with_evaluation() {
+        let words = |shape: &[usize], seed| {
+            let numbers = noise(shape, seed).to_vec::<f64>();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only bits are needed")]
+            Tensor::new(shape, numbers.iter().map(|number| (number.abs() * 4e9) as u32).collect::<Vec<_>>())
+        };
+        let operands = [words(&[2, 3], 1), words(&[2], 2), words(&[3, 2], 3), words(&[2], 4)];
+        check_batching(&Threefry2x32, &operands, &[Some(1), None, Some(0), None]);
+    }
+
+    #[test]
+    fn only_u32_of_one_shape_are_taken() {
+        let (word, words) = (Tensor::from(1_u32), Tensor::from([1_u32, 2]));
+        assert!(threefry2x32(&word, &word, &words, &words).is_err());
+        assert!(threefry2x32(&word, &word, &word, &Tensor::from(1)).is_err());
+    }
+}

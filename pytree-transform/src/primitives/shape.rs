@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::array::{Array, gather_strided, row_major_strides, with_type};
+use crate::array::{Array, row_major_strides, with_type};
 use crate::dtype::{AbstractArray, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
@@ -91,13 +91,11 @@ pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tens
 /// The tensor with its batch axis in front; one that has none is repeated `size` times.
 #[track_caller]
 pub(crate) fn batch_axis_first(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
-    match axis {
-        Some(axis) => move_axis(operand, axis, 0),
-        None => {
-            let axes: Shape = (1..=operand.rank()).collect();
-            broadcast_in_dim(operand, &with_front(size, operand.shape()), &axes)
-        }
+    if let Some(axis) = axis {
+        return move_axis(operand, axis, 0);
     }
+    let places: Shape = (1..=operand.rank()).collect();
+    broadcast_in_dim(operand, &with_front(size, operand.shape()), &places)
 }
 
 /// A shape with one more axis in front.
@@ -152,17 +150,23 @@ fn known_scalar(operand: &Tensor) -> Option<f64> {
     }
 }
 
-/// Gathers the elements of an array by strides, as [`gather_strided`] does, after joining axes whose
-/// elements follow each other, and with a blocked kernel for transposes.
+/// Memory for a result whose elements will all be written; its values are any.
+pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
+    Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(T::DTYPE, [length]))))
+}
+
+/// Gathers elements by strides: transposes, broadcasts (stride 0), slices and reversals alike.
+///
+/// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
+/// `source`, and `offset` where the first is.
 pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
     let (lengths, steps) = joined_axes(shape, strides);
     with_type!(source.dtype(), T => {
-        let elements = source.elements::<T>();
-        Array::new(shape, match *steps {
-            [] => vec![elements.get(offset).copied().unwrap_or_default(); lengths.iter().product()],
-            [.., 1, inner] if inner != 0 => gather_transposed(elements, &lengths, &steps, offset),
-            _ => gather_strided(elements, &lengths, &steps, offset),
-        })
+        let mut target = reused::<T>(shape.iter().product());
+        if !target.is_empty() {
+            gather_into(source.elements::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
+        }
+        Array::new(shape, target)
     })
 }
 
@@ -185,35 +189,61 @@ fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4
     (lengths, steps)
 }
 
-/// Gathers where the last axis but one has stride 1: square blocks keep both sides in the cache.
-fn gather_transposed<T: TensorElement>(source: &[T], shape: &[usize], strides: &[isize], offset: usize) -> Vec<T> {
-    let outer = shape.len() - 2;
-    let (rows, columns, stride) = (shape[outer], shape[outer + 1], strides[outer + 1]);
-    let mut result = vec![T::default(); shape.iter().product()];
-    for (index, block) in result.chunks_exact_mut((rows * columns).max(1)).enumerate() {
-        let mut start = offset.cast_signed();
-        let mut rest = index;
-        for (&length, &stride) in shape[..outer].iter().zip(strides).rev() {
-            start += (rest % length).cast_signed() * stride;
-            rest /= length;
+fn gather_into<T: TensorElement>(source: &[T], target: &mut [T], lengths: &[usize], steps: &[isize], offset: isize) {
+    let at = offset.cast_unsigned();
+    match (lengths, steps) {
+        ([], _) => target[0] = source[at],
+        ([_], [0]) => target.fill(source[at]),
+        ([length], [1]) => target.copy_from_slice(&source[at..at + length]),
+        ([_], [step]) => {
+            let positions = (0..).map(|index: isize| (offset + index * step).cast_unsigned());
+            target.iter_mut().zip(positions).for_each(|(target, position)| *target = source[position]);
         }
-        transpose_into(source, start, stride, block, columns);
+        ([rows, columns], [1, step]) if *step > 0 => {
+            transpose_into(&source[at..], target, [*rows, *columns], step.cast_unsigned());
+        }
+        _ => {
+            let size = target.len() / lengths[0];
+            if steps[0] == 0 {
+                gather_into(source, &mut target[..size], &lengths[1..], &steps[1..], offset);
+                return repeat_first(target, size);
+            }
+            for (part, start) in target.chunks_exact_mut(size).zip((0..).map(|index: isize| offset + index * steps[0])) {
+                gather_into(source, part, &lengths[1..], &steps[1..], start);
+            }
+        }
     }
-    result
 }
 
-/// Writes `source[start + row + column * stride]` to `target[row * columns + column]`.
-fn transpose_into<T: Copy>(source: &[T], start: isize, stride: isize, target: &mut [T], columns: usize) {
+/// Repeats the first `size` elements over all, at last in blocks that stay in the cache.
+fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
+    const BLOCK: usize = 4096;
+    let block = BLOCK.next_multiple_of(size);
+    let mut filled = size;
+    while filled < target.len() {
+        let count = filled.min(block).min(target.len() - filled);
+        target.copy_within(..count, filled);
+        filled += count;
+    }
+}
+
+/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that
+/// both sides stay in the cache.
+fn transpose_into<T: TensorElement>(source: &[T], target: &mut [T], [rows, columns]: [usize; 2], stride: usize) {
     const BLOCK: usize = 16;
-    let rows = target.len() / columns;
+    let mut block = [[T::default(); BLOCK]; BLOCK];
     for first_row in (0..rows).step_by(BLOCK) {
         let height = BLOCK.min(rows - first_row);
         for first_column in (0..columns).step_by(BLOCK) {
-            for column in first_column..columns.min(first_column + BLOCK) {
-                let at = (start + column.cast_signed() * stride).cast_unsigned() + first_row;
-                for (row, &element) in source[at..at + height].iter().enumerate() {
-                    target[(first_row + row) * columns + column] = element;
-                }
+            let width = BLOCK.min(columns - first_column);
+            for (column, block) in block.iter_mut().enumerate().take(width) {
+                let at = (first_column + column) * stride + first_row;
+                block[..height].copy_from_slice(&source[at..at + height]);
+            }
+            for row in 0..height {
+                let at = (first_row + row) * columns + first_column;
+                let target = &mut target[at..at + width];
+                target.iter_mut().zip(&block).for_each(|(target, column)| *target = column[row]);
             }
         }
     }
@@ -249,7 +279,7 @@ impl Primitive for Broadcast {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        if operand.info.len() == self.shape.iter().product() {
+        if operand.info.len() == self.shape.iter().product::<usize>() {
             return one(Array::reshaped(operand, &self.shape));
         }
         let mut strides: SmallVec<[isize; 4]> = smallvec![0; self.shape.len()];
@@ -405,5 +435,107 @@ impl Primitive for Transpose {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+#[path = "rule_checks.rs"]
+pub(crate) mod rule_checks;
+
+#[cfg(test)]
+mod tests {
+    use super::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
+    use super::*;
+
+    fn shape_of(lengths: &[usize]) -> Shape {
+        Shape::from_slice(lengths)
+    }
+
+    #[test]
+    fn a_broadcast_repeats() {
+        for (operand, shape, axes) in [
+            (&[3][..], &[2, 3][..], &[1][..]),
+            (&[3], &[3, 2], &[0]),
+            (&[3, 1], &[2, 3, 40], &[1, 2]),
+            (&[1, 3], &[5, 3, 2], &[0, 1]),
+            (&[2, 3], &[2, 4, 3], &[0, 2]),
+            (&[3], &[5000, 3], &[1]),
+            (&[2, 3], &[2, 1, 3], &[0, 2]),
+        ] {
+            let x = noise(operand, 1);
+            let y = broadcast_in_dim(&x, shape, axes).unwrap();
+            let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
+            for index in all_indices(shape) {
+                let source: Vec<usize> =
+                    axes.iter().enumerate().map(|(axis, &place)| if operand[axis] == 1 { 0 } else { index[place] }).collect();
+                assert_eq!(y[&index[..]].to_bits(), x[&source[..]].to_bits(), "{operand:?} to {shape:?} at {index:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_transpose_permutes() {
+        for (operand, permutation) in [
+            (&[40, 50][..], &[1, 0][..]),
+            (&[3, 40, 50], &[0, 2, 1]),
+            (&[3, 4, 50], &[2, 0, 1]),
+            (&[3, 4, 5], &[2, 1, 0]),
+            (&[3, 4, 5], &[1, 0, 2]),
+            (&[2, 3, 4, 5], &[0, 2, 1, 3]),
+            (&[2, 1, 4, 1], &[3, 2, 1, 0]),
+            (&[2, 0, 3], &[2, 1, 0]),
+        ] {
+            let x = noise(operand, 1);
+            let y = transpose(&x, permutation).unwrap();
+            let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
+            assert_eq!(x.permuted_axes(permutation), y, "{operand:?} by {permutation:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_change_is_shared() {
+        let x = noise(&[2, 3], 1);
+        assert!(broadcast_to(&x, &[2, 3]).unwrap().same_handle(&x));
+        assert!(reshape(&x, &[2, 3]).unwrap().same_handle(&x));
+        assert!(transpose(&x, &[0, 1]).unwrap().same_handle(&x));
+        assert!(move_axis(&x, 1, 1).unwrap().same_handle(&x));
+    }
+
+    #[test]
+    fn a_broadcast_scalar_keeps_its_value() {
+        for value in [0.1_f64, -0.0, f64::NAN, f64::INFINITY] {
+            let y = broadcast_to(&Tensor::from(value), &[2]).unwrap();
+            assert!(y.to_vec::<f64>().iter().all(|element| element.to_bits() == value.to_bits()));
+        }
+        for value in [i64::MAX, i64::MIN, (1 << 53) + 1] {
+            assert_eq!(broadcast_to(&Tensor::scalar(value), &[2]).unwrap().to_vec::<i64>(), [value; 2]);
+        }
+    }
+
+    #[test]
+    fn rules_agree_with_evaluation() {
+        let broadcast = Broadcast { shape: shape_of(&[4, 3, 2]), axes: shape_of(&[0, 2]) };
+        check_transpose(&broadcast, &[noise(&[4, 1], 1)], 0);
+        check_tangent(&broadcast, &[noise(&[4, 1], 1)]);
+        check_batching(&broadcast, &[noise(&[4, 5, 1], 1)], &[Some(1)]);
+        let reshape = Reshape { shape: shape_of(&[6, 2]) };
+        check_transpose(&reshape, &[noise(&[3, 4], 1)], 0);
+        check_batching(&reshape, &[noise(&[3, 5, 4], 1)], &[Some(1)]);
+        let transpose = Transpose { permutation: shape_of(&[2, 0, 1]) };
+        check_transpose(&transpose, &[noise(&[2, 3, 4], 1)], 0);
+        for axis in 0..4 {
+            let mut shape = vec![2, 3, 4];
+            shape.insert(axis, 5);
+            check_batching(&transpose, &[noise(&shape, 1)], &[Some(axis)]);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_axis() {
+        let error = broadcast_to(&noise(&[3], 1), &[2, 4]).unwrap_err().to_string();
+        assert!(error.contains("axis 0 has length 3, axis 1 of the shape [2, 4] has 4"), "{error}");
+        let error = reshape(&noise(&[3], 1), &[2, 2]).unwrap_err().to_string();
+        assert!(error.contains("it has 3 elements, the shape [2, 2] has 4"), "{error}");
+        assert!(transpose(&noise(&[3, 2], 1), &[0, 0]).is_err());
     }
 }

@@ -9,9 +9,9 @@ use crate::array::{Array, row_major_strides, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
-use crate::primitives::elementwise::{align_batch, aligned_axis, sum_of, take};
+use crate::primitives::elementwise::{align_batch, aligned_axis, take};
 use crate::primitives::select::select;
-use crate::primitives::shape::{Tuple, batch_axis_first, batched_axis, broadcast_in_dim, gather};
+use crate::primitives::shape::{Tuple, batch_axis_first, batched_axis, broadcast_in_dim, gather, reused};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -233,7 +233,8 @@ fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
 }
 
 fn pad_array<T: TensorElement>(operand: &Array, value: T, shape: &Shape, axes: &[PaddedAxis]) -> Array {
-    let mut target = vec![value; shape.iter().product()];
+    let mut target = reused(shape.iter().product());
+    target.fill(value);
     if !axes.iter().any(|axis| axis.count == 0) {
         place(operand.elements::<T>(), &mut target, axes);
     }
@@ -364,12 +365,14 @@ impl Primitive for Concatenate {
         shape[self.axis] = operands.iter().map(|operand| operand.shape()[self.axis]).sum();
         let outer: usize = shape[..self.axis].iter().product();
         one(with_type!(operands[0].dtype(), T => {
-            let mut elements = Vec::with_capacity(shape.iter().product());
+            let mut elements = reused::<T>(shape.iter().product());
+            let mut at = 0;
             for row in 0..outer {
                 for operand in &operands {
                     let part = operand.elements::<T>();
                     let length = part.len() / outer;
-                    elements.extend_from_slice(&part[row * length..][..length]);
+                    elements[at..at + length].copy_from_slice(&part[row * length..][..length]);
+                    at += length;
                 }
             }
             Array::new(&shape, elements)
@@ -465,5 +468,104 @@ impl Primitive for Reverse {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{check_batching, check_tangent, check_transpose, noise};
+
+    fn shape_of(lengths: &[usize]) -> Shape {
+        Shape::from_slice(lengths)
+    }
+
+    fn slice_of(start: [usize; 2], limit: [usize; 2], stride: [usize; 2]) -> Slice {
+        Slice { start: shape_of(&start), limit: shape_of(&limit), stride: shape_of(&stride) }
+    }
+
+    fn pad_of(low: [isize; 2], high: [isize; 2], interior: [usize; 2]) -> Pad {
+        Pad { low: SmallVec::from_slice(&low), high: SmallVec::from_slice(&high), interior: shape_of(&interior) }
+    }
+
+    #[test]
+    fn padding_goes_between_before_and_behind() {
+        let x = Tensor::from([1, 2, 3]);
+        let padded = |low, high, interior| pad(&x, &Tensor::from(0), &[low], &[high], &[interior]).unwrap().to_vec::<i32>();
+        assert_eq!(padded(1, 2, 1), [0, 1, 0, 2, 0, 3, 0, 0]);
+        assert_eq!(padded(-1, 0, 0), [2, 3]);
+        assert_eq!(padded(-1, 0, 1), [0, 2, 0, 3]);
+        assert_eq!(padded(-2, -2, 1), [2]);
+        assert_eq!(padded(-3, 2, 0), [0, 0]);
+        assert_eq!(padded(2, -4, 0), [0]);
+        assert!(pad(&x, &Tensor::from(0), &[-2], &[-2], &[0]).is_err());
+        let nothing = Tensor::zeros(DType::I32, [0]);
+        assert_eq!(pad(&nothing, &Tensor::from(7), &[1], &[1], &[5]).unwrap(), Tensor::from([7, 7]));
+    }
+
+    #[test]
+    fn slices_stay_within() {
+        let x = noise(&[4, 5], 1);
+        assert!(slice(&x, &[0, 0], &[4, 6], &[1, 1]).is_err());
+        assert!(slice(&x, &[3, 0], &[2, 5], &[1, 1]).is_err());
+        assert!(slice(&x, &[0, 0], &[4, 5], &[0, 1]).is_err());
+        assert_eq!(slice(&x, &[4, 0], &[4, 5], &[1, 1]).unwrap().shape(), [0, 5]);
+        assert!(slice(&x, &[0, 0], &[4, 5], &[1, 1]).unwrap().same_handle(&x));
+    }
+
+    #[test]
+    fn reversal_runs_backwards() {
+        let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+        assert_eq!(reverse(&x, &[1]).unwrap(), Tensor::from([[3, 2, 1], [6, 5, 4]]));
+        assert_eq!(reverse(&x, &[0, 1]).unwrap(), Tensor::from([[6, 5, 4], [3, 2, 1]]));
+    }
+
+    #[test]
+    fn concatenation_says_what_differs() {
+        let error = concatenate(&[&noise(&[2, 3], 1), &noise(&[2, 4], 2)], 0).unwrap_err().to_string();
+        assert!(error.contains("f64[2,3] and f64[2,4]: the shapes differ outside of axis 0"), "{error}");
+        assert!(concatenate(&[], 0).is_err());
+        let y = concatenate(&[&noise(&[2, 0], 1), &noise(&[2, 3], 2), &noise(&[2, 1], 3)], 1).unwrap();
+        assert_eq!(y.shape(), [2, 4]);
+    }
+
+    #[test]
+    fn rules_of_slices_and_reversals_agree_with_evaluation() {
+        let slices = [slice_of([1, 0], [3, 5], [1, 2]), slice_of([0, 2], [4, 2], [3, 3]), slice_of([2, 1], [4, 4], [1, 1])];
+        let reverse = Reverse { axes: shape_of(&[1]) };
+        let primitives = slices.iter().map(|slice| slice as &dyn Primitive).chain([&reverse as &dyn Primitive]);
+        for primitive in primitives {
+            check_transpose(primitive, &[noise(&[4, 5], 1)], 0);
+            check_tangent(primitive, &[noise(&[4, 5], 1)]);
+            for (axis, shape) in [(0, [3, 4, 5]), (1, [4, 3, 5]), (2, [4, 5, 3])] {
+                check_batching(primitive, &[noise(&shape, 1)], &[Some(axis)]);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_of_padding_agree_with_evaluation() {
+        for pad in [pad_of([1, 0], [0, 2], [0, 0]), pad_of([-1, 1], [2, -1], [1, 2]), pad_of([0, -2], [-1, 3], [0, 1])] {
+            let operands = [noise(&[4, 5], 1), noise(&[], 2)];
+            check_transpose(&pad, &operands, 0);
+            check_transpose(&pad, &operands, 1);
+            check_tangent(&pad, &operands);
+            for (axis, shape) in [(0, [3, 4, 5]), (1, [4, 3, 5]), (2, [4, 5, 3])] {
+                check_batching(&pad, &[noise(&shape, 1), noise(&[], 2)], &[Some(axis), None]);
+                check_batching(&pad, &[noise(&shape, 1), noise(&[3], 2)], &[Some(axis), Some(0)]);
+            }
+            check_batching(&pad, &[noise(&[4, 5], 1), noise(&[3], 2)], &[None, Some(0)]);
+        }
+    }
+
+    #[test]
+    fn rules_of_concatenation_agree_with_evaluation() {
+        let concatenate = Concatenate { axis: 1 };
+        let operands = [noise(&[2, 3], 1), noise(&[2, 1], 2), noise(&[2, 2], 3)];
+        (0..3).for_each(|operand| check_transpose(&concatenate, &operands, operand));
+        check_tangent(&concatenate, &operands);
+        check_batching(&concatenate, &[noise(&[5, 2, 3], 1), noise(&[5, 2, 1], 2)], &[Some(0), Some(0)]);
+        check_batching(&concatenate, &[noise(&[2, 3, 5], 1), noise(&[2, 1, 5], 2)], &[Some(2), Some(2)]);
+        check_batching(&concatenate, &[noise(&[2, 5, 3], 1), noise(&[2, 1], 2)], &[Some(1), None]);
     }
 }

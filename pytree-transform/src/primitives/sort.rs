@@ -123,3 +123,28 @@ impl Primitive for ArgSort {
         Arc::new(*self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{check_batching, noise};
+
+    #[test]
+    fn sorting_is_ascending_and_stable_with_nan_last() {
+        let x = Tensor::from([0.0, f64::NAN, -1.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY]);
+        assert_eq!(argsort(&x, 0).unwrap(), Tensor::from([6, 2, 5, 0, 3, 4, 1]));
+        assert_eq!(argsort(&Tensor::from([3, -1, 2]), 0).unwrap(), Tensor::from([1, 2, 0]));
+        assert_eq!(argsort(&Tensor::from([u32::MAX, 0, 1]), 0).unwrap(), Tensor::from([1, 2, 0]));
+        assert_eq!(argsort(&Tensor::from([true, false, true]), 0).unwrap(), Tensor::from([1, 0, 2]));
+        assert_eq!(argsort(&Tensor::from(vec![i64::MAX, i64::MIN]), 0).unwrap(), Tensor::from([1, 0]));
+        assert_eq!(argsort(&Tensor::from([[3.0_f32, 1.0], [2.0, 4.0]]), 0).unwrap(), Tensor::from([[1, 0], [0, 1]]));
+        assert_eq!(argsort(&Tensor::zeros(DType::F32, [0, 2]), 0).unwrap().shape(), [0, 2]);
+    }
+
+    #[test]
+    fn batching_agrees_with_evaluation() {
+        for axis in 0..3 {
+            check_batching(&ArgSort { axis: 1 }, &[noise(&[3, 4, 5], 1)], &[Some(axis)]);
+        }
+    }
+}

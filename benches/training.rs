@@ -1,0 +1,101 @@
+//! The training steps C1 to C3 of the peers' benchmarks: `cargo bench --bench training [-- C1]`.
+//!
+//! Prints one JSON object a line, as the peers do: microseconds a step, the time of the first step, and
+//! the losses at steps 1 and 20, which all peers agree on.
+
+#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, missing_debug_implementations, reason = "a benchmark is read as a script")]
+
+#[path = "../examples/digits/workload.rs"]
+mod workload;
+
+use std::time::Instant;
+
+use pytree::prelude::*;
+
+struct Case {
+    name: &'static str,
+    sizes: [usize; 4],
+    batch: usize,
+}
+
+const CASES: [Case; 3] = [
+    Case { name: "C1", sizes: [64, 128, 128, 10], batch: 64 },
+    Case { name: "C2", sizes: [784, 512, 512, 10], batch: 128 },
+    Case { name: "C3", sizes: [784, 2048, 2048, 10], batch: 256 },
+];
+
+fn model(sizes: &[usize; 4]) -> Mlp {
+    let mut model = Mlp::new(sizes, Activation::Relu, &mut Rngs::new(0));
+    for (number, layer) in model.layers.iter_mut().enumerate() {
+        let (inputs, outputs) = (sizes[number], sizes[number + 1]);
+        let (weight, bias) = workload::linear(number as u64, inputs, outputs);
+        layer.weight = Tensor::new([inputs, outputs], weight);
+        layer.bias = Some(Tensor::from(bias));
+    }
+    model
+}
+
+fn run(case: &Case) {
+    let batches: Vec<(Tensor, Tensor)> = (0..4)
+        .map(|k| {
+            let x = workload::uniform(10 + k, case.batch * case.sizes[0], 1.0);
+            (Tensor::new([case.batch, case.sizes[0]], x), Tensor::from(workload::labels(20 + k, case.batch, 10)))
+        })
+        .collect();
+    let step = jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+        let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+        let (loss, gradient) = value_and_grad(loss)(&model);
+        optimizer.update(&mut model, &gradient);
+        (model, optimizer, loss)
+    });
+    let model = model(&case.sizes);
+    let optimizer = Optimizer::new(&model, adam(1e-3));
+    let mut state = Some((model, optimizer));
+    let mut count = 0;
+    let mut advance = || {
+        let (x, y) = batches[count % 4].clone();
+        count += 1;
+        let (model, optimizer) = state.take().unwrap();
+        let (model, optimizer, loss) = step((model, optimizer, x, y));
+        state = Some((model, optimizer));
+        loss.item::<f32>()
+    };
+    let start = Instant::now();
+    let first_loss = advance();
+    let first_step = start.elapsed().as_secs_f64() * 1e3;
+    let twentieth = (1..20).map(|_| advance()).last().unwrap_or(first_loss);
+    let report = |operation: &str, unit: &str, median: f64, min: f64| {
+        println!(
+            "{{\"section\":\"C\",\"workload\":\"{}\",\"op\":\"{operation}\",\"peer\":\"pytree\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}",
+            case.name
+        );
+    };
+    report("loss_step1", "", f64::from(first_loss), f64::from(first_loss));
+    report("loss_step20", "", f64::from(twentieth), f64::from(twentieth));
+    report("first_step_ms", "ms", first_step, first_step);
+    let start = Instant::now();
+    let mut warm = 0;
+    while start.elapsed().as_secs_f64() < 0.3 || warm < 3 {
+        advance();
+        warm += 1;
+    }
+    let inner = ((0.05 / (start.elapsed().as_secs_f64() / f64::from(warm))) as usize).max(1);
+    let mut times: Vec<f64> = (0..20)
+        .map(|_| {
+            let start = Instant::now();
+            (0..inner).for_each(|_| {
+                advance();
+            });
+            start.elapsed().as_secs_f64() * 1e6 / inner as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    report("us_per_step", "us", times[times.len() / 2], times[0]);
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+        run(case);
+    }
+}

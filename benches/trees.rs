@@ -1,0 +1,240 @@
+//! Tree operations on the trees A1, A2 and A3 of the peers' benchmarks, beside the walk one would write by
+//! hand: `cargo bench --bench trees`. Times are nanoseconds a leaf.
+
+#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, missing_debug_implementations, reason = "a benchmark is read as a script")]
+
+mod support;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hint::black_box;
+
+use pytree::prelude::*;
+use pytree::{PytreeOf, graph, match_structure};
+
+/// Two leaves; `b` is a state, as the workload asks.
+#[derive(Module, Clone)]
+struct Lin {
+    #[param]
+    w: Tensor,
+    #[state]
+    b: Tensor,
+}
+
+#[derive(Module, Clone)]
+struct A1 {
+    l0: Lin,
+    l1: Lin,
+    l2: Lin,
+}
+
+#[derive(Module, Clone)]
+struct Attention {
+    qkv: Lin,
+    proj: Lin,
+}
+
+#[derive(Module, Clone)]
+struct Feed {
+    fc: Lin,
+    proj: Lin,
+}
+
+#[derive(Module, Clone)]
+struct Block {
+    ln1: Lin,
+    attn: Attention,
+    ln2: Lin,
+    mlp: Feed,
+}
+
+#[derive(Module, Clone)]
+struct A2 {
+    #[param]
+    wte: Tensor,
+    #[param]
+    wpe: Tensor,
+    h: Vec<Block>,
+    lnf: Lin,
+}
+
+#[derive(Module, Clone)]
+struct A3 {
+    layers: Vec<Lin>,
+}
+
+/// What one would write by hand.
+trait Walk: Sized {
+    fn references<'a>(&'a self, out: &mut Vec<&'a Tensor>);
+    fn handles(&self, out: &mut Vec<Tensor>);
+    fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self;
+    fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self;
+    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]);
+    fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self;
+    fn hash_structure(&self, hasher: &mut DefaultHasher);
+}
+
+impl Walk for Tensor {
+    fn references<'a>(&'a self, out: &mut Vec<&'a Tensor>) {
+        out.push(self);
+    }
+    fn handles(&self, out: &mut Vec<Tensor>) {
+        out.push(self.clone());
+    }
+    fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self {
+        leaves.next().unwrap()
+    }
+    fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
+        function(self)
+    }
+    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+        out[usize::from(state)].push(self.clone());
+    }
+    fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
+        from[usize::from(state)].next().unwrap()
+    }
+    fn hash_structure(&self, hasher: &mut DefaultHasher) {
+        hasher.write_u8(1);
+    }
+}
+
+impl<T: Walk> Walk for Vec<T> {
+    fn references<'a>(&'a self, out: &mut Vec<&'a Tensor>) {
+        self.iter().for_each(|item| item.references(out));
+    }
+    fn handles(&self, out: &mut Vec<Tensor>) {
+        self.iter().for_each(|item| item.handles(out));
+    }
+    fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self {
+        self.iter().map(|item| item.rebuild(leaves)).collect()
+    }
+    fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
+        self.iter().map(|item| item.map(function)).collect()
+    }
+    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+        self.iter().for_each(|item| item.split(state, out));
+    }
+    fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
+        self.iter().map(|item| item.merge(state, from)).collect()
+    }
+    fn hash_structure(&self, hasher: &mut DefaultHasher) {
+        self.len().hash(hasher);
+        self.iter().for_each(|item| item.hash_structure(hasher));
+    }
+}
+
+macro_rules! walk {
+    ($($name:ident { $($field:ident),* })*) => {$(
+        impl Walk for $name {
+            fn references<'a>(&'a self, out: &mut Vec<&'a Tensor>) {
+                $(self.$field.references(out);)*
+            }
+            fn handles(&self, out: &mut Vec<Tensor>) {
+                $(self.$field.handles(out);)*
+            }
+            fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self {
+                Self { $($field: self.$field.rebuild(leaves)),* }
+            }
+            fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
+                Self { $($field: self.$field.map(function)),* }
+            }
+            fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+                $(self.$field.split(state || stringify!($field) == "b", out);)*
+            }
+            fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
+                Self { $($field: self.$field.merge(state || stringify!($field) == "b", from)),* }
+            }
+            fn hash_structure(&self, hasher: &mut DefaultHasher) {
+                hasher.write(stringify!($name).as_bytes());
+                $(self.$field.hash_structure(hasher);)*
+            }
+        }
+    )*};
+}
+walk! {
+    Lin { w, b }
+    A1 { l0, l1, l2 }
+    Attention { qkv, proj }
+    Feed { fc, proj }
+    Block { ln1, attn, ln2, mlp }
+    A2 { wte, wpe, h, lnf }
+    A3 { layers }
+}
+
+fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
+    let (leaves, treedef) = tree::flatten::<Tensor, T>(model);
+    let other = tree::structure(model);
+    let count = leaves.len() as f64;
+    let [params, states] = partition::split(model, [Filter::param(), Filter::any_state()]).unwrap();
+    let mut split_leaves = [Vec::new(), Vec::new()];
+    model.split(false, &mut split_leaves);
+    let mut matched = Vec::with_capacity(leaves.len());
+    type Timed<'a> = (&'static str, Box<dyn FnMut() + 'a>);
+    let mut timed: Vec<Timed<'_>> = vec![
+        ("flatten to references, by hand", Box::new(|| {
+            let mut out = Vec::new();
+            model.references(&mut out);
+            black_box(out);
+        })),
+        ("flatten to references", Box::new(|| { black_box(tree::leaves::<Tensor, T>(model)); })),
+        ("flatten to handles, by hand", Box::new(|| {
+            let mut out = Vec::new();
+            model.handles(&mut out);
+            black_box(out);
+        })),
+        ("flatten to handles and treedef", Box::new(|| { black_box(tree::flatten::<Tensor, T>(model)); })),
+        ("unflatten, by hand", Box::new(|| { black_box(model.rebuild(&mut leaves.clone().into_iter())); })),
+        ("unflatten", Box::new(|| { black_box(tree::unflatten::<T, Tensor>(&treedef, leaves.clone()).unwrap()); })),
+        ("map identity, by hand", Box::new(|| { black_box(model.map(&mut Tensor::clone)); })),
+        ("map identity", Box::new(|| { black_box(tree::map::<Tensor, T>(model, Tensor::clone)); })),
+        ("partition by kind, by hand", Box::new(|| {
+            let mut out = [Vec::new(), Vec::new()];
+            model.split(false, &mut out);
+            black_box(out);
+        })),
+        ("partition by kind", Box::new(|| {
+            black_box(partition::split(model, [Filter::param(), Filter::any_state()]).unwrap());
+        })),
+        ("merge, by hand", Box::new(|| {
+            black_box(model.merge(false, &mut split_leaves.clone().map(Vec::into_iter)));
+        })),
+        ("merge", Box::new(|| { black_box(partition::merge([params.clone(), states.clone()]).unwrap()); })),
+        ("structure equality", Box::new(|| { assert!(black_box(&treedef) == black_box(&other)); })),
+        ("match a stored treedef", Box::new(|| {
+            matched.clear();
+            let mut borrowed: Vec<&Tensor> = Vec::with_capacity(leaves.len());
+            assert!(match_structure(model, &treedef, &mut borrowed));
+            black_box(borrowed);
+            matched.push(());
+        })),
+        ("structure hash, by hand", Box::new(|| {
+            let mut hasher = DefaultHasher::new();
+            model.hash_structure(&mut hasher);
+            black_box(hasher.finish());
+        })),
+        ("structure and its hash", Box::new(|| { black_box(tree::structure(model)); })),
+        ("graph: flatten to handles", Box::new(|| { black_box(graph::flatten::<Tensor, T>(model)); })),
+        ("flatten with path", Box::new(|| { black_box(tree::leaves_with_path::<Tensor, T>(model)); })),
+    ];
+    let times = support::medians(&mut timed);
+    println!("{name}: {count} leaves");
+    let mut by_hand = None;
+    for ((label, _), time) in timed.iter().zip(times) {
+        let ratio = by_hand.map_or(String::new(), |hand: f64| format!("  x{:.2} of by hand", time / hand));
+        println!("  {label:<34} {:>8.2} ns a leaf{ratio}", time / count);
+        by_hand = label.ends_with("by hand").then_some(time);
+    }
+}
+
+fn main() {
+    let leaf = || Tensor::from([0.5_f32]);
+    let lin = || Lin { w: leaf(), b: leaf() };
+    let block = || Block {
+        ln1: lin(),
+        attn: Attention { qkv: lin(), proj: lin() },
+        ln2: lin(),
+        mlp: Feed { fc: lin(), proj: lin() },
+    };
+    measure("A1", &A1 { l0: lin(), l1: lin(), l2: lin() });
+    measure("A2", &A2 { wte: leaf(), wpe: leaf(), h: (0..12).map(|_| block()).collect(), lnf: lin() });
+    measure("A3", &A3 { layers: (0..1000).map(|_| lin()).collect() });
+}

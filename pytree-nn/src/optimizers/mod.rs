@@ -1,0 +1,21 @@
+//! Optimisers: chains of gradient transformations, as in optax.
+//!
+//! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves; a [`Chain`] of
+//! them is what [`adam`] and the like return; an [`Optimizer`] applies one to a model. Learning rates and
+//! counts are leaves, so changing them compiles nothing anew; the other constants are static.
+
+mod adam;
+mod clip;
+mod optimizer;
+mod rate;
+mod trace;
+mod transformation;
+mod weight_decay;
+
+pub use adam::{ScaleByAdam, adam, adam_with, adamw, adamw_with, scale_by_adam};
+pub use clip::{ClipByGlobalNorm, clip_by_global_norm};
+pub use optimizer::{GradientProblem, Optimizer, OptimizerError};
+pub use rate::{ScaleByLearningRate, scale_by_learning_rate, sgd};
+pub use trace::{Trace, sgd_momentum, trace};
+pub use transformation::{Chain, GradientTransformation, chain};
+pub use weight_decay::{AddDecayedWeights, add_decayed_weights};

@@ -1,0 +1,552 @@
+//! The optimiser: a chain of transformations with the choice of what it trains.
+//!
+//! Which leaves are trained is decided once, and is static: an update only counts. All else is leaves, so
+//! that an optimiser goes through `jit` as argument and result, and into checkpoints.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use pytree_core::kind::OptState;
+use pytree_core::{
+    Filter, KeyPath, Module, Partition, PytreeOf, SelectPart, TreeDef, TreeError, graph, partition,
+};
+use pytree_transform::{AbstractArray, Gradient, Tensor};
+use thiserror::Error;
+
+use crate::error::or_panic;
+use crate::optimizers::{Chain, GradientTransformation};
+
+/// Applies gradients to the parameters of an `M`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Optimizer, Rngs, mse, sgd};
+/// use pytree_transform::{Tensor, value_and_grad};
+/// let mut model = Linear::new(1, 1, &mut Rngs::new(0));
+/// let mut optimizer = Optimizer::new(&model, sgd(0.1));
+/// let (x, y) = (Tensor::from([[1.0_f32], [2.0]]), Tensor::from([[3.0_f32], [5.0]]));
+/// let loss = |model: &Linear| mse(&model.forward(&x), &y);
+/// let (before, gradients) = value_and_grad(loss)(&model);
+/// optimizer.update(&mut model, &gradients);
+/// assert!(loss(&model).item::<f32>() < before.item::<f32>());
+/// ```
+#[derive(Module)]
+pub struct Optimizer<M: 'static> {
+    /// The number of updates: `u32[]`.
+    #[state(OptState)]
+    step: Tensor,
+    transformation: Chain,
+    /// For each leaf of the model, in the order of the graph form, whether it is trained.
+    #[r#static]
+    trained: Vec<bool>,
+    model: PhantomData<fn() -> M>,
+}
+
+/// A gradient can't be applied; nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OptimizerError {
+    /// The gradients are not those of the parameters trained.
+    #[error("cannot update the model:{}", list(.problems))]
+    Gradients {
+        /// Each leaf for which this is so.
+        problems: Vec<GradientProblem>,
+    },
+    /// The model has another structure than the one that the optimiser was made for.
+    #[error(
+        "cannot update the model: the optimizer was made for a model of {expected} leaves, found {found}; make a new one with `Optimizer::new`"
+    )]
+    OtherModel {
+        /// The leaves of the model the optimiser was made for.
+        expected: usize,
+        /// The leaves of the model to update.
+        found: usize,
+    },
+    /// A leaf to be trained is no float.
+    #[error(
+        "cannot train {path}: expected f32 or f64, found {found}; make it a state, or choose the leaves with `Optimizer::with_filter`"
+    )]
+    NotFloat {
+        /// The leaf.
+        path: String,
+        /// What it is.
+        found: AbstractArray,
+    },
+    /// No transformation of the chain has a learning rate.
+    #[error(
+        "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
+    )]
+    NoLearningRate,
+    /// The model does not go together again.
+    #[error("cannot update the model: {0}")]
+    Tree(#[from] TreeError),
+}
+
+/// What is wrong with the gradient at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GradientProblem {
+    /// A parameter that is trained received none.
+    Missing(KeyPath),
+    /// A leaf that is not trained received one.
+    Frozen(KeyPath),
+    /// The gradient is of another shape or element type than the parameter.
+    Shape {
+        /// The parameter.
+        path: KeyPath,
+        /// What it is.
+        expected: AbstractArray,
+        /// What its gradient is.
+        found: AbstractArray,
+    },
+}
+
+fn list(problems: &[GradientProblem]) -> String {
+    let mut text = String::new();
+    let mut mends = BTreeSet::new();
+    for problem in problems {
+        let (line, mend) = match problem {
+            GradientProblem::Missing(path) => (
+                format!("{} received no gradient", path.or_root()),
+                "the loss does not depend on a parameter without gradient: use it, or freeze it with `Optimizer::with_filter(&model, …, filter)`",
+            ),
+            GradientProblem::Frozen(path) => (
+                format!("{} is frozen, but received a gradient", path.or_root()),
+                "take the gradient with respect to the leaves that are trained: `.wrt(filter)`, with the filter of the optimizer",
+            ),
+            GradientProblem::Shape {
+                path,
+                expected,
+                found,
+            } => (
+                format!(
+                    "the gradient at {} is {found}, expected {expected}",
+                    path.or_root()
+                ),
+                "take the gradient of this model, or make a new optimizer if its shapes changed",
+            ),
+        };
+        text.push_str("\n  ");
+        text.push_str(&line);
+        mends.insert(mend);
+    }
+    for mend in mends {
+        text.push('\n');
+        text.push_str(mend);
+    }
+    text
+}
+
+impl<M: PytreeOf<Tensor>> Optimizer<M> {
+    /// An optimiser of all parameters of a model, and of its leaves without kind.
+    ///
+    /// # Panics
+    /// If a parameter is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
+    #[track_caller]
+    pub fn new(model: &M, transformation: Chain) -> Self {
+        Self::with_filter(model, transformation, &!Filter::any_state())
+    }
+
+    /// An optimiser of the leaves of a model that a filter accepts; the others are frozen.
+    ///
+    /// Take gradients with respect to the same leaves.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Filter;
+    /// use pytree_nn::{Activation, Mlp, Optimizer, Rngs, sgd};
+    /// use pytree_transform::{DType, Tensor, value_and_grad};
+    /// let mut model = Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0));
+    /// let frozen = model.layers[0].clone();
+    /// let last = Filter::path("layers[1]");
+    /// let mut optimizer = Optimizer::with_filter(&model, sgd(0.1), &last);
+    /// let x = Tensor::ones(DType::F32, [4, 2]);
+    /// let (_, gradients) = value_and_grad(|model: &Mlp| model.forward(&x).mean()).wrt(last)(&model);
+    /// optimizer.update(&mut model, &gradients);
+    /// assert_eq!(model.layers[0], frozen);
+    /// ```
+    ///
+    /// # Panics
+    /// If a leaf that the filter accepts is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
+    #[track_caller]
+    pub fn with_filter(model: &M, transformation: Chain, filter: &Filter) -> Self {
+        or_panic(Self::try_with_filter(model, transformation, filter))
+    }
+
+    /// As [`with_filter`](Self::with_filter).
+    ///
+    /// # Errors
+    /// [`OptimizerError::NotFloat`].
+    pub fn try_with_filter(
+        model: &M,
+        mut transformation: Chain,
+        filter: &Filter,
+    ) -> Result<Self, OptimizerError> {
+        let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
+        let places = treedef.leaf_paths().into_iter().zip(treedef.leaf_kinds());
+        let mut trained = Vec::with_capacity(leaves.len());
+        for ((path, kind), leaf) in places.zip(&leaves) {
+            let accepted = filter.accepts(&path, kind, leaf);
+            if accepted && !leaf.dtype().is_float() {
+                return Err(OptimizerError::NotFloat {
+                    path: path.or_root(),
+                    found: leaf.info().clone(),
+                });
+            }
+            trained.push(accepted);
+        }
+        let parameters: Partition<M, Tensor> =
+            partition::select(&treedef, &leaves, |position| trained[position]);
+        transformation.init(parameters.tree());
+        Ok(Self {
+            step: Tensor::from(0_u32),
+            transformation,
+            trained,
+            model: PhantomData,
+        })
+    }
+
+    /// The number of updates: `u32[]`.
+    pub fn step(&self) -> &Tensor {
+        &self.step
+    }
+
+    /// The learning rate, if the chain has one: `[]`.
+    pub fn learning_rate(&self) -> Option<&Tensor> {
+        self.transformation.learning_rate()
+    }
+
+    /// Changes the learning rate. It is a leaf: nothing is compiled anew.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::{Linear, Optimizer, Rngs, sgd};
+    /// let model = Linear::new(1, 1, &mut Rngs::new(0));
+    /// let mut optimizer = Optimizer::new(&model, sgd(0.1));
+    /// optimizer.set_learning_rate(0.05);
+    /// assert_eq!(optimizer.learning_rate().map(|rate| rate.item::<f32>()), Some(0.05));
+    /// ```
+    ///
+    /// # Panics
+    /// If the chain has none; [`try_set_learning_rate`](Self::try_set_learning_rate) tells instead.
+    #[track_caller]
+    pub fn set_learning_rate(&mut self, rate: impl Into<Tensor>) {
+        or_panic(self.try_set_learning_rate(rate));
+    }
+
+    /// As [`set_learning_rate`](Self::set_learning_rate).
+    ///
+    /// # Errors
+    /// [`OptimizerError::NoLearningRate`].
+    #[track_caller]
+    pub fn try_set_learning_rate(&mut self, rate: impl Into<Tensor>) -> Result<(), OptimizerError> {
+        let rate = rate.into().reshape([]);
+        if self.transformation.set_learning_rate(&rate) {
+            Ok(())
+        } else {
+            Err(OptimizerError::NoLearningRate)
+        }
+    }
+
+    /// Applies gradients to the model.
+    ///
+    /// # Panics
+    /// If a parameter received no gradient or a frozen leaf did, if a gradient has another shape than its
+    /// parameter, or if the model has another structure; [`try_update`](Self::try_update) tells instead.
+    #[track_caller]
+    pub fn update(&mut self, model: &mut M, gradients: &Gradient<M>)
+    where
+        M: SelectPart<Tensor>,
+    {
+        or_panic(self.try_update(model, gradients));
+    }
+
+    /// As [`update`](Self::update).
+    ///
+    /// # Errors
+    /// [`OptimizerError`] with every parameter for which it is so; neither model nor optimiser are changed.
+    #[track_caller]
+    pub fn try_update(
+        &mut self,
+        model: &mut M,
+        gradients: &Gradient<M>,
+    ) -> Result<(), OptimizerError>
+    where
+        M: SelectPart<Tensor>,
+    {
+        let (mut leaves, treedef) = graph::flatten::<Tensor, M>(model);
+        if leaves.len() != self.trained.len() {
+            return Err(OptimizerError::OtherModel {
+                expected: self.trained.len(),
+                found: leaves.len(),
+            });
+        }
+        let (gradients, gradient_treedef) = graph::flatten::<Tensor, _>(gradients);
+        let parameters: Partition<M, Tensor> =
+            partition::select(&treedef, &leaves, |position| self.trained[position]);
+        check_gradients(
+            parameters.tree().treedef(),
+            parameters.leaves(),
+            &gradient_treedef,
+            &gradients,
+        )?;
+        let updates = self.transformation.update(gradients, parameters.leaves());
+        let places = leaves
+            .iter_mut()
+            .zip(&self.trained)
+            .filter(|(_, trained)| **trained);
+        for ((leaf, _), update) in places.zip(updates) {
+            *leaf = &*leaf + update;
+        }
+        *model = graph::unflatten(&treedef, leaves)?;
+        self.step = &self.step + 1;
+        Ok(())
+    }
+}
+
+/// Checks that there is one gradient for each parameter, of its shape, and no other.
+fn check_gradients(
+    expected: &TreeDef,
+    parameters: &[Tensor],
+    found: &TreeDef,
+    gradients: &[Tensor],
+) -> Result<(), OptimizerError> {
+    let mut problems = Vec::new();
+    // Static values may differ, for instance the mode: then the paths decide.
+    if expected != found {
+        let (expected, found) = (expected.leaf_paths(), found.leaf_paths());
+        let without = |paths: &[KeyPath], others: &[KeyPath]| -> Vec<KeyPath> {
+            let others: BTreeSet<&KeyPath> = others.iter().collect();
+            paths
+                .iter()
+                .filter(|path| !others.contains(path))
+                .cloned()
+                .collect()
+        };
+        problems.extend(
+            without(&expected, &found)
+                .into_iter()
+                .map(GradientProblem::Missing),
+        );
+        problems.extend(
+            without(&found, &expected)
+                .into_iter()
+                .map(GradientProblem::Frozen),
+        );
+    }
+    if problems.is_empty() {
+        for (position, (parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
+            if parameter.info() != gradient.info() {
+                problems.push(GradientProblem::Shape {
+                    path: expected.leaf_paths().swap_remove(position),
+                    expected: parameter.info().clone(),
+                    found: gradient.info().clone(),
+                });
+            }
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(OptimizerError::Gradients { problems })
+    }
+}
+
+impl<M> Clone for Optimizer<M> {
+    fn clone(&self) -> Self {
+        Self {
+            step: self.step.clone(),
+            transformation: self.transformation.clone(),
+            trained: self.trained.clone(),
+            model: PhantomData,
+        }
+    }
+}
+
+impl<M> fmt::Debug for Optimizer<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Optimizer")
+            .field("step", &self.step)
+            .field("transformation", &self.transformation)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::{
+        Activation, Linear, Mlp, Rngs, adam, chain, clip_by_global_norm, eval, mse, scale_by_adam,
+        sgd, train,
+    };
+    use pytree_core::Shared;
+    use pytree_transform::{DType, jit, value_and_grad};
+
+    fn mlp() -> Mlp {
+        Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0))
+    }
+
+    fn ones() -> Tensor {
+        Tensor::ones(DType::F32, [4, 2])
+    }
+
+    fn gradients(model: &Mlp) -> Partition<Mlp, Tensor> {
+        value_and_grad(|model: &Mlp| model.forward(&ones()).mean())(model).1
+    }
+
+    #[test]
+    fn every_parameter_without_gradient_is_named() {
+        let mut model = mlp();
+        let mut optimizer = Optimizer::new(&model, sgd(0.1));
+        let first = |model: &Mlp| model.layers[0].forward(&ones()).mean();
+        let gradients = value_and_grad(first)(&model).1;
+        let before = model.clone();
+        let error = optimizer.try_update(&mut model, &gradients).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot update the model:\n  layers[1].weight received no gradient\n  layers[1].bias received no gradient\n\
+             the loss does not depend on a parameter without gradient: use it, or freeze it with `Optimizer::with_filter(&model, …, filter)`"
+        );
+        assert_eq!(model, before);
+        assert_eq!(optimizer.step().item::<u32>(), 0);
+    }
+
+    #[test]
+    fn a_gradient_for_a_frozen_leaf_is_named() {
+        let mut model = mlp();
+        let mut optimizer = Optimizer::with_filter(&model, sgd(0.1), &Filter::path("layers[1]"));
+        let gradients = gradients(&model);
+        let error = optimizer
+            .try_update(&mut model, &gradients)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("layers[0].weight is frozen, but received a gradient"),
+            "{error}"
+        );
+        assert!(error.contains(".wrt(filter)"), "{error}");
+    }
+
+    #[test]
+    fn frozen_leaves_need_no_gradient() {
+        let mut model = mlp();
+        let filter = Filter::path("layers[1]");
+        let mut optimizer = Optimizer::with_filter(&model, adam(0.1), &filter);
+        let before = model.clone();
+        let gradients =
+            value_and_grad(|model: &Mlp| model.forward(&ones()).mean()).wrt(filter)(&model).1;
+        optimizer.update(&mut model, &gradients);
+        assert_eq!(model.layers[0], before.layers[0]);
+        assert_ne!(model.layers[1], before.layers[1]);
+    }
+
+    #[test]
+    fn another_model_is_refused() {
+        let mut optimizer = Optimizer::new(&mlp(), sgd(0.1));
+        let mut other = Mlp::new(&[2, 1], Activation::Tanh, &mut Rngs::new(0));
+        let gradients = gradients(&other);
+        let error = optimizer.try_update(&mut other, &gradients).unwrap_err();
+        assert_eq!(
+            error,
+            OptimizerError::OtherModel {
+                expected: 4,
+                found: 2
+            }
+        );
+    }
+
+    #[test]
+    fn a_parameter_that_is_no_float_is_refused() {
+        let model = vec![Tensor::from([1.0_f32]), Tensor::from([1_i32])];
+        let error =
+            Optimizer::try_with_filter(&model, sgd(0.1), &Filter::everything()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot train [1]: expected f32 or f64, found i32[1]"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_chain_without_learning_rate_says_so() {
+        let mut optimizer = Optimizer::new(&mlp(), scale_by_adam(0.9, 0.999, 1e-8));
+        assert!(optimizer.learning_rate().is_none());
+        assert_eq!(
+            optimizer.try_set_learning_rate(0.1).unwrap_err(),
+            OptimizerError::NoLearningRate
+        );
+    }
+
+    #[test]
+    fn the_activation_may_change_between_updates() {
+        let mut model = mlp();
+        let mut optimizer = Optimizer::new(&model, adam(0.1));
+        let from_train = gradients(&train(&model));
+        model.activation = Activation::Relu;
+        optimizer.update(&mut model, &from_train);
+        assert_eq!(optimizer.step().item::<u32>(), 1);
+        assert_eq!(eval(&model), model);
+    }
+
+    #[test]
+    fn a_new_learning_rate_compiles_nothing_anew() {
+        let step = jit(|(mut model, mut optimizer): (Mlp, Optimizer<Mlp>)| {
+            let gradients = gradients(&model);
+            optimizer.update(&mut model, &gradients);
+            (model, optimizer)
+        });
+        let mut model = mlp();
+        let mut optimizer = Optimizer::new(&model, chain([clip_by_global_norm(1.0), adam(0.1)]));
+        let (mut eager, mut eager_optimizer) = (model.clone(), optimizer.clone());
+        for rate in [0.1, 0.05, 0.0] {
+            optimizer.set_learning_rate(rate);
+            (model, optimizer) = step((model, optimizer));
+            eager_optimizer.set_learning_rate(rate);
+            let gradients = gradients(&eager);
+            eager_optimizer.update(&mut eager, &gradients);
+        }
+        assert_eq!(step.traces(), 1);
+        let pairs = graph::leaves::<Tensor, _>(&model)
+            .into_iter()
+            .zip(graph::leaves::<Tensor, _>(&eager));
+        for (compiled, eager) in pairs {
+            for (compiled, eager) in compiled.to_vec::<f32>().iter().zip(eager.to_vec::<f32>()) {
+                assert!(
+                    (compiled - eager).abs() < 1e-6,
+                    "compiled {compiled}, eager {eager}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_tied_parameter_is_updated_once_and_stays_tied() {
+        let shared = Shared::new(Linear::without_bias(2, 2, &mut Rngs::new(0)));
+        let mut tied = vec![shared.clone(), shared.clone()];
+        let mut optimizer = Optimizer::new(&tied, sgd(0.1));
+        let loss = |tied: &Vec<Shared<Linear>>| tied[1].forward(&tied[0].forward(&ones())).mean();
+        let gradients = value_and_grad(loss)(&tied).1;
+        assert_eq!(gradients.len(), 1);
+        optimizer.update(&mut tied, &gradients);
+        assert!(tied[0].same(&tied[1]));
+        assert_ne!(tied[0].weight, shared.weight);
+    }
+
+    #[test]
+    fn tuples_and_tensors_are_models_too() {
+        let mut pair = (Tensor::from([1.0_f32]), Tensor::from([2.0_f64]));
+        let mut optimizer = Optimizer::new(&pair, sgd(0.5));
+        let gradients = pair.clone();
+        optimizer.update(&mut pair, &gradients);
+        assert_eq!(pair, (Tensor::from([0.5_f32]), Tensor::from([1.0_f64])));
+        let mut alone = Tensor::from([1.0_f32]);
+        let mut optimizer = Optimizer::new(&alone, adam(0.5));
+        let loss = |alone: &Tensor| mse(alone, &Tensor::from([0.0_f32]));
+        let gradient = value_and_grad(loss)(&alone).1;
+        optimizer.update(&mut alone, &gradient);
+        assert!((alone.item::<f32>() - 0.5).abs() < 1e-5);
+    }
+}

@@ -1,0 +1,60 @@
+//! Momentum.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Tree};
+use pytree_transform::Tensor;
+
+use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+
+/// Stochastic gradient descent with momentum: see [`trace`].
+pub fn sgd_momentum(learning_rate: f64, momentum: f64, nesterov: bool) -> Chain {
+    chain([
+        trace(momentum, nesterov),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Adds up past gradients, each weighing less than the one after it: see [`trace`].
+#[derive(Module, Clone, Debug)]
+pub struct Trace {
+    /// The weighted sums of past gradients, t.
+    #[state(OptState)]
+    sums: Tree<Tensor>,
+    #[r#static]
+    decay: f64,
+    #[r#static]
+    nesterov: bool,
+}
+
+/// t ← g + `decay` · t; the update is t, or g + `decay` · t with Nesterov's look ahead (Sutskever et al. 2013,
+/// "On the importance of initialization and momentum in deep learning").
+pub fn trace(decay: f64, nesterov: bool) -> Chain {
+    Chain::of(Trace {
+        sums: Tree::none(),
+        decay,
+        nesterov,
+    })
+}
+
+impl GradientTransformation for Trace {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.sums = parameters.map(Tensor::zeros_like);
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        let (decay, nesterov) = (self.decay, self.nesterov);
+        self.sums
+            .leaves_mut()
+            .iter_mut()
+            .zip(gradients)
+            .map(|(sum, gradient)| {
+                *sum = &gradient + &*sum * decay;
+                if nesterov {
+                    gradient + &*sum * decay
+                } else {
+                    sum.clone()
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,137 @@
+//! What a gradient transformation is, and chains of them.
+
+use pytree_core::{Module, Tree, module_object};
+use pytree_transform::{DType, Tensor};
+
+/// A step from gradients to updates, with its state in leaves.
+///
+/// Implement it for a module of your own and put it into a [`Chain`] with [`Chain::of`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, Tree};
+/// use pytree_nn::{Chain, GradientTransformation, chain, sgd};
+/// use pytree_transform::Tensor;
+///
+/// #[derive(Module, Clone, Debug)]
+/// struct SignOnly;
+///
+/// impl GradientTransformation for SignOnly {
+///     fn init(&mut self, _: &Tree<Tensor>) {}
+///     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+///         gradients.iter().map(Tensor::sign).collect()
+///     }
+/// }
+/// let sign_descent = chain([Chain::of(SignOnly), sgd(0.1)]);
+/// assert_eq!(sign_descent.len(), 2);
+/// ```
+#[module_object]
+pub trait GradientTransformation {
+    /// Makes the state for these parameters; called once, before the first update.
+    fn init(&mut self, parameters: &Tree<Tensor>);
+
+    /// The updates from the gradients, or from the updates of the transformation before; both and the
+    /// parameters in the order of [`init`](Self::init).
+    ///
+    /// The last updates of a chain are added to the parameters.
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
+
+    /// The learning rate, if this is where it is kept: `[]`.
+    fn learning_rate(&self) -> Option<&Tensor> {
+        None
+    }
+
+    /// Changes the learning rate; tells whether this is where it is kept.
+    fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
+        let _ = rate;
+        false
+    }
+}
+
+/// Gradient transformations one after the other.
+#[derive(Module, Clone, Debug)]
+pub struct Chain {
+    steps: Vec<Box<dyn GradientTransformation>>,
+}
+
+impl Chain {
+    /// A chain of a single transformation.
+    pub fn of(transformation: impl GradientTransformation + 'static) -> Self {
+        Self {
+            steps: vec![Box::new(transformation)],
+        }
+    }
+
+    /// The number of transformations.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are no transformations, so that gradients are added as they are.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+impl GradientTransformation for Chain {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        for step in &mut self.steps {
+            step.init(parameters);
+        }
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        self.steps
+            .iter_mut()
+            .fold(gradients, |updates, step| step.update(updates, parameters))
+    }
+
+    fn learning_rate(&self) -> Option<&Tensor> {
+        self.steps.iter().find_map(|step| step.learning_rate())
+    }
+
+    fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
+        self.steps
+            .iter_mut()
+            .any(|step| step.set_learning_rate(rate))
+    }
+}
+
+/// Chains one after the other: the updates of each are the gradients of the next.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{adam, chain, clip_by_global_norm};
+/// let clipped = chain([clip_by_global_norm(1.0), adam(1e-3)]);
+/// assert_eq!(clipped.len(), 3);
+/// ```
+pub fn chain(chains: impl IntoIterator<Item = Chain>) -> Chain {
+    Chain {
+        steps: chains.into_iter().flat_map(|chain| chain.steps).collect(),
+    }
+}
+
+/// A number without axes, converted once for each element type it is needed in.
+pub(super) struct Scalar {
+    value: Tensor,
+    converted: Vec<Tensor>,
+}
+
+impl Scalar {
+    pub(super) fn new(value: Tensor) -> Self {
+        Self {
+            value,
+            converted: Vec::new(),
+        }
+    }
+
+    /// The number as an element of the given type.
+    pub(super) fn of_type(&mut self, dtype: DType) -> Tensor {
+        if let Some(found) = self.converted.iter().find(|tensor| tensor.dtype() == dtype) {
+            return found.clone();
+        }
+        let converted = self.value.convert(dtype);
+        self.converted.push(converted.clone());
+        converted
+    }
+}

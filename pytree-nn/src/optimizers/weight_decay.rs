@@ -1,0 +1,29 @@
+//! Weight decay.
+
+use pytree_core::{Module, Tree};
+use pytree_transform::Tensor;
+
+use crate::optimizers::{Chain, GradientTransformation};
+
+/// Adds a multiple of the parameters: see [`add_decayed_weights`].
+#[derive(Module, Clone, Debug)]
+pub struct AddDecayedWeights {
+    #[r#static]
+    weight_decay: f64,
+}
+
+/// Adds `weight_decay` times each parameter to its update. To be put before the learning rate.
+pub fn add_decayed_weights(weight_decay: f64) -> Chain {
+    Chain::of(AddDecayedWeights { weight_decay })
+}
+
+impl GradientTransformation for AddDecayedWeights {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        let pairs = gradients.iter().zip(parameters);
+        pairs
+            .map(|(gradient, parameter)| gradient + parameter * self.weight_decay)
+            .collect()
+    }
+}

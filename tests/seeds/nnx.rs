@@ -1,0 +1,482 @@
+//! "Module & Pytree" of Flax NNX: plain containers and modules, shared nodes, gradients of intermediates.
+//!
+//! What the document checks when a program runs, the compiler checks here: the mistakes of its section on
+//! attribute checks are in `tests/ui`.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pytree::core::field::{Fallback, Probe};
+use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::{StaticRef, Unflattener, Visitor};
+use pytree::prelude::*;
+use pytree::{AnyLeaf, PytreeOf, TreeDef, TreeError};
+
+use crate::printed::{Printed, listed};
+
+/// The first module of the document.
+#[derive(Module, Clone, Debug)]
+struct Weights {
+    #[param]
+    kernel: Tensor,
+    #[r#static]
+    din: usize,
+    #[r#static]
+    dout: usize,
+}
+
+impl Weights {
+    fn new(din: usize, dout: usize, rngs: &mut Rngs) -> Self {
+        Self {
+            kernel: rngs.normal(DType::F32, [din, dout]),
+            din,
+            dout,
+        }
+    }
+}
+
+#[test]
+fn a_module_goes_into_a_compiled_function() {
+    let mut out = Printed::default();
+    let mut rngs = Rngs::new(0);
+    let weights = Weights::new(2, 3, &mut rngs);
+    assert_eq!((weights.din, weights.dout), (2, 3));
+    let forward = jit(|(weights, x): (Weights, Tensor)| x.matmul(&weights.kernel));
+    let y = forward((weights, rngs.uniform(DType::F32, [5, 2])));
+    out.say(format_args!("y.shape = {:?}", y.shape()));
+    out.expect("y.shape = [5, 3]");
+}
+
+#[test]
+fn none_is_a_node_and_not_a_leaf() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let pytree = tree!([{"a": 1}, {"b": 2, "c": (3, 4), "d": None}]);
+    let (leaves, treedef) = tree::flatten_any(&pytree);
+    out.say(format_args!("leaves = {}", listed(&leaves)));
+    out.say(format_args!("treedef = {treedef}"));
+    let new_leaves: Vec<i32> = leaves
+        .iter()
+        .filter_map(|leaf| leaf.downcast_ref::<i32>().map(|x| x * 10))
+        .collect();
+    let new_pytree: Tree<i32> = tree::unflatten(&treedef, new_leaves)?;
+    out.say(format_args!("old pytree = {pytree}"));
+    out.say(format_args!("new pytree = {new_pytree}"));
+    out.expect(
+        "
+        leaves = [1, 2, 3, 4]
+        treedef = PyTreeDef([{'a': *}, {'b': *, 'c': (*, *), 'd': None}])
+        old pytree = [{'a': 1}, {'b': 2, 'c': (3, 4), 'd': None}]
+        new pytree = [{'a': 10}, {'b': 20, 'c': (30, 40), 'd': None}]
+        ",
+    );
+    Ok(())
+}
+
+/// Registered by hand: two children and a static value.
+#[derive(Clone, Debug)]
+struct Foo {
+    a: i32,
+    b: i32,
+    c: &'static str,
+}
+
+impl Foo {
+    const SHAPE: &'static NodeShape = &NodeShape {
+        kind: NodeKind::Struct,
+        name: "Foo",
+        fields: &[
+            Field {
+                name: "a",
+                kind: None,
+            },
+            Field {
+                name: "b",
+                kind: None,
+            },
+        ],
+        statics: &["c"],
+        identity: TypeId::of::<Self>,
+        variant: 0,
+    };
+}
+
+impl Pytree for Foo {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(Self::SHAPE, 2);
+        visitor.aux(StaticRef::new(&self.c));
+        self.a.visit(visitor);
+        self.b.visit(visitor);
+        visitor.exit();
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(Self::SHAPE, 2)?;
+        Ok(Self {
+            c: source.aux()?,
+            a: i32::unflatten(source)?,
+            b: i32::unflatten(source)?,
+        })
+    }
+}
+impl PytreeOf<i32> for Foo {}
+
+#[test]
+fn a_static_value_is_in_the_treedef_and_not_among_the_leaves() {
+    let mut out = Printed::default();
+    let foo = Foo {
+        a: 1,
+        b: 2,
+        c: "hi",
+    };
+    let (leaves, treedef) = tree::flatten::<i32, _>(&foo);
+    out.say(format_args!("leaves = {leaves:?}"));
+    out.say(format_args!("treedef = {treedef}"));
+    out.expect(
+        "
+        leaves = [1, 2]
+        treedef = PyTreeDef(Foo { a: *, b: *, c = 'hi' })
+        ",
+    );
+}
+
+/// Prints the path and value of each leaf.
+fn pytree_structure<T: Pytree>(out: &mut Printed, title: &str, pytree: &T) {
+    out.say(format_args!("{title}:"));
+    for (path, value) in Tree::of(pytree).iter_with_path() {
+        out.say(format_args!(" - pytree.{path} = {value:?}"));
+    }
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Affine {
+    #[r#static]
+    din: usize,
+    #[r#static]
+    dout: usize,
+    w: Tensor,
+    b: Tensor,
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Layers {
+    #[r#static]
+    num_layers: usize,
+    layers: Vec<Affine>,
+}
+
+#[test]
+fn a_derived_pytree_lists_its_leaves_with_their_paths() {
+    let mut out = Printed::default();
+    let affine = |din, dout| Affine {
+        din,
+        dout,
+        w: Tensor::ones(DType::F32, [din, dout]),
+        b: Tensor::zeros(DType::F32, [dout]),
+    };
+    let pytree = Layers {
+        num_layers: 2,
+        layers: (0..2).map(|_| affine(1, 1)).collect(),
+    };
+    assert_eq!(pytree.layers.len(), pytree.num_layers);
+    assert_eq!((pytree.layers[0].din, pytree.layers[0].dout), (1, 1));
+    pytree_structure(&mut out, "pytree structure", &pytree);
+    // Fields come in declaration order, in NNX in that of their names.
+    out.expect(
+        "
+        pytree structure:
+         - pytree.layers[0].w = Tensor([[1.]], dtype=f32)
+         - pytree.layers[0].b = Tensor([0.], dtype=f32)
+         - pytree.layers[1].w = Tensor([[1.]], dtype=f32)
+         - pytree.layers[1].b = Tensor([0.], dtype=f32)
+        ",
+    );
+}
+
+/// Whether a type can be data of a module: a leaf, a module, or a container of one of them.
+macro_rules! is_data {
+    ($type:ty) => {
+        <Probe<$type>>::IS_STATE || <Probe<$type>>::IS_MODULE
+    };
+}
+
+#[test]
+fn the_type_of_a_field_says_whether_it_is_data() {
+    // What is data without asking in NNX: arrays, variables and modules.
+    assert!(is_data!(Tensor));
+    assert!(is_data!(Rngs));
+    // Neither a string nor another value of no leaf type is.
+    assert!(!is_data!(String));
+    assert!(!is_data!(fn(&Tensor) -> Tensor));
+    // A number can be either, so a field of one needs an attribute; in NNX it is static unasked.
+    assert!(is_data!(i32) && <Probe<i32>>::IS_VALUE);
+    // A list of arrays is data. In NNX it is static unasked, which is an error as soon as it is found.
+    assert!(is_data!(Vec<Tensor>) && !is_data!(Vec<String>));
+    assert!(<Probe<Vec<Tensor>>>::HOLDS_ARRAYS && !<Probe<Vec<Tensor>>>::IS_MODULE);
+}
+
+/// Data of all sorts: a number, an integer, a list and what may be missing.
+#[derive(Pytree, Clone, Debug)]
+struct Bar {
+    bias: Option<Tensor>,
+    ls: Vec<Tensor>,
+    x: f64,
+    y: i32,
+}
+
+#[test]
+fn data_of_mixed_types_are_leaves_of_a_plain_container() {
+    let mut out = Printed::default();
+    let pytree = Bar {
+        bias: Some(Tensor::from(0.0_f32)),
+        ls: (0..3).map(Tensor::from).collect(),
+        x: 1.0,
+        y: 42,
+    };
+    pytree_structure(&mut out, "pytree structure", &pytree);
+    let without = Bar {
+        bias: None,
+        ..pytree
+    };
+    pytree_structure(&mut out, "without bias", &without);
+    out.expect(
+        "
+        pytree structure:
+         - pytree.bias = Tensor(0., dtype=f32)
+         - pytree.ls[0] = Tensor(0, dtype=i32)
+         - pytree.ls[1] = Tensor(1, dtype=i32)
+         - pytree.ls[2] = Tensor(2, dtype=i32)
+         - pytree.x = 1.0
+         - pytree.y = 42
+        without bias:
+         - pytree.ls[0] = Tensor(0, dtype=i32)
+         - pytree.ls[1] = Tensor(1, dtype=i32)
+         - pytree.ls[2] = Tensor(2, dtype=i32)
+         - pytree.x = 1.0
+         - pytree.y = 42
+        ",
+    );
+}
+
+/// The first of the document's data classes.
+#[derive(Pytree, Clone, Debug)]
+struct Item {
+    i: i32,
+    x: Tensor,
+    #[r#static]
+    a: i32,
+    #[r#static]
+    s: String,
+}
+
+/// A container of them, with shapes that are static.
+#[derive(Pytree, Clone, Debug)]
+struct Items {
+    ls: Vec<Item>,
+    #[r#static]
+    shapes: Vec<usize>,
+}
+
+#[test]
+fn a_data_class_is_a_struct() {
+    let mut out = Printed::default();
+    let item = |i: i32| Item {
+        i,
+        x: Tensor::from(42 * i),
+        a: i,
+        s: "hi".to_owned(),
+    };
+    let pytree = Items {
+        ls: (0..2).map(item).collect(),
+        shapes: vec![8, 16, 32],
+    };
+    pytree_structure(&mut out, "pytree structure", &pytree);
+    out.say(tree::structure(&pytree));
+    out.expect(
+        "
+        pytree structure:
+         - pytree.ls[0].i = 0
+         - pytree.ls[0].x = Tensor(0, dtype=i32)
+         - pytree.ls[1].i = 1
+         - pytree.ls[1].x = Tensor(42, dtype=i32)
+        PyTreeDef(Items { ls: [Item { i: *, x: *, a = 0, s = 'hi' }, Item { i: *, x: *, a = 1, s = 'hi' }], shapes = [8, 16, 32] })
+        ",
+    );
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Held {
+    x: Tensor,
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Parent {
+    left: Shared<Held>,
+    right: Shared<Held>,
+}
+
+impl Parent {
+    fn new() -> Self {
+        let left = Shared::new(Held {
+            x: Tensor::from(1.0_f32),
+        });
+        Self {
+            right: left.clone(),
+            left,
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.left.same(&self.right)
+    }
+}
+
+#[test]
+fn tree_functions_lose_sharing_and_graph_functions_keep_it() {
+    let m = Parent::new();
+    assert!(m.is_shared());
+    assert!(!tree::map(&m, Tensor::clone).is_shared());
+    assert!(graph::map(&m, Tensor::clone).is_shared());
+    assert_eq!(tree::leaves::<Tensor, _>(&m).len(), 2);
+    assert_eq!(graph::leaves::<Tensor, _>(&m).len(), 1);
+}
+
+#[test]
+fn transformations_keep_sharing() {
+    let mut out = Printed::default();
+    let inside = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&inside);
+    let f = jit(move |m: Parent| {
+        seen.store(m.is_shared(), Ordering::Relaxed);
+        m
+    });
+    let m = Parent::new();
+    out.say(format_args!(
+        "Before: m.left is m.right = {}",
+        m.is_shared()
+    ));
+    let m = f(m);
+    let inside = inside.load(Ordering::Relaxed);
+    out.say(format_args!("Inside: m.left is m.right = {inside}"));
+    out.say(format_args!("After: m.left is m.right = {}", m.is_shared()));
+    out.expect(
+        "
+        Before: m.left is m.right = true
+        Inside: m.left is m.right = true
+        After: m.left is m.right = true
+        ",
+    );
+}
+
+#[test]
+fn a_split_state_has_a_shared_leaf_once() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let m = Parent::new();
+    out.say(format_args!(
+        "Before: m.left is m.right = {}",
+        m.is_shared()
+    ));
+    let [state] = partition::split(&m, [Filter::everything()])?;
+    let double = jit(|state: Partition<Parent, Tensor>| {
+        let m = partition::merge([state]).expect("a whole was split");
+        assert!(m.is_shared(), "inside");
+        let m = graph::map(&m, |x: &Tensor| x * 2.0);
+        partition::filter(&m, &Filter::everything())
+    });
+    let state = double(state);
+    let m = partition::replace(&m, &state)?;
+    out.say(format_args!("After: m.left is m.right = {}", m.is_shared()));
+    for (path, value) in state.iter_with_path() {
+        out.say(format_args!("{path} = {value:?}"));
+    }
+    out.expect(
+        "
+        Before: m.left is m.right = true
+        After: m.left is m.right = true
+        left.x = Tensor(2., dtype=f32)
+        ",
+    );
+    assert_eq!(m.right.x, m.left.x);
+    Ok(())
+}
+
+/// A type that is to be no pytree derives none of it; as a leaf it stays whole.
+#[derive(Leaf, Clone, Debug)]
+struct Whole {
+    a: Vec<Tensor>,
+    b: Tensor,
+}
+
+#[test]
+fn a_type_that_opts_out_is_a_leaf() {
+    let foo = Whole {
+        a: vec![Tensor::from(1), Tensor::from(2)],
+        b: Tensor::from(3),
+    };
+    assert_eq!(tree::structure(&foo), TreeDef::leaf());
+    let leaves: Vec<AnyLeaf> = tree::flatten_any(&foo).0;
+    let back = leaves[0].downcast_ref::<Whole>().expect("the leaf is it");
+    assert_eq!(back.a, foo.a);
+    assert_eq!(back.b, foo.b);
+}
+
+/// Two layers; what is added between them is where a gradient is wanted.
+#[derive(Module, Clone, Debug)]
+struct Perturbed {
+    linear1: Linear,
+    linear2: Linear,
+}
+
+impl Perturbed {
+    fn forward(&self, x: &Tensor, perturbation: &Tensor) -> Tensor {
+        let x = gelu(&self.linear1.forward(x)) + perturbation;
+        self.linear2.forward(&x)
+    }
+}
+
+/// The figures of the document, from random numbers to the second step.
+#[test]
+fn the_gradient_of_an_intermediate_is_that_of_a_perturbation() {
+    let mut rngs = Rngs::new(0);
+    let mut model = Perturbed {
+        linear1: Linear::new(2, 3, &mut rngs),
+        linear2: Linear::new(3, 4, &mut rngs),
+    };
+    let mut optimizer = Optimizer::new(&model, sgd(1e-1));
+    let x = rngs.uniform(DType::F32, [1, 2]);
+    let y = rngs.uniform(DType::F32, [1, 4]);
+    let perturbation = Tensor::zeros(DType::F32, [1, 3]);
+
+    let train_step = jit(
+        |(mut model, mut optimizer, perturbation, x, y): (
+            Perturbed,
+            Optimizer<Perturbed>,
+            Tensor,
+            Tensor,
+            Tensor,
+        )| {
+            let loss = |(model, perturbation): &(Perturbed, Tensor)| {
+                mse(&model.forward(&x, perturbation), &y)
+            };
+            let (loss, (gradients, of_intermediate)) =
+                value_and_grad(loss)(&(model.clone(), perturbation));
+            optimizer.update(&mut model, &gradients);
+            (model, optimizer, loss, of_intermediate)
+        },
+    );
+    let expected = [
+        (0.732_651_1, [-0.430_146, -0.143_566_01, 0.293_563_3]),
+        (0.650_391_34, [-0.385_355_68, -0.117_450_65, 0.244_415_27]),
+    ];
+    for (expected_loss, expected_gradient) in expected {
+        let (loss, gradient);
+        (model, optimizer, loss, gradient) =
+            train_step((model, optimizer, perturbation.clone(), x.clone(), y.clone()));
+        // Sums in another order than XLA's differ in the last bit.
+        let close = |found: f32, expected: f32| (found - expected).abs() <= f32::EPSILON;
+        assert!(close(loss.item(), expected_loss), "{loss}");
+        for (found, expected) in gradient.to_vec::<f32>().into_iter().zip(expected_gradient) {
+            assert!(close(found, expected), "{found} {expected}");
+        }
+    }
+}

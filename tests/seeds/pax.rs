@@ -1,0 +1,280 @@
+//! "Understanding PAX": what a pytree is, how a module is one, and the registry from names to kinds.
+
+use std::any::TypeId;
+use std::fmt;
+
+use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::{FieldKind, LeafKind, StaticRef, Unflattener, Visitor};
+use pytree::prelude::*;
+use pytree::{AnyLeaf, PytreeOf, TreeError};
+
+use crate::printed::{Printed, listed};
+
+#[test]
+fn containers_flatten_to_leaves_and_a_treedef() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let a = 123;
+    let b = vec![1, 2, 3];
+    let d = (1, 2, 3);
+    let c = tree!({"1": 1, "2": 2, "3": 3});
+    let e = tree!([(1, 2), "123", {"1": 1, "2": [4, 5]}]);
+    for treedef in [
+        tree::structure(&a),
+        tree::structure(&b),
+        tree::structure(&d),
+        c.treedef().clone(),
+    ] {
+        out.say(treedef);
+    }
+
+    let (leaves, treedef) = tree::flatten_any(&e);
+    out.say(listed(&leaves));
+    out.say(&treedef);
+    let back: Tree = tree::unflatten::<Tree, AnyLeaf>(&treedef, leaves)?;
+    out.say(back);
+
+    out.expect(
+        "
+        PyTreeDef(*)
+        PyTreeDef([*, *, *])
+        PyTreeDef((*, *, *))
+        PyTreeDef({'1': *, '2': *, '3': *})
+        [1, 2, '123', 1, 4, 5]
+        PyTreeDef([(*, *), *, {'1': *, '2': [*, *]}])
+        [(1, 2), '123', {'1': 1, '2': [4, 5]}]
+        ",
+    );
+    Ok(())
+}
+
+/// The first module of the document: its list is a child, its flag is part of the treedef.
+#[derive(Clone, Debug)]
+struct ListModule {
+    mylist: Vec<i32>,
+    is_training: bool,
+}
+
+impl ListModule {
+    const SHAPE: &'static NodeShape = &NodeShape {
+        kind: NodeKind::Struct,
+        name: "ListModule",
+        fields: &[Field {
+            name: "mylist",
+            kind: None,
+        }],
+        statics: &["is_training"],
+        identity: TypeId::of::<Self>,
+        variant: 0,
+    };
+}
+
+/// What `tree_flatten` and `tree_unflatten` are in PAX, and the registration of the class.
+impl Pytree for ListModule {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(Self::SHAPE, 1);
+        visitor.aux(StaticRef::new(&self.is_training));
+        self.mylist.visit(visitor);
+        visitor.exit();
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(Self::SHAPE, 1)?;
+        let is_training = source.aux()?;
+        Ok(Self {
+            is_training,
+            mylist: Vec::unflatten(source)?,
+        })
+    }
+}
+impl PytreeOf<i32> for ListModule {}
+
+impl fmt::Display for ListModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "ListModule :: mylist={:?}  is_training={}",
+            self.mylist, self.is_training
+        )
+    }
+}
+
+/// What the derive makes of the same two fields.
+#[derive(Pytree, Clone, Debug)]
+struct DerivedListModule {
+    mylist: Vec<i32>,
+    #[r#static]
+    is_training: bool,
+}
+
+#[test]
+fn a_module_is_a_pytree() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let module = ListModule {
+        mylist: vec![1, 2, 3],
+        is_training: true,
+    };
+    let (leaves, treedef) = tree::flatten(&module);
+    out.say(format_args!("{leaves:?} {treedef}"));
+    out.say(tree::unflatten::<ListModule, i32>(&treedef, leaves)?);
+
+    let derived = DerivedListModule {
+        mylist: vec![1, 2, 3],
+        is_training: true,
+    };
+    let (leaves, treedef) = tree::flatten(&derived);
+    out.say(format_args!("{leaves:?} {treedef}"));
+    let other = DerivedListModule {
+        is_training: false,
+        ..derived
+    };
+    out.say(tree::structure(&other) == treedef);
+
+    out.expect(
+        "
+        [1, 2, 3] PyTreeDef(ListModule { mylist: [*, *, *], is_training = true })
+        ListModule :: mylist=[1, 2, 3]  is_training=true
+        [1, 2, 3] PyTreeDef(DerivedListModule { mylist: [*, *, *], is_training = true })
+        false
+        ",
+    );
+    Ok(())
+}
+
+/// The counter whose `count` is registered as part of the tree.
+#[derive(Module, Clone, Debug)]
+struct PlainCounter {
+    #[state]
+    count: i32,
+}
+
+impl PlainCounter {
+    fn step(&mut self) {
+        self.count += 1;
+    }
+}
+
+impl fmt::Display for PlainCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counter :: count={}", self.count)
+    }
+}
+
+#[test]
+fn a_field_with_an_attribute_is_part_of_the_tree() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut counter = PlainCounter { count: 0 };
+    counter.step();
+    out.say(&counter);
+    let (leaves, treedef) = tree::flatten::<i32, _>(&counter);
+    out.say(format_args!("({leaves:?}, {treedef})"));
+    out.say(tree::unflatten::<PlainCounter, i32>(&treedef, leaves)?);
+    out.expect(
+        "
+        Counter :: count=1
+        ([1], PyTreeDef(PlainCounter { count: * }))
+        Counter :: count=1
+        ",
+    );
+    Ok(())
+}
+
+/// The counter with a state and a parameter.
+#[derive(Module, Clone, Debug)]
+struct Counter {
+    #[state]
+    count: i32,
+    #[param]
+    bias: f64,
+}
+
+impl Counter {
+    fn step(&mut self) {
+        self.count += 1;
+    }
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counter :: count={}  bias={:?}", self.count, self.bias)
+    }
+}
+
+/// The registry is a constant of the type: nothing can write to it.
+const NAME_TO_KIND: &[(&str, FieldKind)] = Counter::REGISTRY;
+
+fn shown(registry: &[(&str, FieldKind)]) -> String {
+    let entries: Vec<String> = registry
+        .iter()
+        .map(|(name, kind)| format!("'{name}': {kind}"))
+        .collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+#[test]
+fn the_registry_maps_names_to_kinds_in_order() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut counter = Counter {
+        count: 0,
+        bias: 0.0,
+    };
+    counter.step();
+    out.say(&counter);
+    let (leaves, treedef) = tree::flatten_any(&counter);
+    out.say(format_args!("({}, {treedef})", listed(&leaves)));
+    out.say(shown(NAME_TO_KIND));
+    out.say(tree::unflatten::<Counter, AnyLeaf>(&treedef, leaves)?);
+    out.expect(
+        "
+        Counter :: count=1  bias=0.0
+        ([1, 0.0], PyTreeDef(Counter { count: *, bias: * }))
+        {'count': State, 'bias': Param}
+        Counter :: count=1  bias=0.0
+        ",
+    );
+    assert_eq!(
+        counter.registry(),
+        NAME_TO_KIND,
+        "a value has the registry of its type"
+    );
+    Ok(())
+}
+
+/// No field that holds modules has an attribute.
+#[derive(Module, Clone, Debug)]
+struct Counters {
+    first: Counter,
+    others: Vec<Counter>,
+    #[r#static]
+    unit: String,
+}
+
+#[test]
+fn sub_modules_are_detected_without_attribute() {
+    let mut out = Printed::default();
+    let counter = |count| Counter { count, bias: 0.5 };
+    let counters = Counters {
+        first: counter(1),
+        others: vec![counter(2), counter(3)],
+        unit: "steps".to_owned(),
+    };
+    out.say(shown(Counters::REGISTRY));
+    let treedef = tree::structure(&counters);
+    for (path, kind) in treedef.leaf_paths().iter().zip(treedef.leaf_kinds()) {
+        let kind = kind.expect("every leaf of a module has a kind");
+        out.say(format_args!("{path}: {kind}"));
+        assert_eq!(kind == LeafKind::Param, path.to_string().ends_with("bias"));
+    }
+    out.say(treedef);
+    out.expect(
+        "
+        {'first': Module, 'others': Module, 'unit': Static}
+        first.count: State
+        first.bias: Param
+        others[0].count: State
+        others[0].bias: Param
+        others[1].count: State
+        others[1].bias: Param
+        PyTreeDef(Counters { first: Counter { count: *, bias: * }, others: [Counter { count: *, bias: * }, Counter { count: *, bias: * }], unit = 'steps' })
+        ",
+    );
+}
