@@ -48,3 +48,8 @@ pub mod prelude {
         vmap,
     };
 }
+
+// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

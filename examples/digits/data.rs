@@ -5,21 +5,21 @@ use std::path::Path;
 use pytree::prelude::*;
 
 /// The number of images.
-pub const IMAGES: usize = 1797;
+pub(crate) const IMAGES: usize = 1797;
 /// The number of images trained on; the others are for the test.
-pub const TRAINING: usize = 1437;
+pub(crate) const TRAINING: usize = 1437;
 /// The number of pixels of an image.
-pub const PIXELS: usize = 64;
+pub(crate) const PIXELS: usize = 64;
 
 /// Images with pixels from 0 to 1, and their digits.
-pub struct Digits {
+pub(crate) struct Digits {
     pixels: Vec<f32>,
     digits: Vec<i32>,
 }
 
 impl Digits {
     /// Reads the file: 64 pixels from 0 to 16 and the digit a line.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read the digits from {}: {error}", path.display()))?;
         Self::parse(&text).map_err(|problem| format!("cannot read the digits from {}: {problem}", path.display()))
@@ -53,7 +53,7 @@ impl Digits {
     }
 
     /// The images and digits at some positions, as tensors of `[count, 64]` and `[count]`.
-    pub fn batch(&self, positions: &[usize]) -> (Tensor, Tensor) {
+    pub(crate) fn batch(&self, positions: &[usize]) -> (Tensor, Tensor) {
         let pixels: Vec<f32> = positions.iter().flat_map(|&at| &self.pixels[at * PIXELS..(at + 1) * PIXELS]).copied().collect();
         let digits: Vec<i32> = positions.iter().map(|&at| self.digits[at]).collect();
         (Tensor::new([positions.len(), PIXELS], pixels), Tensor::from(digits))

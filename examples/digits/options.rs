@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// What `--help` prints.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Trains an MLP on 1,437 handwritten digits and tests it on 360 others.
 
 Usage: cargo run --release --example digits -- [options]
@@ -17,17 +17,17 @@ Usage: cargo run --release --example digits -- [options]
 ";
 
 /// What to do.
-pub struct Options {
-    pub seed: u64,
-    pub epochs: usize,
-    pub out: PathBuf,
-    pub workload_d: bool,
-    pub quiet: bool,
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    pub(crate) epochs: usize,
+    pub(crate) out: PathBuf,
+    pub(crate) workload_d: bool,
+    pub(crate) quiet: bool,
 }
 
 impl Options {
     /// Reads the command line; nothing if help was asked for.
-    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options =
             Self { seed: 0, epochs: 30, out: PathBuf::from("target/digits"), workload_d: false, quiet: false };
         while let Some(argument) = arguments.next() {

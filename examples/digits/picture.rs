@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// What one epoch reached.
-pub struct Epoch {
-    pub loss: f32,
-    pub training_accuracy: f32,
-    pub test_accuracy: f32,
+pub(crate) struct Epoch {
+    pub(crate) loss: f32,
+    pub(crate) training_accuracy: f32,
+    pub(crate) test_accuracy: f32,
 }
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Writes an SVG: loss and accuracies by epoch on the left, the confusion matrix on the right.
-pub fn write(path: &Path, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
+pub(crate) fn write(path: &Path, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
     let root = SVGBackend::new(path, (1200, 480)).into_drawing_area();
     root.fill(&WHITE)?;
     let areas = root.split_evenly((1, 3));
@@ -60,13 +61,16 @@ fn curve(area: &Area<'_>, title: &str, epochs: &[Epoch], series: &[Series]) -> O
 
 fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
     let classes = confusion.len();
+    if classes < 2 {
+        return Ok(());
+    }
     let largest = confusion.iter().flatten().copied().max().unwrap_or(1).max(1) as f64;
     let mut chart = ChartBuilder::on(area)
         .caption("test digits (rows) as predicted (columns)", ("sans-serif", 16))
         .margin(10)
         .x_label_area_size(30)
         .y_label_area_size(30)
-        .build_cartesian_2d((0..classes).into_segmented(), (0..classes).into_segmented())?;
+        .build_cartesian_2d((0..classes - 1).into_segmented(), (0..classes - 1).into_segmented())?;
     chart.configure_mesh().disable_mesh().x_labels(classes).y_labels(classes).draw()?;
     for (digit, row) in confusion.iter().enumerate() {
         for (predicted, &count) in row.iter().enumerate() {
@@ -75,8 +79,9 @@ fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
             let corner = |column, line| (SegmentValue::Exact(column), SegmentValue::Exact(line));
             chart.draw_series([Rectangle::new([corner(predicted, digit), corner(predicted + 1, digit + 1)], colour.filled())])?;
             if count > 0 {
-                let centre = (SegmentValue::CenterOf(predicted), SegmentValue::CenterOf(digit));
-                chart.draw_series([Text::new(count.to_string(), centre, ("sans-serif", 12))])?;
+                let middle = (SegmentValue::CenterOf(predicted), SegmentValue::CenterOf(digit));
+                let style = ("sans-serif", 12).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Center));
+                chart.draw_series([Text::new(count.to_string(), middle, style)])?;
             }
         }
     }

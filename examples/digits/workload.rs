@@ -8,12 +8,12 @@ fn mix(mut z: u64) -> u64 {
 }
 
 /// Word `index` of a stream.
-pub fn word(stream: u64, index: u64) -> u64 {
+pub(crate) fn word(stream: u64, index: u64) -> u64 {
     mix(((stream << 32).wrapping_add(index).wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
 /// `count` numbers, uniform in [-bound, bound).
-pub fn uniform(stream: u64, count: usize, bound: f32) -> Vec<f32> {
+pub(crate) fn uniform(stream: u64, count: usize, bound: f32) -> Vec<f32> {
     (0..count as u64)
         .map(|index| {
             let unit = (word(stream, index) >> 40) as f32 / 16_777_216.0;
@@ -24,20 +24,20 @@ pub fn uniform(stream: u64, count: usize, bound: f32) -> Vec<f32> {
 
 /// `count` class labels.
 #[allow(dead_code, reason = "the digits example has labels of its own")]
-pub fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
+pub(crate) fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
     (0..count as u64).map(|index| (word(stream, index) % classes) as i32).collect()
 }
 
 /// The numbers below `count` in the order of their words.
 #[allow(dead_code, reason = "not every program that shares this file shuffles")]
-pub fn permutation(stream: u64, count: usize) -> Vec<usize> {
+pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_key(|&index| (word(stream, index as u64), index));
     order
 }
 
 /// Weight `[inputs][outputs]` and bias of linear layer number `layer`.
-pub fn linear(layer: u64, inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn linear(layer: u64, inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
     let bound = (1.0 / (inputs as f64).sqrt()) as f32;
     (uniform(100 + 2 * layer, inputs * outputs, bound), uniform(101 + 2 * layer, outputs, bound))
 }

@@ -8,6 +8,8 @@ use std::fmt;
 
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
+use crate::shape::NodeShape;
+
 /// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -126,6 +128,9 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// The name of its type, for messages.
     fn type_name(&self) -> &'static str;
 
+    /// The shape of the leaf in a treedef, which remembers its type.
+    fn leaf_shape(&self) -> &'static NodeShape;
+
     /// Element type and shape, if it is an array or a number.
     fn array_info(&self) -> Option<ArrayInfo> {
         None
@@ -231,6 +236,9 @@ macro_rules! __leaf_methods {
         }
         fn type_name(&self) -> &'static str {
             ::std::any::type_name::<Self>()
+        }
+        fn leaf_shape(&self) -> &'static $crate::shape::NodeShape {
+            const { &$crate::shape::NodeShape::leaf::<Self>() }
         }
     };
 }
@@ -388,6 +396,9 @@ impl Leaf for AnyLeaf {
     }
     fn type_name(&self) -> &'static str {
         self.0.type_name()
+    }
+    fn leaf_shape(&self) -> &'static NodeShape {
+        self.0.leaf_shape()
     }
     fn array_info(&self) -> Option<ArrayInfo> {
         self.0.array_info()

@@ -15,7 +15,7 @@ use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
-use crate::shape::{self, NodeKind};
+use crate::shape::NodeKind;
 use crate::treedef::TreeDef;
 use crate::unflatten::{self, Unflattener};
 
@@ -355,7 +355,7 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
         match (node.shape.kind, other.shape.kind) {
             (NodeKind::Leaf, NodeKind::Absent) => leaves.extend(left_leaves.next()),
             (NodeKind::Absent, NodeKind::Leaf) => {
-                node.shape = &shape::LEAF;
+                node.shape = other.shape;
                 leaves.extend(right_leaves.next());
             }
             (NodeKind::Leaf, NodeKind::Leaf) => {

@@ -68,11 +68,20 @@ pub struct NodeShape {
     pub statics: &'static [&'static str],
     /// The Rust type of the node.
     pub identity: fn() -> TypeId,
+    /// The name of the Rust type, for messages.
+    pub type_name: fn() -> &'static str,
     /// The position of the variant, for enums.
     pub variant: u32,
 }
 
 impl NodeShape {
+    /// The shape of a leaf of the type `L`. Shapes of leaves are equal, whatever their types: structure is
+    /// what is above the leaves.
+    pub const fn leaf<L: 'static>() -> Self {
+        Self { identity: TypeId::of::<L>, type_name: std::any::type_name::<L>, ..Self::builtin(NodeKind::Leaf, "leaf") }
+    }
+
+
     /// The shape of a built-in container.
     pub const fn builtin(kind: NodeKind, name: &'static str) -> Self {
         Self {
@@ -81,6 +90,7 @@ impl NodeShape {
             fields: &[],
             statics: &[],
             identity: TypeId::of::<()>,
+            type_name: std::any::type_name::<()>,
             variant: 0,
         }
     }
@@ -89,6 +99,7 @@ impl NodeShape {
 impl PartialEq for NodeShape {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
+            || (self.kind == NodeKind::Leaf && other.kind == NodeKind::Leaf)
             || (self.kind == other.kind
                 && self.variant == other.variant
                 && (self.identity)() == (other.identity)()

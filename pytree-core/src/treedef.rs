@@ -57,7 +57,7 @@ impl TreeDef {
     /// The treedef of a single leaf.
     pub fn leaf() -> Self {
         let mut builder = Builder::default();
-        builder.leaf();
+        builder.leaf(&shape::LEAF);
         builder.finish()
     }
 
@@ -359,7 +359,12 @@ impl TreeDef {
     pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         for node in nodes.iter_mut().filter(|node| node.is_place()) {
-            node.shape = if keep(node.shape.kind == NodeKind::Leaf) { &shape::LEAF } else { &shape::ABSENT };
+            let present = node.shape.kind == NodeKind::Leaf;
+            match keep(present) {
+                true if present => {}
+                true => node.shape = &shape::LEAF,
+                false => node.shape = &shape::ABSENT,
+            }
         }
         Self::from_parts(nodes, self.0.aux.clone())
     }
@@ -685,8 +690,8 @@ impl Builder {
         self.aux.push(value);
     }
 
-    pub(crate) fn leaf(&mut self) {
-        self.push(&shape::LEAF, 0);
+    pub(crate) fn leaf(&mut self, shape: &'static NodeShape) {
+        self.push(shape, 0);
     }
 
     pub(crate) fn absent(&mut self) {
@@ -767,7 +772,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         self.builder.aux(value.to_box());
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
-        self.builder.leaf();
+        self.builder.leaf(leaf.leaf_shape());
         (self.on_leaf)(leaf);
     }
     fn absent(&mut self) {

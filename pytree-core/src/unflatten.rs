@@ -1,6 +1,6 @@
 //! Unflattening: a treedef and leaves become a value again.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use crate::error::{LeafMismatch, TreeError};
@@ -13,6 +13,9 @@ use crate::treedef::TreeDef;
 trait LeafSource {
     /// Moves the next leaf into `slot`, an `Option` of the type wanted, or tells the type it has.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
+
+    /// The type of the next leaf, by identity and name; the leaf is dropped.
+    fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
 }
 
 impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
@@ -32,6 +35,10 @@ impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
         Box::new(leaf)
             .move_into(slot)
             .map_err(|leaf| leaf.type_name())
+    }
+
+    fn next_type(&mut self) -> Option<(TypeId, &'static str)> {
+        self.next().map(|leaf| (leaf.as_any().type_id(), leaf.type_name()))
     }
 }
 
@@ -194,6 +201,28 @@ impl Unflattener<'_> {
         Ok(built)
     }
 
+    /// After a leaf of a wrong type: that one, and those of the rest whose types differ from what the
+    /// treedef was made from.
+    fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
+        for node in self.node..self.treedef.num_nodes() {
+            let shape = self.treedef.0.nodes[node].shape;
+            if shape.kind != NodeKind::Leaf {
+                continue;
+            }
+            let Some((found, name)) = self.leaves.next_type() else { break };
+            let expected = (shape.identity)();
+            // A leaf that was absent for a while no longer knows its type.
+            if expected != found && expected != TypeId::of::<()>() {
+                mismatches.push(LeafMismatch {
+                    path: self.treedef.path_of(node),
+                    expected: (shape.type_name)().to_owned(),
+                    found: name.to_owned(),
+                });
+            }
+        }
+        mismatches
+    }
+
     /// The whole subtree that comes next, as a treedef with its leaves.
     pub(crate) fn subtree<L: Leaf>(&mut self) -> Result<(TreeDef, Vec<L>), TreeError> {
         let start = self.node;
@@ -236,7 +265,13 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
         aux: 0,
         shared: Vec::new(),
     };
-    let built = T::unflatten(&mut source)?;
+    let built = match T::unflatten(&mut source) {
+        Ok(built) => built,
+        Err(TreeError::LeafTypes { doing, mismatches }) => {
+            return Err(TreeError::LeafTypes { doing, mismatches: source.all_mismatches(mismatches) });
+        }
+        Err(error) => return Err(error),
+    };
     if source.node != treedef.num_nodes() {
         return Err(source.wrong_node("nothing more"));
     }

@@ -125,6 +125,7 @@ fn shape(input: &Input<'_>, position: u32, variant: &Variant<'_>) -> TokenStream
             fields: &[#(#fields),*],
             statics: &[#(#statics),*],
             identity: ::core::any::TypeId::of::<Self>,
+            type_name: ::core::any::type_name::<Self>,
             variant: #position,
         }
     }

@@ -9,7 +9,7 @@ const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 const MSE: &str = "mse";
 
 /// The cross entropy between labels and the softmax of logits, for each example:
-/// log Σ exp(logits) - logits[label].
+/// log Σ exp(xᵢ) - x of the label, with the logits x.
 ///
 /// `logits: [.., classes]`, `labels: [..]` of integers; gives `[..]`. Stable, as optax's
 /// `softmax_cross_entropy_with_integer_labels`; the gradient with respect to the logits is

@@ -7,3 +7,4 @@ mod files;
 mod models;
 mod operations;
 mod tolerance;
+mod workloads;

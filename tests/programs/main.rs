@@ -3,6 +3,7 @@
 
 #![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, reason = "a test says what it checks in its name, and fails by panicking")]
 
+mod bad_input;
 mod p01_mlp;
 mod p02_state;
 mod p03_layers;

@@ -20,6 +20,7 @@ impl<T: 'static> Special<T> {
         fields: &[Field { name: "x", kind: None }, Field { name: "y", kind: None }],
         statics: &["name"],
         identity: std::any::TypeId::of::<Self>,
+        type_name: std::any::type_name::<Self>,
         variant: 0,
     };
 }

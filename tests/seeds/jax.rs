@@ -180,6 +180,7 @@ impl RegisteredSpecial {
         ],
         statics: &[],
         identity: TypeId::of::<Self>,
+        type_name: std::any::type_name::<Self>,
         variant: 0,
     };
 }

@@ -97,6 +97,7 @@ impl Foo {
         ],
         statics: &["c"],
         identity: TypeId::of::<Self>,
+        type_name: std::any::type_name::<Self>,
         variant: 0,
     };
 }

@@ -64,6 +64,7 @@ impl ListModule {
         }],
         statics: &["is_training"],
         identity: TypeId::of::<Self>,
+        type_name: std::any::type_name::<Self>,
         variant: 0,
     };
 }

@@ -3,7 +3,7 @@
 use pytree_core::Module;
 use pytree_transform::Tensor;
 
-use crate::error::or_panic;
+use crate::error::{InputError, or_panic};
 use crate::layers::Mode;
 use crate::random::{RngStream, Rngs};
 
@@ -59,23 +59,38 @@ impl Dropout {
     /// `x: [..]` to `[..]`. In [`Mode::Eval`], `x` itself.
     ///
     /// # Panics
-    /// If `x` is no tensor of floats.
+    /// If `x` is no tensor of floats; [`try_forward`](Self::try_forward) tells instead.
     #[track_caller]
     pub fn forward(&mut self, x: &Tensor) -> Tensor {
+        or_panic(self.try_forward(x))
+    }
+
+    /// As [`forward`](Self::forward).
+    ///
+    /// # Errors
+    /// [`InputError`] if `x` is no tensor of floats.
+    #[track_caller]
+    pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+        if !x.dtype().is_float() {
+            let mend = "convert x, for instance with `.convert(DType::F32)`";
+            return Err(InputError::input("Dropout", "x of floats", x, mend));
+        }
         if self.mode == Mode::Eval || self.rate <= 0.0 {
-            return x.clone();
+            return Ok(x.clone());
         }
         let zeros = Tensor::zeros_like(x);
         if self.rate >= 1.0 {
-            return zeros;
+            return Ok(zeros);
         }
         let kept = 1.0 - self.rate;
         let keep = self.stream.next_key().bernoulli(kept, x.shape());
-        keep.select(&(x / kept), &zeros)
+        keep.try_select(&(x / kept), &zeros)
+            .map_err(InputError::inside("Dropout"))
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::Key;
@@ -89,6 +104,16 @@ mod tests {
         let mut all = Dropout::new(1.0, &mut Rngs::new(0));
         assert_eq!(all.forward(&x), Tensor::zeros(DType::F32, [2]));
         assert_eq!(all.stream().count().item::<u32>(), 0);
+    }
+
+    #[test]
+    fn integers_are_refused() {
+        let error = Dropout::new(0.5, &mut Rngs::new(0)).try_forward(&Tensor::from([1, 2]));
+        let message = error.unwrap_err().to_string();
+        assert!(
+            message.starts_with("Dropout expects x of floats, found i32[2]"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -172,9 +172,10 @@ mod tests {
                 *seen.lock().unwrap() = info.location().map_or(0, std::panic::Location::line);
             }
         }));
+        let (layer, x) = (linear(), Tensor::zeros(DType::F32, [65]));
         let here = line!() + 1;
-        let outcome =
-            std::panic::catch_unwind(|| linear().forward(&Tensor::zeros(DType::F32, [65])));
+        let call = || layer.forward(&x);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
         std::panic::set_hook(hook);
         assert!(outcome.is_err());
         assert_eq!(*line.lock().unwrap(), here);

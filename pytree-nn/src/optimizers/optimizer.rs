@@ -9,13 +9,12 @@ use std::marker::PhantomData;
 
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, KeyPath, Module, Partition, PytreeOf, SelectPart, TreeDef, TreeError, graph, partition,
+    Filter, KeyPath, Module, Partition, PytreeOf, SelectPart, TreeDef, graph, partition,
 };
-use pytree_transform::{AbstractArray, Gradient, Tensor};
-use thiserror::Error;
+use pytree_transform::{Gradient, Tensor};
 
 use crate::error::or_panic;
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 
 /// Applies gradients to the parameters of an `M`.
 ///
@@ -41,101 +40,6 @@ pub struct Optimizer<M: 'static> {
     #[r#static]
     trained: Vec<bool>,
     model: PhantomData<fn() -> M>,
-}
-
-/// A gradient can't be applied; nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum OptimizerError {
-    /// The gradients are not those of the parameters trained.
-    #[error("cannot update the model:{}", list(.problems))]
-    Gradients {
-        /// Each leaf for which this is so.
-        problems: Vec<GradientProblem>,
-    },
-    /// The model has another structure than the one that the optimiser was made for.
-    #[error(
-        "cannot update the model: the optimizer was made for a model of {expected} leaves, found {found}; make a new one with `Optimizer::new`"
-    )]
-    OtherModel {
-        /// The leaves of the model the optimiser was made for.
-        expected: usize,
-        /// The leaves of the model to update.
-        found: usize,
-    },
-    /// A leaf to be trained is no float.
-    #[error(
-        "cannot train {path}: expected f32 or f64, found {found}; make it a state, or choose the leaves with `Optimizer::with_filter`"
-    )]
-    NotFloat {
-        /// The leaf.
-        path: String,
-        /// What it is.
-        found: AbstractArray,
-    },
-    /// No transformation of the chain has a learning rate.
-    #[error(
-        "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
-    )]
-    NoLearningRate,
-    /// The model does not go together again.
-    #[error("cannot update the model: {0}")]
-    Tree(#[from] TreeError),
-}
-
-/// What is wrong with the gradient at one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GradientProblem {
-    /// A parameter that is trained received none.
-    Missing(KeyPath),
-    /// A leaf that is not trained received one.
-    Frozen(KeyPath),
-    /// The gradient is of another shape or element type than the parameter.
-    Shape {
-        /// The parameter.
-        path: KeyPath,
-        /// What it is.
-        expected: AbstractArray,
-        /// What its gradient is.
-        found: AbstractArray,
-    },
-}
-
-fn list(problems: &[GradientProblem]) -> String {
-    let mut text = String::new();
-    let mut mends = BTreeSet::new();
-    for problem in problems {
-        let (line, mend) = match problem {
-            GradientProblem::Missing(path) => (
-                format!("{} received no gradient", path.or_root()),
-                "the loss does not depend on a parameter without gradient: use it, or freeze it with `Optimizer::with_filter(&model, …, filter)`",
-            ),
-            GradientProblem::Frozen(path) => (
-                format!("{} is frozen, but received a gradient", path.or_root()),
-                "take the gradient with respect to the leaves that are trained: `.wrt(filter)`, with the filter of the optimizer",
-            ),
-            GradientProblem::Shape {
-                path,
-                expected,
-                found,
-            } => (
-                format!(
-                    "the gradient at {} is {found}, expected {expected}",
-                    path.or_root()
-                ),
-                "take the gradient of this model, or make a new optimizer if its shapes changed",
-            ),
-        };
-        text.push_str("\n  ");
-        text.push_str(&line);
-        mends.insert(mend);
-    }
-    for mend in mends {
-        text.push('\n');
-        text.push_str(mend);
-    }
-    text
 }
 
 impl<M: PytreeOf<Tensor>> Optimizer<M> {

@@ -208,6 +208,12 @@ impl Rngs {
             })
     }
 
+    /// New seeds for the streams that were made under the given names, as [`reseed`](crate::reseed()) does
+    /// for a whole model.
+    pub fn reseed<'s>(&mut self, seeds: impl IntoIterator<Item = (&'s str, u64)>) {
+        *self = crate::random::reseed(self, seeds);
+    }
+
     /// The streams with their names, in the order of the names.
     pub fn streams(&self) -> impl Iterator<Item = (&str, &RngStream)> {
         self.streams
@@ -294,6 +300,15 @@ mod tests {
             error.to_string(),
             "no stream `dropout` and no stream `default`, found `params`; add one, for instance with `Rngs::with([(\"dropout\", 0)])`"
         );
+    }
+
+    #[test]
+    fn a_new_seed_is_folded_in_once() {
+        let mut rngs = Rngs::with([("params", 1), ("dropout", 2)]);
+        let _ = (rngs.params(), rngs.dropout());
+        rngs.reseed([("dropout", 42)]);
+        assert_eq!(rngs.dropout(), Key::new(42).fold_in(0).fold_in(0));
+        assert_eq!(rngs.params(), Key::new(1).fold_in(1));
     }
 
     #[test]

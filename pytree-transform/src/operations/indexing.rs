@@ -61,7 +61,12 @@ macro_rules! ix {
 type Bounds = (Option<isize>, Option<isize>, bool);
 
 fn from_bounds((start, end, inclusive): Bounds, step: isize) -> Index {
-    Index::Range { start, end, inclusive, step }
+    Index::Range {
+        start,
+        end,
+        inclusive,
+        step,
+    }
 }
 
 macro_rules! ranges {
@@ -118,16 +123,32 @@ struct Positions {
 
 impl Positions {
     fn of_range((start, end, inclusive): Bounds, step: isize, length: usize) -> Self {
-        let from_front = |position: isize| if position < 0 { position.saturating_add(length.cast_signed()) } else { position };
+        let from_front = |position: isize| {
+            if position < 0 {
+                position.saturating_add(length.cast_signed())
+            } else {
+                position
+            }
+        };
         let clipped = |position: isize| position.max(0).cast_unsigned().min(length);
-        let end = end.map_or(length, |end| clipped(from_front(end).saturating_add(isize::from(inclusive))));
+        let end = end.map_or(length, |end| {
+            clipped(from_front(end).saturating_add(isize::from(inclusive)))
+        });
         let start = start.map_or(0, |start| clipped(from_front(start))).min(end);
         let stride = step.unsigned_abs();
         if step < 0 && start < end {
             // From the last element on backwards, which may leave some out at the start.
-            return Self { start: start + (end - 1 - start) % stride, limit: end, stride };
+            return Self {
+                start: start + (end - 1 - start) % stride,
+                limit: end,
+                stride,
+            };
         }
-        Self { start, limit: end, stride }
+        Self {
+            start,
+            limit: end,
+            stride,
+        }
     }
 
     fn count(self) -> usize {
@@ -145,19 +166,34 @@ struct Plan {
 }
 
 fn refused(found: &AbstractArray, problem: String, mend: String) -> TensorError {
-    TensorError::Shape { operation: "index", found: vec![found.clone()], problem, mend }
+    TensorError::Shape {
+        operation: "index",
+        found: vec![found.clone()],
+        problem,
+        mend,
+    }
 }
 
 impl Plan {
     fn new(found: &AbstractArray, indices: &[Index]) -> Result<Self, TensorError> {
-        let used = indices.iter().filter(|index| matches!(index, Index::At(_) | Index::Range { .. })).count();
-        let ellipses = indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count();
+        let used = indices
+            .iter()
+            .filter(|index| matches!(index, Index::At(_) | Index::Range { .. }))
+            .count();
+        let ellipses = indices
+            .iter()
+            .filter(|index| matches!(index, Index::Ellipsis))
+            .count();
         if used > found.rank() || ellipses > 1 {
             let problem = match ellipses {
                 0 | 1 => format!("there are {used} indices for {} axes", found.rank()),
                 _ => format!("there are {ellipses} ellipses"),
             };
-            return Err(refused(found, problem, "give at most one index for each axis, and one ellipsis".to_owned()));
+            return Err(refused(
+                found,
+                problem,
+                "give at most one index for each axis, and one ellipsis".to_owned(),
+            ));
         }
         let mut plan = Self {
             start: Shape::new(),
@@ -170,7 +206,12 @@ impl Plan {
         for index in indices {
             match *index {
                 Index::At(position) => plan.push_position(found, position)?,
-                Index::Range { start, end, inclusive, step } => plan.push_range(found, (start, end, inclusive), step)?,
+                Index::Range {
+                    start,
+                    end,
+                    inclusive,
+                    step,
+                } => plan.push_range(found, (start, end, inclusive), step)?,
                 Index::Ellipsis => plan.push_whole(found, rest),
                 Index::NewAxis => plan.shape.push(1),
             }
@@ -180,7 +221,14 @@ impl Plan {
         Ok(plan)
     }
 
-    fn push(&mut self, Positions { start, limit, stride }: Positions) {
+    fn push(
+        &mut self,
+        Positions {
+            start,
+            limit,
+            stride,
+        }: Positions,
+    ) {
         self.start.push(start);
         self.limit.push(limit);
         self.stride.push(stride);
@@ -189,14 +237,23 @@ impl Plan {
     fn push_position(&mut self, found: &AbstractArray, position: isize) -> Result<(), TensorError> {
         let axis = self.start.len();
         let length = found.shape[axis];
-        let from_front = if position < 0 { position.saturating_add(length.cast_signed()) } else { position };
+        let from_front = if position < 0 {
+            position.saturating_add(length.cast_signed())
+        } else {
+            position
+        };
         match usize::try_from(from_front) {
             Ok(place) if place < length => {
-                self.push(Positions { start: place, limit: place + 1, stride: 1 });
+                self.push(Positions {
+                    start: place,
+                    limit: place + 1,
+                    stride: 1,
+                });
                 Ok(())
             }
             _ => {
-                let problem = format!("position {position} is not on axis {axis}, which has length {length}");
+                let problem =
+                    format!("position {position} is not on axis {axis}, which has length {length}");
                 let mend = match length {
                     0 => "an axis without elements takes only ranges".to_owned(),
                     _ => format!("use -{length} to {}", length - 1),
@@ -206,10 +263,19 @@ impl Plan {
         }
     }
 
-    fn push_range(&mut self, found: &AbstractArray, bounds: Bounds, step: isize) -> Result<(), TensorError> {
+    fn push_range(
+        &mut self,
+        found: &AbstractArray,
+        bounds: Bounds,
+        step: isize,
+    ) -> Result<(), TensorError> {
         let axis = self.start.len();
         if step == 0 {
-            return Err(refused(found, format!("the step on axis {axis} is 0"), "use 1, or -1 for backwards".to_owned()));
+            return Err(refused(
+                found,
+                format!("the step on axis {axis} is 0"),
+                "use 1, or -1 for backwards".to_owned(),
+            ));
         }
         let positions = Positions::of_range(bounds, step, found.shape[axis]);
         if step < 0 && positions.count() > 1 {
@@ -223,7 +289,11 @@ impl Plan {
     fn push_whole(&mut self, found: &AbstractArray, count: usize) {
         for _ in 0..count {
             let length = found.shape[self.start.len()];
-            self.push(Positions { start: 0, limit: length, stride: 1 });
+            self.push(Positions {
+                start: 0,
+                limit: length,
+                stride: 1,
+            });
             self.shape.push(length);
         }
     }
@@ -309,7 +379,11 @@ impl Tensor {
     pub fn one_hot(&self, classes: usize, dtype: DType) -> Self {
         if self.dtype().is_float() || self.dtype() == DType::Bool {
             let found = vec![self.info().clone()];
-            return or_panic(Err(TensorError::DType { operation: "one_hot", found, expected: "integers" }));
+            return or_panic(Err(TensorError::DType {
+                operation: "one_hot",
+                found,
+                expected: "integers",
+            }));
         }
         let positions = Self::arange(self.dtype(), classes);
         let hot = or_panic(compare(Comparison::Eq, &self.expand_dims(-1), &positions));
@@ -327,16 +401,30 @@ mod tests {
 
     #[test]
     fn ranges_mean_what_they_do_in_python() {
-        for (start, end, step) in (-6..=6).flat_map(|s| (-6..=6).flat_map(move |e| [-3_isize, -2, -1, 1, 2].map(|k| (s, e, k)))) {
+        for (start, end, step) in (-6..=6)
+            .flat_map(|s| (-6..=6).flat_map(move |e| [-3_isize, -2, -1, 1, 2].map(|k| (s, e, k))))
+        {
             // Python's 0:4 between start and end, then every so many from the first or the last one.
             let shifted = |position: isize| if position < 0 { position + 4 } else { position };
-            let mut expected: Vec<i32> = (0..4).filter(|&p| shifted(start) <= p && p < shifted(end)).map(|p| i32::try_from(p).unwrap()).collect();
+            let mut expected: Vec<i32> = (0..4)
+                .filter(|&p| shifted(start) <= p && p < shifted(end))
+                .map(|p| i32::try_from(p).unwrap())
+                .collect();
             if step < 0 {
                 expected.reverse();
             }
             let expected: Vec<i32> = expected.into_iter().step_by(step.unsigned_abs()).collect();
-            let index = Index::Range { start: Some(start), end: Some(end), inclusive: false, step };
-            assert_eq!(numbers(&[4]).index([index]).to_vec::<i32>(), expected, "{start}:{end} in steps of {step}");
+            let index = Index::Range {
+                start: Some(start),
+                end: Some(end),
+                inclusive: false,
+                step,
+            };
+            assert_eq!(
+                numbers(&[4]).index([index]).to_vec::<i32>(),
+                expected,
+                "{start}:{end} in steps of {step}"
+            );
         }
     }
 
@@ -351,7 +439,10 @@ mod tests {
     #[test]
     fn axes_go_come_and_turn() {
         let x = numbers(&[2, 3, 4]);
-        assert_eq!(x.index(ix![1, Index::Ellipsis, 0]).to_vec::<i32>(), [12, 16, 20]);
+        assert_eq!(
+            x.index(ix![1, Index::Ellipsis, 0]).to_vec::<i32>(),
+            [12, 16, 20]
+        );
         assert_eq!(x.index(ix![Index::NewAxis, 0]).shape(), [1, 3, 4]);
         assert_eq!(x.index(ix![0, Step(.., -2), 3]).to_vec::<i32>(), [11, 3]);
         assert_eq!(x.index(ix![.., 5.., ..]).shape(), [2, 0, 4]);
@@ -367,11 +458,17 @@ mod tests {
             "cannot index i32[2,3]: position 3 is not on axis 1, which has length 3; use -3 to 2"
         );
         let error = numbers(&[2]).try_index(ix![0, 0]).unwrap_err();
-        assert!(error.to_string().contains("there are 2 indices for 1 axes"), "{error}");
+        assert!(
+            error.to_string().contains("there are 2 indices for 1 axes"),
+            "{error}"
+        );
     }
 
     #[test]
     fn one_hot_of_no_class_is_zeros() {
-        assert_eq!(Tensor::from([2, -1]).one_hot(2, DType::I32), Tensor::from([[0, 0], [0, 0]]));
+        assert_eq!(
+            Tensor::from([2, -1]).one_hot(2, DType::I32),
+            Tensor::from([[0, 0], [0, 0]])
+        );
     }
 }

@@ -38,7 +38,10 @@ impl Tensor {
         let right_axis = pairing.right.shape.len() - if right.rank() == 1 { 1 } else { 2 };
         let left = reshape(self, &pairing.left.shape)?;
         let right = reshape(right, &pairing.right.shape)?;
-        let batch = (pairing.left.shared.as_slice(), pairing.right.shared.as_slice());
+        let batch = (
+            pairing.left.shared.as_slice(),
+            pairing.right.shared.as_slice(),
+        );
         let product = dot_general(&left, &right, (&[left_axis], &[right_axis]), batch)?;
         transpose(&product, &sorting_permutation(&pairing.places))
     }
@@ -46,14 +49,23 @@ impl Tensor {
 
 fn refused(left: &Tensor, right: &Tensor, problem: String, mend: &str) -> TensorError {
     let found = vec![left.info().clone(), right.info().clone()];
-    TensorError::Shape { operation: "matmul", found, problem, mend: mend.to_owned() }
+    TensorError::Shape {
+        operation: "matmul",
+        found,
+        problem,
+        mend: mend.to_owned(),
+    }
 }
 
 /// Whether there are axes to contract, and of equal length.
 fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     if left.dtype() != right.dtype() {
         let found = vec![left.info().clone(), right.info().clone()];
-        return Err(TensorError::DType { operation: "matmul", found, expected: "one element type" });
+        return Err(TensorError::DType {
+            operation: "matmul",
+            found,
+            expected: "one element type",
+        });
     }
     let (Some(&contracted), Some(&last)) = (left.shape().last(), right.shape().last()) else {
         let problem = "a tensor without axes is no matrix".to_owned();
@@ -66,9 +78,18 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     if contracted == other {
         return Ok(());
     }
-    let of_left = if left.rank() == 1 { "the axis of the left" } else { "the last axis of the left" };
+    let of_left = if left.rank() == 1 {
+        "the axis of the left"
+    } else {
+        "the last axis of the left"
+    };
     let problem = format!("{of_left} has length {contracted}, {of_right} {other}");
-    Err(refused(left, right, problem, "did you mean to transpose one of them?"))
+    Err(refused(
+        left,
+        right,
+        problem,
+        "did you mean to transpose one of them?",
+    ))
 }
 
 /// How the axes before the last two go together.
@@ -94,7 +115,9 @@ impl Pairing {
         let batch_rank = |tensor: &Tensor| tensor.rank().saturating_sub(2);
         let rank = batch_rank(left).max(batch_rank(right));
         let length = |tensor: &Tensor, place: usize| {
-            (place + batch_rank(tensor)).checked_sub(rank).map(|axis| tensor.shape()[axis])
+            (place + batch_rank(tensor))
+                .checked_sub(rank)
+                .map(|axis| tensor.shape()[axis])
         };
         let mut pairing = Self::default();
         let (mut left_places, mut right_places) = (Shape::new(), Shape::new());
@@ -116,7 +139,9 @@ impl Pairing {
                     right_places.push(place);
                 }
                 _ => {
-                    let problem = "the axes before the last two do not broadcast: lengths must be equal or 1".to_owned();
+                    let problem =
+                        "the axes before the last two do not broadcast: lengths must be equal or 1"
+                            .to_owned();
                     return Err(refused(left, right, problem, "reshape one of them"));
                 }
             }
@@ -159,9 +184,21 @@ mod tests {
             let found = x.matmul(&y);
             assert_eq!(found.shape(), result, "{left:?} × {right:?}");
             // With all axes in place, the product is a sum over the contracted axis.
-            let columns = if right.len() == 1 { y.expand_dims(-1) } else { y.clone() };
-            let rows = if left.len() == 1 { x.expand_dims(0) } else { x.clone() };
-            let columns = if columns.rank() < 2 { columns.clone() } else { columns.expand_dims(-3) };
+            let columns = if right.len() == 1 {
+                y.expand_dims(-1)
+            } else {
+                y.clone()
+            };
+            let rows = if left.len() == 1 {
+                x.expand_dims(0)
+            } else {
+                x.clone()
+            };
+            let columns = if columns.rank() < 2 {
+                columns.clone()
+            } else {
+                columns.expand_dims(-3)
+            };
             let expected = (rows.expand_dims(-1) * columns).sum_axes([-2]);
             assert_close(&found, &expected.reshape(result), 1e-14);
         }
@@ -171,15 +208,33 @@ mod tests {
     fn errors_say_which_axes_do_not_fit() {
         let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
         assert_eq!(
-            zeros(&[3, 4]).try_matmul(&zeros(&[5, 6])).unwrap_err().to_string(),
+            zeros(&[3, 4])
+                .try_matmul(&zeros(&[5, 6]))
+                .unwrap_err()
+                .to_string(),
             "cannot matmul f32[3,4] and f32[5,6]: the last axis of the left has length 4, the axis before the last of the \
              right 5; did you mean to transpose one of them?"
         );
-        let error = zeros(&[3, 4]).try_matmul(&zeros(&[3])).unwrap_err().to_string();
-        assert!(error.contains("the last axis of the left has length 4, the axis of the right 3"), "{error}");
-        let error = zeros(&[2, 3, 4]).try_matmul(&zeros(&[3, 4, 5])).unwrap_err().to_string();
+        let error = zeros(&[3, 4])
+            .try_matmul(&zeros(&[3]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("the last axis of the left has length 4, the axis of the right 3"),
+            "{error}"
+        );
+        let error = zeros(&[2, 3, 4])
+            .try_matmul(&zeros(&[3, 4, 5]))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("do not broadcast"), "{error}");
-        assert!(zeros(&[]).try_matmul(&zeros(&[3])).unwrap_err().to_string().contains("multiply with `*`"));
+        assert!(
+            zeros(&[])
+                .try_matmul(&zeros(&[3]))
+                .unwrap_err()
+                .to_string()
+                .contains("multiply with `*`")
+        );
         assert!(zeros(&[3]).try_matmul(&Tensor::from([1, 2, 3])).is_err());
     }
 }

@@ -12,25 +12,41 @@ use crate::tensor::Tensor;
 /// The result of a reduction with the reduced axes back, with length 1.
 #[track_caller]
 fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
-    let length = |axis: usize| if axes.contains(&axis) { 1 } else { original.shape()[axis] };
+    let length = |axis: usize| {
+        if axes.contains(&axis) {
+            1
+        } else {
+            original.shape()[axis]
+        }
+    };
     let shape: Shape = (0..original.rank()).map(length).collect();
     or_panic(shape::reshape(reduced, &shape))
 }
 
 /// The number of elements that go into each of a reduction.
 fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
-    axes.iter().map(|&axis| tensor.shape()[axis]).product::<usize>() as f64
+    axes.iter()
+        .map(|&axis| tensor.shape()[axis])
+        .product::<usize>() as f64
 }
 
 fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
     if tensor.dtype().is_float() {
         return Ok(());
     }
-    Err(TensorError::DType { operation, found: vec![tensor.info().clone()], expected: "f32 or f64" })
+    Err(TensorError::DType {
+        operation,
+        found: vec![tensor.info().clone()],
+        expected: "f32 or f64",
+    })
 }
 
 #[track_caller]
-fn mean_over(operation: &'static str, tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+fn mean_over(
+    operation: &'static str,
+    tensor: &Tensor,
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
     check_float(operation, tensor)?;
     Ok(reduce::sum(tensor, axes)? / count(tensor, axes))
 }
@@ -159,7 +175,11 @@ impl Tensor {
     #[track_caller]
     pub fn mean_keep(&self, axes: impl AsRef<[isize]>) -> Self {
         let axes = or_panic(axes_of("take the mean of", self.info(), axes.as_ref()));
-        keep_axes(&or_panic(mean_over("take the mean of", self, &axes)), self, &axes)
+        keep_axes(
+            &or_panic(mean_over("take the mean of", self, &axes)),
+            self,
+            &axes,
+        )
     }
 
     /// The greatest element, without axes; NaN if there is one.
@@ -296,13 +316,22 @@ mod tests {
             "cannot sum f32[2,3,4]: axis 3 is not there; its axes are -3 to 2"
         );
         let error = x.try_max_axes([1, -2]).unwrap_err().to_string();
-        assert!(error.contains("axis 1 is given twice in [1, -2]"), "{error}");
+        assert!(
+            error.contains("axis 1 is given twice in [1, -2]"),
+            "{error}"
+        );
     }
 
     #[test]
     fn only_floats_have_a_mean() {
-        let error = Tensor::from([1, 2]).try_mean_axes([0]).unwrap_err().to_string();
-        assert!(error.contains("cannot take the mean of i32[2]: expected f32 or f64"), "{error}");
+        let error = Tensor::from([1, 2])
+            .try_mean_axes([0])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("cannot take the mean of i32[2]: expected f32 or f64"),
+            "{error}"
+        );
         assert!(Tensor::zeros(DType::F32, [0]).mean().item::<f32>().is_nan());
     }
 }

@@ -8,12 +8,24 @@ use crate::primitives::{create, shape, slice};
 use crate::tensor::Tensor;
 
 /// An axis counted from the end if negative.
-pub(crate) fn axis_of(operation: &'static str, found: &AbstractArray, axis: isize) -> Result<usize, TensorError> {
-    place_of(axis, found.rank()).ok_or_else(|| TensorError::Axis { operation, found: found.clone(), axis })
+pub(crate) fn axis_of(
+    operation: &'static str,
+    found: &AbstractArray,
+    axis: isize,
+) -> Result<usize, TensorError> {
+    place_of(axis, found.rank()).ok_or_else(|| TensorError::Axis {
+        operation,
+        found: found.clone(),
+        axis,
+    })
 }
 
 /// Axes counted from the end if negative, each at most once.
-pub(crate) fn axes_of(operation: &'static str, found: &AbstractArray, axes: &[isize]) -> Result<Shape, TensorError> {
+pub(crate) fn axes_of(
+    operation: &'static str,
+    found: &AbstractArray,
+    axes: &[isize],
+) -> Result<Shape, TensorError> {
     let mut places = Shape::new();
     for &axis in axes {
         let place = axis_of(operation, found, axis)?;
@@ -32,7 +44,11 @@ pub(crate) fn axes_of(operation: &'static str, found: &AbstractArray, axes: &[is
 
 /// A place among `count`, counted from the end if negative.
 fn place_of(place: isize, count: usize) -> Option<usize> {
-    let place = if place < 0 { count.checked_sub(place.unsigned_abs())? } else { place.cast_unsigned() };
+    let place = if place < 0 {
+        count.checked_sub(place.unsigned_abs())?
+    } else {
+        place.cast_unsigned()
+    };
     (place < count).then_some(place)
 }
 
@@ -160,7 +176,10 @@ impl Tensor {
     pub fn eye(dtype: DType, length: usize) -> Self {
         let rows = Self::iota(DType::I32, [length, length], 0);
         let columns = Self::iota(DType::I32, [length, length], 1);
-        or_panic(convert(&or_panic(compare(Comparison::Eq, &rows, &columns)), dtype))
+        or_panic(convert(
+            &or_panic(compare(Comparison::Eq, &rows, &columns)),
+            dtype,
+        ))
     }
 }
 
@@ -279,7 +298,11 @@ impl Tensor {
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
         let Some(place) = place_of(axis, self.rank() + 1) else {
-            or_panic(Err(TensorError::Axis { operation: "add an axis to", found: self.info().clone(), axis }))
+            or_panic(Err(TensorError::Axis {
+                operation: "add an axis to",
+                found: self.info().clone(),
+                axis,
+            }))
         };
         let mut shape = self.info().shape.clone();
         shape.insert(place, 1);
@@ -367,14 +390,28 @@ impl Tensor {
         let found = || tensors.iter().map(|tensor| tensor.info().clone()).collect();
         let refused = |problem: &str, mend: &str| {
             let (problem, mend) = (problem.to_owned(), mend.to_owned());
-            Err(TensorError::Shape { operation: "stack", found: found(), problem, mend })
+            Err(TensorError::Shape {
+                operation: "stack",
+                found: found(),
+                problem,
+                mend,
+            })
         };
-        let Some(first) = tensors.first() else { return refused("there are no tensors", "give at least one") };
+        let Some(first) = tensors.first() else {
+            return refused("there are no tensors", "give at least one");
+        };
         if tensors.iter().any(|tensor| tensor.shape() != first.shape()) {
-            return refused("the shapes differ", "broadcast them first, or use `concatenate`");
+            return refused(
+                "the shapes differ",
+                "broadcast them first, or use `concatenate`",
+            );
         }
         let Some(place) = place_of(axis, first.rank() + 1) else {
-            return Err(TensorError::Axis { operation: "stack", found: first.info().clone(), axis });
+            return Err(TensorError::Axis {
+                operation: "stack",
+                found: first.info().clone(),
+                axis,
+            });
         };
         let mut shape = first.info().shape.clone();
         shape.insert(place, 1);
@@ -427,10 +464,17 @@ mod tests {
         let message = std::panic::catch_unwind(|| x.squeeze(1)).unwrap_err();
         assert_eq!(
             message.downcast_ref::<String>().map(String::as_str),
-            Some("cannot squeeze f32[2,3]: axis 1 has length 3, not 1; choose one element of it with `index`, or reduce it")
+            Some(
+                "cannot squeeze f32[2,3]: axis 1 has length 3, not 1; choose one element of it with `index`, or reduce it"
+            )
         );
-        let error = Tensor::try_stack(&[x.clone(), x.t()], 0).unwrap_err().to_string();
-        assert_eq!(error, "cannot stack f32[2,3] and f32[3,2]: the shapes differ; broadcast them first, or use `concatenate`");
+        let error = Tensor::try_stack(&[x.clone(), x.t()], 0)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "cannot stack f32[2,3] and f32[3,2]: the shapes differ; broadcast them first, or use `concatenate`"
+        );
         assert!(Tensor::try_stack(&[], 0).is_err());
         assert!(Tensor::try_stack(std::slice::from_ref(&x), 3).is_err());
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
@@ -445,7 +489,10 @@ mod tests {
         assert_eq!(x.expand_dims(-1).shape(), [2, 3, 1]);
         assert_eq!(x.expand_dims(-3).shape(), [1, 2, 3]);
         assert_eq!(x.move_axis(-1, 0).shape(), [3, 2]);
-        assert_eq!(Tensor::stack(&[x.clone(), x.clone()], -1).shape(), [2, 3, 2]);
+        assert_eq!(
+            Tensor::stack(&[x.clone(), x.clone()], -1).shape(),
+            [2, 3, 2]
+        );
         assert_eq!(Tensor::stack(&[x.clone(), x], 1).shape(), [2, 2, 3]);
     }
 }

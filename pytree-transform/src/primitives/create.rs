@@ -33,13 +33,27 @@ pub(crate) struct Iota {
 /// A tensor whose elements are all `value`.
 #[track_caller]
 pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
-    bind_one(&Full { dtype, shape: Shape::from_slice(shape), value }, &[])
+    bind_one(
+        &Full {
+            dtype,
+            shape: Shape::from_slice(shape),
+            value,
+        },
+        &[],
+    )
 }
 
 /// A tensor whose elements are their position along an axis.
 #[track_caller]
 pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor, TensorError> {
-    bind_one(&Iota { dtype, shape: Shape::from_slice(shape), axis }, &[])
+    bind_one(
+        &Iota {
+            dtype,
+            shape: Shape::from_slice(shape),
+            axis,
+        },
+        &[],
+    )
 }
 
 /// A number as an element.
@@ -84,8 +98,14 @@ impl Primitive for Full {
         "full"
     }
 
-    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
-        Ok(one(AbstractArray { dtype: self.dtype, shape: self.shape.clone() }))
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(one(AbstractArray {
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+        }))
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
@@ -96,20 +116,41 @@ impl Primitive for Full {
         }))
     }
 
-    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(full(self.dtype, &self.shape, self.value))), one(None))
+    fn jvp(
+        &self,
+        _: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (
+            one(or_panic(full(self.dtype, &self.shape, self.value))),
+            one(None),
+        )
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
         smallvec![]
     }
 
-    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (one(or_panic(full(self.dtype, &self.shape, self.value))), one(None))
+    fn batch(
+        &self,
+        _: &[Tensor],
+        _: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (
+            one(or_panic(full(self.dtype, &self.shape, self.value))),
+            one(None),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dtype={} shape={} value={:?}", self.dtype, Tuple(&self.shape), self.value)
+        write!(
+            f,
+            "dtype={} shape={} value={:?}",
+            self.dtype,
+            Tuple(&self.shape),
+            self.value
+        )
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
@@ -122,13 +163,27 @@ impl Primitive for Iota {
         "iota"
     }
 
-    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
-        let result = AbstractArray { dtype: self.dtype, shape: self.shape.clone() };
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        let result = AbstractArray {
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+        };
         if self.dtype == DType::Bool {
-            return Err(TensorError::DType { operation: "count in", found: vec![result], expected: "numbers" });
+            return Err(TensorError::DType {
+                operation: "count in",
+                found: vec![result],
+                expected: "numbers",
+            });
         }
         if self.axis >= self.shape.len() {
-            return Err(TensorError::Axis { operation: "count along", found: result, axis: self.axis.cast_signed() });
+            return Err(TensorError::Axis {
+                operation: "count along",
+                found: result,
+                axis: self.axis.cast_signed(),
+            });
         }
         Ok(one(result))
     }
@@ -147,20 +202,41 @@ impl Primitive for Iota {
         }))
     }
 
-    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(iota(self.dtype, &self.shape, self.axis))), one(None))
+    fn jvp(
+        &self,
+        _: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (
+            one(or_panic(iota(self.dtype, &self.shape, self.axis))),
+            one(None),
+        )
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
         smallvec![]
     }
 
-    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (one(or_panic(iota(self.dtype, &self.shape, self.axis))), one(None))
+    fn batch(
+        &self,
+        _: &[Tensor],
+        _: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (
+            one(or_panic(iota(self.dtype, &self.shape, self.axis))),
+            one(None),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dtype={} shape={} dimension={}", self.dtype, Tuple(&self.shape), self.axis)
+        write!(
+            f,
+            "dtype={} shape={} dimension={}",
+            self.dtype,
+            Tuple(&self.shape),
+            self.axis
+        )
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
@@ -174,7 +250,10 @@ mod tests {
 
     #[test]
     fn values_take_the_element_type() {
-        assert_eq!(full(DType::I32, &[2], -1.9).unwrap(), Tensor::from([-1, -1]));
+        assert_eq!(
+            full(DType::I32, &[2], -1.9).unwrap(),
+            Tensor::from([-1, -1])
+        );
         assert_eq!(full(DType::Bool, &[1], 0.5).unwrap(), Tensor::from([true]));
         assert_eq!(full(DType::U32, &[], 3.0).unwrap(), Tensor::from(3_u32));
         assert_eq!(full(DType::F32, &[0, 2], 3.0).unwrap().shape(), [0, 2]);
@@ -182,8 +261,14 @@ mod tests {
 
     #[test]
     fn iota_counts_along_its_axis() {
-        assert_eq!(iota(DType::I32, &[2, 3], 0).unwrap(), Tensor::from([[0, 0, 0], [1, 1, 1]]));
-        assert_eq!(iota(DType::F32, &[2, 2], 1).unwrap(), Tensor::from([[0.0_f32, 1.0], [0.0, 1.0]]));
+        assert_eq!(
+            iota(DType::I32, &[2, 3], 0).unwrap(),
+            Tensor::from([[0, 0, 0], [1, 1, 1]])
+        );
+        assert_eq!(
+            iota(DType::F32, &[2, 2], 1).unwrap(),
+            Tensor::from([[0.0_f32, 1.0], [0.0, 1.0]])
+        );
         assert!(iota(DType::F32, &[2], 1).is_err());
         assert!(iota(DType::Bool, &[2], 0).is_err());
     }

@@ -1,17 +1,20 @@
 //! Products of tensors: contracting pairs of axes, with batch axes side by side.
 
-use std::borrow::Cow;
+#[path = "matrix_product.rs"]
+mod matrix_product;
+
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use self::matrix_product::{Factor, LoopAxis, Loops, Strided};
 use crate::array::{Array, row_major_strides};
-use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::{sum_of, take};
-use crate::primitives::shape::{batched_axis, gather, reused, sorting_permutation, transpose};
+use crate::primitives::shape::{batched_axis, reused, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -32,13 +35,22 @@ pub(crate) fn dot_general(
     contract: (&[usize], &[usize]),
     batch: (&[usize], &[usize]),
 ) -> Result<Tensor, TensorError> {
-    let pair = |(left, right): (&[usize], &[usize])| (Shape::from_slice(left), Shape::from_slice(right));
-    bind_one(&DotGeneral { contract: pair(contract), batch: pair(batch) }, &[left, right])
+    let pair =
+        |(left, right): (&[usize], &[usize])| (Shape::from_slice(left), Shape::from_slice(right));
+    bind_one(
+        &DotGeneral {
+            contract: pair(contract),
+            batch: pair(batch),
+        },
+        &[left, right],
+    )
 }
 
 /// The axes that are neither contracted nor batch axes.
 fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> Shape {
-    (0..rank).filter(|axis| !contract.contains(axis) && !batch.contains(axis)).collect()
+    (0..rank)
+        .filter(|axis| !contract.contains(axis) && !batch.contains(axis))
+        .collect()
 }
 
 /// One operand's part in a product, while its cotangent is computed.
@@ -58,14 +70,26 @@ impl DotGeneral {
         let middle = batch + left.len();
         let end = middle + right.len();
         (
-            Side { contract: &self.contract.0, batch: &self.batch.0, free: left, kept: (batch..middle).collect() },
-            Side { contract: &self.contract.1, batch: &self.batch.1, free: right, kept: (middle..end).collect() },
+            Side {
+                contract: &self.contract.0,
+                batch: &self.batch.0,
+                free: left,
+                kept: (batch..middle).collect(),
+            },
+            Side {
+                contract: &self.contract.1,
+                batch: &self.batch.1,
+                free: right,
+                kept: (middle..end).collect(),
+            },
         )
     }
 
     /// The contraction with axes of one side shifted for a batch axis.
     fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
-        axes.iter().map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch))).collect()
+        axes.iter()
+            .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))
+            .collect()
     }
 }
 
@@ -73,196 +97,39 @@ impl DotGeneral {
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
     let batch: Shape = (0..own.batch.len()).collect();
     // The contracted axes stay in the order of the other operand.
-    let contracted: Shape = sorting_permutation(other.contract).iter().map(|&position| own.contract[position]).collect();
-    let axes = |first: &[usize], second: &[usize]| -> Shape { [own.batch, first, second].concat().into_iter().collect() };
+    let contracted: Shape = sorting_permutation(other.contract)
+        .iter()
+        .map(|&position| own.contract[position])
+        .collect();
+    let axes = |first: &[usize], second: &[usize]| -> Shape {
+        [own.batch, first, second].concat().into_iter().collect()
+    };
     let cotangent_first = axes(&own.free, &contracted);
     let known_first = axes(&contracted, &own.free);
     // Of the two orders of the product, the one that needs no transpose after it.
     let (product, axes) = if known_first.is_sorted() {
-        (dot_general(known, cotangent, (&other.free, &other.kept), (other.batch, &batch)), known_first)
+        (
+            dot_general(
+                known,
+                cotangent,
+                (&other.free, &other.kept),
+                (other.batch, &batch),
+            ),
+            known_first,
+        )
     } else {
-        (dot_general(cotangent, known, (&other.kept, &other.free), (&batch, other.batch)), cotangent_first)
+        (
+            dot_general(
+                cotangent,
+                known,
+                (&other.kept, &other.free),
+                (&batch, other.batch),
+            ),
+            cotangent_first,
+        )
     };
     or_panic(transpose(&or_panic(product), &sorting_permutation(&axes)))
 }
-
-/// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
-/// the result.
-#[derive(Clone, Copy, Debug)]
-struct LoopAxis {
-    length: usize,
-    left: usize,
-    right: usize,
-    result: usize,
-}
-
-impl LoopAxis {
-    const NONE: Self = Self { length: 1, left: 1, right: 1, result: 1 };
-}
-
-type LoopAxes = SmallVec<[LoopAxis; 4]>;
-
-/// The axes with neighbours joined where they are one axis in operands and result alike.
-fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
-    let mut joined = LoopAxes::new();
-    for axis in axes.filter(|axis| axis.length != 1) {
-        match joined.last_mut() {
-            Some(last)
-                if last.left == axis.left * axis.length
-                    && last.right == axis.right * axis.length
-                    && last.result == axis.result * axis.length =>
-            {
-                *last = LoopAxis { length: last.length * axis.length, ..axis };
-            }
-            _ => joined.push(axis),
-        }
-    }
-    joined
-}
-
-/// Takes the longest axis out, the last one of several.
-fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
-    match (0..axes.len()).max_by_key(|&position| axes[position].length) {
-        Some(position) => axes.remove(position),
-        None => LoopAxis::NONE,
-    }
-}
-
-/// An operand whose contracted axes are one, and the strides of its axes.
-fn with_one_contracted_axis<'a>(operand: &'a Array, contract: &[usize], others: [&[usize]; 2]) -> (Cow<'a, Array>, Shape) {
-    let strides = row_major_strides(operand.shape());
-    let part = |&axis: &usize| LoopAxis { length: operand.shape()[axis], left: strides[axis], right: 0, result: 0 };
-    if joined(contract.iter().map(part)).len() <= 1 {
-        return (Cow::Borrowed(operand), strides);
-    }
-    let order = [others[0], others[1], contract].concat();
-    let shape: Shape = order.iter().map(|&axis| operand.shape()[axis]).collect();
-    let steps: SmallVec<[isize; 4]> = order.iter().map(|&axis| strides[axis].cast_signed()).collect();
-    let gathered = gather(operand, &shape, &steps, 0);
-    let mut strides = strides;
-    for (&axis, &stride) in order.iter().zip(&row_major_strides(&shape)) {
-        strides[axis] = stride;
-    }
-    (Cow::Owned(gathered), strides)
-}
-
-/// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
-#[derive(Debug)]
-struct Loops {
-    outer: LoopAxes,
-    rows: LoopAxis,
-    columns: LoopAxis,
-    depth: LoopAxis,
-}
-
-impl Loops {
-    /// Calls `product` with the offsets in left, right and result of each matrix product.
-    fn run(&self, mut product: impl FnMut([usize; 3])) {
-        let count: usize = self.outer.iter().map(|axis| axis.length).product();
-        for index in 0..count {
-            let mut rest = index;
-            let mut offsets = [0; 3];
-            for axis in self.outer.iter().rev() {
-                let position = rest % axis.length;
-                rest /= axis.length;
-                offsets[0] += position * axis.left;
-                offsets[1] += position * axis.right;
-                offsets[2] += position * axis.result;
-            }
-            product(offsets);
-        }
-    }
-}
-
-/// Elements that can be multiplied as matrices.
-trait Factor: TensorElement {
-    /// Adds the product of two elements.
-    fn plus_product(self, left: Self, right: Self) -> Self;
-
-    /// Writes the product of matrices of `left` and `right` to `target`; the axes of `loops` tell their
-    /// places.
-    fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
-}
-
-/// The number of multiplications below which calling a kernel takes longer than a plain loop.
-const SMALL: usize = 512;
-
-/// Whether an axis pair stays within the elements, so that a kernel may leave out the checks.
-fn within(length: usize, [(first, first_stride), (second, second_stride)]: [(usize, usize); 2]) -> bool {
-    (first - 1) * first_stride + (second - 1) * second_stride < length
-}
-
-macro_rules! float_factor {
-    ($float:ty, $gemm:path) => {
-        impl Factor for $float {
-            fn plus_product(self, left: Self, right: Self) -> Self {
-                self + left * right
-            }
-            #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
-            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
-                let Loops { rows, columns, depth, .. } = *loops;
-                if rows.length * columns.length * depth.length <= SMALL {
-                    return plain_product(loops, left, right, target);
-                }
-                assert!(
-                    within(left.len(), [(rows.length, rows.left), (depth.length, depth.left)])
-                        && within(right.len(), [(depth.length, depth.right), (columns.length, columns.right)])
-                        && within(target.len(), [(rows.length, rows.result), (columns.length, columns.result)]),
-                    "a product leaves its operands; this is a bug of pytree"
-                );
-                let stride = usize::cast_signed;
-                let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);
-                let right = (right.as_ptr(), stride(depth.right), stride(columns.right), columns);
-                // The kernels want the axis of the result with stride 1 first: the product of the
-                // transposed operands is the transposed product.
-                let (first, second) = if columns.result == 1 { (right, left) } else { (left, right) };
-                let (down, across) = (first.3, second.3);
-                // SAFETY: the assertion above keeps all that is read and written within the slices, and
-                // `target` overlaps no operand, since it is borrowed mutably.
-                unsafe {
-                    $gemm()(
-                        down.length, across.length, depth.length,
-                        target.as_mut_ptr(), stride(across.result), stride(down.result), false,
-                        first.0, first.1, first.2,
-                        second.0, second.2, second.1,
-                        0.0, 1.0, false, false, false, gemm_common::Parallelism::None,
-                    );
-                }
-            }
-        }
-    };
-}
-float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
-float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
-
-/// A product too small for a kernel, or of integers.
-fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
-    let Loops { rows, columns, depth, .. } = *loops;
-    for row in 0..rows.length {
-        for column in 0..columns.length {
-            let mut sum = T::default();
-            for step in 0..depth.length {
-                let factor = left[row * rows.left + step * depth.left];
-                sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
-            }
-            target[row * rows.result + column * columns.result] = sum;
-        }
-    }
-}
-
-macro_rules! integer_factor {
-    ($($integer:ty),*) => {$(
-        impl Factor for $integer {
-            fn plus_product(self, left: Self, right: Self) -> Self {
-                self.wrapping_add(left.wrapping_mul(right))
-            }
-            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
-                plain_product(loops, left, right, target);
-            }
-        }
-    )*};
-}
-integer_factor!(i32, i64, u32);
 
 impl DotGeneral {
     /// The result's shape; the operands fit.
@@ -275,7 +142,6 @@ impl DotGeneral {
     }
 
     fn multiply<T: Factor>(&self, left: &Array, right: &Array) -> Array {
-        let (left_side, right_side) = self.sides(left.shape().len(), right.shape().len());
         let shape = self.result_shape(left.shape(), right.shape());
         let mut target = reused::<T>(shape.iter().product());
         if target.is_empty() || self.contract.0.iter().any(|&axis| left.shape()[axis] == 0) {
@@ -284,41 +150,33 @@ impl DotGeneral {
         }
         // The order in which products are added is free: that of the left operand.
         let order = sorting_permutation(&self.contract.0);
-        let contract: (Shape, Shape) = order.iter().map(|&pair| (self.contract.0[pair], self.contract.1[pair])).unzip();
-        let (left_shape, right_shape) = (Shape::from_slice(left.shape()), Shape::from_slice(right.shape()));
-        let (left, left_strides) = with_one_contracted_axis(left, &contract.0, [&self.batch.0, &left_side.free]);
-        let (right, right_strides) = with_one_contracted_axis(right, &contract.1, [&self.batch.1, &right_side.free]);
+        let contract: (Shape, Shape) = order
+            .iter()
+            .map(|&pair| (self.contract.0[pair], self.contract.1[pair]))
+            .unzip();
+        let (left_side, right_side) = self.sides(left.shape().len(), right.shape().len());
+        let left = Strided::new(left, &contract.0, [&self.batch.0, &left_side.free]);
+        let right = Strided::new(right, &contract.1, [&self.batch.1, &right_side.free]);
         let strides = row_major_strides(&shape);
-        let batch = joined((0..self.batch.0.len()).map(|place| {
-            let (l, r) = (self.batch.0[place], self.batch.1[place]);
-            LoopAxis { length: shape[place], left: left_strides[l], right: right_strides[r], result: strides[place] }
-        }));
-        let mut rows = joined(left_side.free.iter().zip(&left_side.kept).map(|(&axis, &place)| LoopAxis {
-            length: left_shape[axis],
-            left: left_strides[axis],
-            right: 0,
-            result: strides[place],
-        }));
-        let mut columns = joined(right_side.free.iter().zip(&right_side.kept).map(|(&axis, &place)| LoopAxis {
-            length: right_shape[axis],
-            left: 0,
-            right: right_strides[axis],
-            result: strides[place],
-        }));
-        let mut depth = joined(contract.0.iter().zip(&contract.1).map(|(&l, &r)| LoopAxis {
-            length: left_shape[l],
-            left: left_strides[l],
-            right: right_strides[r],
-            result: 0,
-        }));
-        let (rows_axis, columns_axis) = (take_longest(&mut rows), take_longest(&mut columns));
-        let loops = Loops {
-            rows: rows_axis,
-            columns: columns_axis,
-            depth: take_longest(&mut depth),
-            outer: batch.into_iter().chain(rows).chain(columns).collect(),
+        let axis = |l: Option<usize>, r: Option<usize>, place: Option<usize>| LoopAxis {
+            length: l
+                .map_or(1, |l| left.shape[l])
+                .max(r.map_or(1, |r| right.shape[r])),
+            left: l.map_or(0, |l| left.strides[l]),
+            right: r.map_or(0, |r| right.strides[r]),
+            result: place.map_or(0, |place| strides[place]),
         };
-        let (left, right) = (left.elements::<T>(), right.elements::<T>());
+        let of_left = left_side.free.iter().zip(&left_side.kept);
+        let of_right = right_side.free.iter().zip(&right_side.kept);
+        let batch = (self.batch.0.iter().zip(&self.batch.1)).enumerate();
+        let depth = contract.0.iter().zip(&contract.1);
+        let loops = Loops::new(
+            batch.map(|(place, (&l, &r))| axis(Some(l), Some(r), Some(place))),
+            of_left.map(|(&l, &place)| axis(Some(l), None, Some(place))),
+            of_right.map(|(&r, &place)| axis(None, Some(r), Some(place))),
+            depth.map(|(&l, &r)| axis(Some(l), Some(r), None)),
+        );
+        let (left, right) = (left.array.elements::<T>(), right.array.elements::<T>());
         loops.run(|[l, r, t]| T::matrix_product(&loops, &left[l..], &right[r..], &mut target[t..]));
         Array::new(&shape, target)
     }
@@ -329,13 +187,22 @@ impl Primitive for DotGeneral {
         "dot_general"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (left, right) = (operands[0], operands[1]);
         let found = || vec![left.clone(), right.clone()];
         if left.dtype != right.dtype || left.dtype == DType::Bool {
-            return Err(TensorError::DType { operation: "multiply", found: found(), expected: "numbers of one element type" });
+            return Err(TensorError::DType {
+                operation: "multiply",
+                found: found(),
+                expected: "numbers of one element type",
+            });
         }
-        for (what, (left_axes, right_axes)) in [("contracted", &self.contract), ("batch", &self.batch)] {
+        for (what, (left_axes, right_axes)) in
+            [("contracted", &self.contract), ("batch", &self.batch)]
+        {
             for (&l, &r) in left_axes.iter().zip(right_axes) {
                 let lengths = (left.shape.get(l), right.shape.get(r));
                 if lengths.0.is_none() || lengths.0 != lengths.1 {
@@ -348,7 +215,10 @@ impl Primitive for DotGeneral {
                 }
             }
         }
-        Ok(one(AbstractArray { dtype: left.dtype, shape: self.result_shape(&left.shape, &right.shape) }))
+        Ok(one(AbstractArray {
+            dtype: left.dtype,
+            shape: self.result_shape(&left.shape, &right.shape),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -362,44 +232,93 @@ impl Primitive for DotGeneral {
         })
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let product = |left: &Tensor, right: &Tensor| or_panic(bind_one(self, &[left, right]));
-        let left = tangents[0].as_ref().map(|tangent| product(tangent, &primals[1]));
-        let right = tangents[1].as_ref().map(|tangent| product(&primals[0], tangent));
-        (one(product(&primals[0], &primals[1])), one(sum_of(left, right)))
+        let left = tangents[0]
+            .as_ref()
+            .map(|tangent| product(tangent, &primals[1]));
+        let right = tangents[1]
+            .as_ref()
+            .map(|tangent| product(&primals[0], tangent));
+        (
+            one(product(&primals[0], &primals[1])),
+            one(sum_of(left, right)),
+        )
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
-        let Some(cotangent) = &cotangents[0] else { return smallvec![None, None] };
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let Some(cotangent) = &cotangents[0] else {
+            return smallvec![None, None];
+        };
         let (left, right) = self.sides(operands[0].info().rank(), operands[1].info().rank());
         smallvec![
-            operands[0].is_unknown().then(|| cotangent_of(&left, cotangent, &right, operands[1].known())),
-            operands[1].is_unknown().then(|| cotangent_of(&right, cotangent, &left, operands[0].known()))
+            operands[0].is_unknown().then(|| cotangent_of(
+                &left,
+                cotangent,
+                &right,
+                operands[1].known()
+            )),
+            operands[1].is_unknown().then(|| cotangent_of(
+                &right,
+                cotangent,
+                &left,
+                operands[0].known()
+            ))
         ]
     }
 
     /// A batch axis of both is one more batch axis; one of a single operand is one more free axis.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let shifted = |(left, right): &(Shape, Shape)| (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]));
-        let mut product = Self { contract: shifted(&self.contract), batch: shifted(&self.batch) };
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let shifted = |(left, right): &(Shape, Shape)| {
+            (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
+        };
+        let mut product = Self {
+            contract: shifted(&self.contract),
+            batch: shifted(&self.batch),
+        };
         if let (Some(left), Some(right)) = (axes[0], axes[1]) {
             product.batch.0.insert(0, left);
             product.batch.1.insert(0, right);
         }
         let (left, right) = product.sides(operands[0].rank(), operands[1].rank());
-        let place = |side: &Side<'_>, axis: usize| side.free.iter().position(|&free| free == axis).map(|position| side.kept[position]);
+        let place = |side: &Side<'_>, axis: usize| {
+            side.free
+                .iter()
+                .position(|&free| free == axis)
+                .map(|position| side.kept[position])
+        };
         let result_axis = match (axes[0], axes[1]) {
             (Some(_), Some(_)) => Some(0),
             (Some(axis), None) => place(&left, axis),
             (None, Some(axis)) => place(&right, axis),
             (None, None) => None,
         };
-        (one(or_panic(bind_one(&product, &[&operands[0], &operands[1]]))), one(result_axis))
+        (
+            one(or_panic(bind_one(&product, &[&operands[0], &operands[1]]))),
+            one(result_axis),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ((contract_left, contract_right), (batch_left, batch_right)) = (&self.contract, &self.batch);
-        write!(f, "dimension_numbers=(({contract_left:?}, {contract_right:?}), ({batch_left:?}, {batch_right:?}))")
+        let ((contract_left, contract_right), (batch_left, batch_right)) =
+            (&self.contract, &self.batch);
+        write!(
+            f,
+            "dimension_numbers=(({contract_left:?}, {contract_right:?}), ({batch_left:?}, {batch_right:?}))"
+        )
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
@@ -411,7 +330,9 @@ impl Primitive for DotGeneral {
 mod tests {
     use super::*;
     use crate::primitives::convert::convert;
-    use crate::primitives::shape::rule_checks::{all_indices, assert_close, check_batching, check_tangent, check_transpose, noise};
+    use crate::primitives::shape::rule_checks::{
+        all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
+    };
 
     type Case = (&'static [usize], &'static [usize], [&'static [usize]; 4]);
 
@@ -433,30 +354,52 @@ mod tests {
         (&[3, 4, 5], &[6, 4, 5], [&[2, 1], &[2, 1], &[], &[]]),
         (&[8, 4, 9], &[4, 10, 11], [&[1], &[0], &[], &[]]),
         (&[2, 3, 0], &[0, 4], [&[2], &[0], &[], &[]]),
-        (&[2, 3, 4, 5], &[3, 7, 4, 2, 6], [&[2], &[2], &[0, 1], &[3, 0]]),
+        (
+            &[2, 3, 4, 5],
+            &[3, 7, 4, 2, 6],
+            [&[2], &[2], &[0, 1], &[3, 0]],
+        ),
     ];
 
     fn primitive(axes: [&[usize]; 4]) -> DotGeneral {
         let [contract_left, contract_right, batch_left, batch_right] = axes.map(Shape::from_slice);
-        DotGeneral { contract: (contract_left, contract_right), batch: (batch_left, batch_right) }
+        DotGeneral {
+            contract: (contract_left, contract_right),
+            batch: (batch_left, batch_right),
+        }
     }
 
     /// The product by its definition.
     fn slow(dot: &DotGeneral, left: &Tensor, right: &Tensor) -> Tensor {
         let (left_side, right_side) = dot.sides(left.rank(), right.rank());
         let shape = dot.result_shape(left.shape(), right.shape());
-        let depth: Vec<usize> = dot.contract.0.iter().map(|&axis| left.shape()[axis]).collect();
+        let depth: Vec<usize> = dot
+            .contract
+            .0
+            .iter()
+            .map(|&axis| left.shape()[axis])
+            .collect();
         let (left, right) = (left.view::<f64>().unwrap(), right.view::<f64>().unwrap());
         let element = |index: Vec<usize>| {
             let terms = all_indices(&depth).map(|depth| {
                 let place = |side: &Side<'_>, rank: usize| {
                     let mut place = vec![0; rank];
-                    side.batch.iter().zip(&index).for_each(|(&axis, &at)| place[axis] = at);
-                    side.free.iter().zip(&side.kept).for_each(|(&axis, &kept)| place[axis] = index[kept]);
-                    side.contract.iter().zip(&depth).for_each(|(&axis, &at)| place[axis] = at);
+                    side.batch
+                        .iter()
+                        .zip(&index)
+                        .for_each(|(&axis, &at)| place[axis] = at);
+                    side.free
+                        .iter()
+                        .zip(&side.kept)
+                        .for_each(|(&axis, &kept)| place[axis] = index[kept]);
+                    side.contract
+                        .iter()
+                        .zip(&depth)
+                        .for_each(|(&axis, &at)| place[axis] = at);
                     place
                 };
-                left[&place(&left_side, left.ndim())[..]] * right[&place(&right_side, right.ndim())[..]]
+                left[&place(&left_side, left.ndim())[..]]
+                    * right[&place(&right_side, right.ndim())[..]]
             });
             terms.sum::<f64>()
         };
@@ -473,12 +416,24 @@ mod tests {
             drop(Tensor::full(DType::F64, expected.shape(), f64::NAN));
             assert_close(&bind_one(&dot, &[&left, &right]).unwrap(), &expected, 1e-14);
             for dtype in [DType::F32, DType::I32, DType::I64, DType::U32] {
-                let whole = |tensor: &Tensor| convert(&convert(&(tensor * 7.0), DType::I32).unwrap(), DType::F64).unwrap();
+                let whole = |tensor: &Tensor| {
+                    convert(&convert(&(tensor * 7.0), DType::I32).unwrap(), DType::F64).unwrap()
+                };
                 let (left, right) = (whole(&left), whole(&right));
-                let expected = convert(&convert(&slow(&dot, &left, &right), DType::I64).unwrap(), dtype).unwrap();
-                let narrow = |tensor: &Tensor| convert(&convert(tensor, DType::I64).unwrap(), dtype).unwrap();
+                let expected = convert(
+                    &convert(&slow(&dot, &left, &right), DType::I64).unwrap(),
+                    dtype,
+                )
+                .unwrap();
+                let narrow = |tensor: &Tensor| {
+                    convert(&convert(tensor, DType::I64).unwrap(), dtype).unwrap()
+                };
                 drop(Tensor::full(dtype, expected.shape(), f64::NAN));
-                assert_eq!(bind_one(&dot, &[&narrow(&left), &narrow(&right)]).unwrap(), expected, "{axes:?} in {dtype}");
+                assert_eq!(
+                    bind_one(&dot, &[&narrow(&left), &narrow(&right)]).unwrap(),
+                    expected,
+                    "{axes:?} in {dtype}"
+                );
             }
         }
     }
@@ -498,14 +453,26 @@ mod tests {
             };
             for left_axis in 0..=left.len() {
                 let left_batch = with_batch(left, left_axis, 3);
-                check_batching(&dot, &[left_batch.clone(), operands[1].clone()], &[Some(left_axis), None]);
+                check_batching(
+                    &dot,
+                    &[left_batch.clone(), operands[1].clone()],
+                    &[Some(left_axis), None],
+                );
                 for right_axis in 0..=right.len() {
                     let right_batch = with_batch(right, right_axis, 4);
-                    check_batching(&dot, &[left_batch.clone(), right_batch], &[Some(left_axis), Some(right_axis)]);
+                    check_batching(
+                        &dot,
+                        &[left_batch.clone(), right_batch],
+                        &[Some(left_axis), Some(right_axis)],
+                    );
                 }
             }
             for right_axis in 0..=right.len() {
-                check_batching(&dot, &[operands[0].clone(), with_batch(right, right_axis, 4)], &[None, Some(right_axis)]);
+                check_batching(
+                    &dot,
+                    &[operands[0].clone(), with_batch(right, right_axis, 4)],
+                    &[None, Some(right_axis)],
+                );
             }
         }
     }

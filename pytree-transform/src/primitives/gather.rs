@@ -37,19 +37,35 @@ pub(crate) struct ScatterAdd {
 /// The parts of `operand` along `axis` that `indices` name.
 #[track_caller]
 pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    bind_one(&Take { axis, batch_axes: 0 }, &[operand, indices])
+    bind_one(
+        &Take {
+            axis,
+            batch_axes: 0,
+        },
+        &[operand, indices],
+    )
 }
 
 /// The indices as positions on an axis of the given length.
 fn positions(indices: &Array, length: usize) -> Vec<usize> {
     let last = length.saturating_sub(1);
     match &indices.data {
-        Data::I32(elements) => elements.iter().map(|&index| usize::try_from(index).unwrap_or(0).min(last)).collect(),
+        Data::I32(elements) => elements
+            .iter()
+            .map(|&index| usize::try_from(index).unwrap_or(0).min(last))
+            .collect(),
         Data::I64(elements) => {
-            let clipped = |index: i64| usize::try_from(index.max(0)).unwrap_or(usize::MAX).min(last);
+            let clipped = |index: i64| {
+                usize::try_from(index.max(0))
+                    .unwrap_or(usize::MAX)
+                    .min(last)
+            };
             elements.iter().map(|&index| clipped(index)).collect()
         }
-        Data::U32(elements) => elements.iter().map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last)).collect(),
+        Data::U32(elements) => elements
+            .iter()
+            .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))
+            .collect(),
         _ => panic!("indices of {}; this is a bug of pytree", indices.dtype()),
     }
 }
@@ -64,7 +80,12 @@ struct Blocks {
 
 /// Copies the blocks at `positions`.
 fn gather_blocks<T: TensorElement>(source: &[T], positions: &[usize], blocks: &Blocks) -> Vec<T> {
-    let Blocks { batch, before, after, length } = *blocks;
+    let Blocks {
+        batch,
+        before,
+        after,
+        length,
+    } = *blocks;
     let per_batch = positions.len() / batch.max(1);
     let mut result = reused(before * after * positions.len());
     let mut targets = result.chunks_exact_mut(after.max(1));
@@ -74,7 +95,10 @@ fn gather_blocks<T: TensorElement>(source: &[T], positions: &[usize], blocks: &B
             let base = (example * before + row) * length;
             let source = &source[base * after..][..length * after];
             if after == 1 {
-                positions.iter().zip(&mut targets).for_each(|(&position, target)| target[0] = source[position]);
+                positions
+                    .iter()
+                    .zip(&mut targets)
+                    .for_each(|(&position, target)| target[0] = source[position]);
                 continue;
             }
             for (&position, target) in positions.iter().zip(&mut targets) {
@@ -92,7 +116,12 @@ fn scatter_blocks<T: TensorElement>(
     blocks: &Blocks,
     add: impl Fn(T, T) -> T,
 ) -> Vec<T> {
-    let Blocks { batch, before, after, length } = *blocks;
+    let Blocks {
+        batch,
+        before,
+        after,
+        length,
+    } = *blocks;
     let per_batch = positions.len() / batch.max(1);
     let mut result = reused(batch * before * length * after);
     result.fill(T::default());
@@ -103,7 +132,10 @@ fn scatter_blocks<T: TensorElement>(
             let base = (example * before + row) * length;
             for (&position, update) in positions.iter().zip(&mut updates) {
                 let target = &mut result[(base + position) * after..][..after];
-                target.iter_mut().zip(update).for_each(|(target, &update)| *target = add(*target, update));
+                target
+                    .iter_mut()
+                    .zip(update)
+                    .for_each(|(target, &update)| *target = add(*target, update));
             }
         }
     }
@@ -115,7 +147,11 @@ fn check_indices(operation: &'static str, operands: &[&AbstractArray]) -> Result
         return Ok(());
     }
     let found = operands.iter().map(|&operand| operand.clone()).collect();
-    Err(TensorError::DType { operation, found, expected: "integers as indices" })
+    Err(TensorError::DType {
+        operation,
+        found,
+        expected: "integers as indices",
+    })
 }
 
 impl Take {
@@ -134,7 +170,14 @@ impl Take {
 
     /// The shape with the axis replaced by those of the indices.
     fn result_shape(self, operand: &[usize], indices: &[usize]) -> Shape {
-        [&operand[..self.axis], &indices[self.batch_axes..], &operand[self.axis + 1..]].concat().into_iter().collect()
+        [
+            &operand[..self.axis],
+            &indices[self.batch_axes..],
+            &operand[self.axis + 1..],
+        ]
+        .concat()
+        .into_iter()
+        .collect()
     }
 }
 
@@ -143,12 +186,19 @@ impl Primitive for Take {
         "take"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (operand, indices) = (operands[0], operands[1]);
         check_indices("take from", operands)?;
         if self.axis >= operand.rank() {
             let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis { operation: "take from", found: operand.clone(), axis });
+            return Err(TensorError::Axis {
+                operation: "take from",
+                found: operand.clone(),
+                axis,
+            });
         }
         if operand.shape[self.axis] == 0 && !indices.is_empty() {
             return Err(TensorError::Shape {
@@ -159,7 +209,10 @@ impl Primitive for Take {
             });
         }
         let shape = self.result_shape(&operand.shape, &indices.shape);
-        Ok(one(AbstractArray { dtype: operand.dtype, shape }))
+        Ok(one(AbstractArray {
+            dtype: operand.dtype,
+            shape,
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -172,26 +225,57 @@ impl Primitive for Take {
         }))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref().map(|tangent| self.bind(tangent, &primals[1]));
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0]
+            .as_ref()
+            .map(|tangent| self.bind(tangent, &primals[1]));
         (one(self.bind(&primals[0], &primals[1])), one(tangent))
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let length = operands[0].info().shape[self.axis];
-        let scatter = ScatterAdd { axis: self.axis, length, batch_axes: self.batch_axes };
-        smallvec![cotangents[0].as_ref().map(|cotangent| scatter.bind(cotangent, operands[1].known())), None]
+        let scatter = ScatterAdd {
+            axis: self.axis,
+            length,
+            batch_axes: self.batch_axes,
+        };
+        smallvec![
+            cotangents[0]
+                .as_ref()
+                .map(|cotangent| scatter.bind(cotangent, operands[1].known())),
+            None
+        ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let (operand, indices) = (&operands[0], &operands[1]);
         let first = self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
             (Some(batch), None) => {
                 // The batch axis must not come among the parallel axes.
                 let (operand, batch) = behind_parallel_axes(operand, batch, first);
-                let take = Self { axis: self.axis + usize::from(batch <= self.axis), ..*self };
-                let axis = if batch < take.axis { batch } else { batch + indices.rank() - first - 1 };
+                let take = Self {
+                    axis: self.axis + usize::from(batch <= self.axis),
+                    ..*self
+                };
+                let axis = if batch < take.axis {
+                    batch
+                } else {
+                    batch + indices.rank() - first - 1
+                };
                 (take.bind(&operand, indices), axis)
             }
             (None, Some(batch)) => {
@@ -201,7 +285,14 @@ impl Primitive for Take {
             _ => {
                 let operand = or_panic(batch_axis_first(operand, axes[0], size));
                 let indices = or_panic(batch_axis_first(indices, axes[1], size));
-                (Self { axis: self.axis + 1, batch_axes: first + 1 }.bind(&operand, &indices), 0)
+                (
+                    Self {
+                        axis: self.axis + 1,
+                        batch_axes: first + 1,
+                    }
+                    .bind(&operand, &indices),
+                    0,
+                )
             }
         };
         (one(result), one(Some(axis)))
@@ -226,7 +317,11 @@ fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor
 }
 
 fn write_batch_axes(f: &mut fmt::Formatter<'_>, batch_axes: usize) -> fmt::Result {
-    if batch_axes == 0 { Ok(()) } else { write!(f, " batch_axes={batch_axes}") }
+    if batch_axes == 0 {
+        Ok(())
+    } else {
+        write!(f, " batch_axes={batch_axes}")
+    }
 }
 
 impl ScatterAdd {
@@ -236,7 +331,10 @@ impl ScatterAdd {
 
     fn result_shape(self, updates: &[usize], indices: &[usize]) -> Shape {
         let after = self.axis + indices.len() - self.batch_axes;
-        [&updates[..self.axis], &[self.length], &updates[after..]].concat().into_iter().collect()
+        [&updates[..self.axis], &[self.length], &updates[after..]]
+            .concat()
+            .into_iter()
+            .collect()
     }
 }
 
@@ -245,12 +343,19 @@ impl Primitive for ScatterAdd {
         "scatter_add"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (updates, indices) = (operands[0], operands[1]);
         check_indices("add at indices", operands)?;
         let found = || vec![updates.clone(), indices.clone()];
         if updates.dtype == DType::Bool {
-            return Err(TensorError::DType { operation: "add at indices", found: found(), expected: "numbers to add" });
+            return Err(TensorError::DType {
+                operation: "add at indices",
+                found: found(),
+                expected: "numbers to add",
+            });
         }
         let after = self.axis + indices.rank() - self.batch_axes;
         let fits = updates.rank() >= after
@@ -261,21 +366,34 @@ impl Primitive for ScatterAdd {
             return Err(TensorError::Shape {
                 operation: "add at indices",
                 found: found(),
-                problem: format!("the updates do not have the axes of the indices at axis {}", self.axis),
+                problem: format!(
+                    "the updates do not have the axes of the indices at axis {}",
+                    self.axis
+                ),
                 mend: "reshape the updates".to_owned(),
             });
         }
-        Ok(one(AbstractArray { dtype: updates.dtype, shape: self.result_shape(&updates.shape, &indices.shape) }))
+        Ok(one(AbstractArray {
+            dtype: updates.dtype,
+            shape: self.result_shape(&updates.shape, &indices.shape),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [updates, indices] = take_operands(operands);
         let shape = self.result_shape(updates.shape(), indices.shape());
-        let blocks = Take { axis: self.axis, batch_axes: self.batch_axes }.blocks(&shape);
+        let blocks = Take {
+            axis: self.axis,
+            batch_axes: self.batch_axes,
+        }
+        .blocks(&shape);
         let positions = positions(&indices, self.length);
         macro_rules! scatter {
             ($element:ty, $add:expr) => {
-                Array::new(shape, scatter_blocks::<$element>(updates.elements(), &positions, &blocks, $add))
+                Array::new(
+                    shape,
+                    scatter_blocks::<$element>(updates.elements(), &positions, &blocks, $add),
+                )
             };
         }
         one(match updates.dtype() {
@@ -287,33 +405,71 @@ impl Primitive for ScatterAdd {
         })
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref().map(|tangent| self.bind(tangent, &primals[1]));
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0]
+            .as_ref()
+            .map(|tangent| self.bind(tangent, &primals[1]));
         (one(self.bind(&primals[0], &primals[1])), one(tangent))
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
-        let take = Take { axis: self.axis, batch_axes: self.batch_axes };
-        smallvec![cotangents[0].as_ref().map(|cotangent| take.bind(cotangent, operands[1].known())), None]
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let take = Take {
+            axis: self.axis,
+            batch_axes: self.batch_axes,
+        };
+        smallvec![
+            cotangents[0]
+                .as_ref()
+                .map(|cotangent| take.bind(cotangent, operands[1].known())),
+            None
+        ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let (updates, indices) = (&operands[0], &operands[1]);
         let index_axes = indices.rank() - self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
             // Behind the axes of the indices it is one more axis of each update.
-            (Some(batch), None) if batch >= self.axis + index_axes => (self.bind(updates, indices), batch + 1 - index_axes),
+            (Some(batch), None) if batch >= self.axis + index_axes => {
+                (self.bind(updates, indices), batch + 1 - index_axes)
+            }
             (Some(batch), None) => {
                 let (updates, batch) = match batch {
-                    inside if inside > self.axis => (or_panic(move_axis(updates, inside, self.axis)), self.axis),
+                    inside if inside > self.axis => {
+                        (or_panic(move_axis(updates, inside, self.axis)), self.axis)
+                    }
                     before => behind_parallel_axes(updates, before, self.batch_axes),
                 };
-                (Self { axis: self.axis + 1, ..*self }.bind(&updates, indices), batch)
+                (
+                    Self {
+                        axis: self.axis + 1,
+                        ..*self
+                    }
+                    .bind(&updates, indices),
+                    batch,
+                )
             }
             _ => {
                 let updates = or_panic(batch_axis_first(updates, axes[0], size));
                 let indices = or_panic(batch_axis_first(indices, axes[1], size));
-                let scatter = Self { axis: self.axis + 1, batch_axes: self.batch_axes + 1, ..*self };
+                let scatter = Self {
+                    axis: self.axis + 1,
+                    batch_axes: self.batch_axes + 1,
+                    ..*self
+                };
                 (scatter.bind(&updates, &indices), 0)
             }
         };
@@ -333,17 +489,28 @@ impl Primitive for ScatterAdd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
+    use crate::primitives::shape::rule_checks::{
+        all_indices, check_batching, check_tangent, check_transpose, noise,
+    };
 
     /// Indices without pattern on an axis of length 4.
     fn indices(shape: &[usize], seed: u32) -> Tensor {
-        let length = noise(shape, seed).to_vec::<f64>().iter().map(|number| i32::from(*number > 0.0) + i32::from(number.abs() > 0.5) * 2).collect::<Vec<_>>();
+        let length = noise(shape, seed)
+            .to_vec::<f64>()
+            .iter()
+            .map(|number| i32::from(*number > 0.0) + i32::from(number.abs() > 0.5) * 2)
+            .collect::<Vec<_>>();
         Tensor::new(shape, length)
     }
 
     #[test]
     fn take_reads_at_the_indices() {
-        for (shape, at, axis) in [(&[4][..], &[6][..], 0), (&[4, 3], &[2, 3], 0), (&[2, 4], &[], 1), (&[2, 4, 3], &[5], 1)] {
+        for (shape, at, axis) in [
+            (&[4][..], &[6][..], 0),
+            (&[4, 3], &[2, 3], 0),
+            (&[2, 4], &[], 1),
+            (&[2, 4, 3], &[5], 1),
+        ] {
             let (x, at) = (noise(shape, 1), indices(at, 2));
             let y = take(&x, &at, axis).unwrap();
             let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
@@ -359,14 +526,27 @@ mod tests {
     #[test]
     fn indices_are_moved_to_the_nearest_end() {
         let x = Tensor::from([10, 20, 30]);
-        assert_eq!(take(&x, &Tensor::from([-5, 1, 9]), 0).unwrap(), Tensor::from([10, 20, 30]));
-        assert_eq!(take(&x, &Tensor::from([u32::MAX]), 0).unwrap(), Tensor::from([30]));
-        assert_eq!(take(&x, &Tensor::from(vec![i64::MIN, i64::MAX]), 0).unwrap(), Tensor::from([10, 30]));
+        assert_eq!(
+            take(&x, &Tensor::from([-5, 1, 9]), 0).unwrap(),
+            Tensor::from([10, 20, 30])
+        );
+        assert_eq!(
+            take(&x, &Tensor::from([u32::MAX]), 0).unwrap(),
+            Tensor::from([30])
+        );
+        assert_eq!(
+            take(&x, &Tensor::from(vec![i64::MIN, i64::MAX]), 0).unwrap(),
+            Tensor::from([10, 30])
+        );
     }
 
     #[test]
     fn scatter_adds_repeated_indices() {
-        let scatter = ScatterAdd { axis: 0, length: 3, batch_axes: 0 };
+        let scatter = ScatterAdd {
+            axis: 0,
+            length: 3,
+            batch_axes: 0,
+        };
         let updates = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
         let y = scatter.bind(&updates, &Tensor::from([2, 0, 2]));
         assert_eq!(y, Tensor::from([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]]));
@@ -376,7 +556,12 @@ mod tests {
     fn nothing_can_be_taken_of_nothing() {
         let x = Tensor::zeros(DType::F32, [0, 2]);
         assert!(take(&x, &Tensor::from([0]), 0).is_err());
-        assert_eq!(take(&x, &Tensor::zeros(DType::I32, [0]), 0).unwrap().shape(), [0, 2]);
+        assert_eq!(
+            take(&x, &Tensor::zeros(DType::I32, [0]), 0)
+                .unwrap()
+                .shape(),
+            [0, 2]
+        );
         assert!(take(&x, &Tensor::from([0.0]), 1).is_err());
     }
 
@@ -388,11 +573,18 @@ mod tests {
             shape
         };
         // Axes of the operand and of the indices, and how many of them are parallel.
-        for (shape, at, axis, batch_axes) in
-            [(&[4, 2][..], &[5][..], 0, 0), (&[2, 4, 3], &[2, 2], 1, 0), (&[2, 4], &[], 1, 0), (&[2, 3, 4, 2], &[2, 5], 2, 1)]
-        {
+        for (shape, at, axis, batch_axes) in [
+            (&[4, 2][..], &[5][..], 0, 0),
+            (&[2, 4, 3], &[2, 2], 1, 0),
+            (&[2, 4], &[], 1, 0),
+            (&[2, 3, 4, 2], &[2, 5], 2, 1),
+        ] {
             let take = Take { axis, batch_axes };
-            let scatter = ScatterAdd { axis, length: 4, batch_axes };
+            let scatter = ScatterAdd {
+                axis,
+                length: 4,
+                batch_axes,
+            };
             let updates = take.result_shape(shape, at);
             let cases: [(&dyn Primitive, &[usize]); 2] = [(&take, shape), (&scatter, &updates)];
             for (primitive, shape) in cases {
@@ -400,10 +592,18 @@ mod tests {
                 check_tangent(primitive, &[noise(shape, 1), indices(at, 2)]);
                 for left in 0..=shape.len() {
                     let operand = noise(&with_batch(shape, left), 3);
-                    check_batching(primitive, &[operand.clone(), indices(at, 2)], &[Some(left), None]);
+                    check_batching(
+                        primitive,
+                        &[operand.clone(), indices(at, 2)],
+                        &[Some(left), None],
+                    );
                     for right in 0..=at.len() {
                         let at = indices(&with_batch(at, right), 4);
-                        check_batching(primitive, &[operand.clone(), at.clone()], &[Some(left), Some(right)]);
+                        check_batching(
+                            primitive,
+                            &[operand.clone(), at.clone()],
+                            &[Some(left), Some(right)],
+                        );
                         check_batching(primitive, &[noise(shape, 1), at], &[None, Some(right)]);
                     }
                 }

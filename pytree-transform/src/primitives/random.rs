@@ -29,7 +29,10 @@ pub(crate) fn threefry2x32(
     let results = bind(&Threefry2x32, &[key0, key1, count0, count1])?;
     match <[Tensor; 2]>::try_from(results.into_vec()) {
         Ok([first, second]) => Ok((first, second)),
-        Err(results) => panic!("threefry2x32 gave {} results; this is a bug of pytree", results.len()),
+        Err(results) => panic!(
+            "threefry2x32 gave {} results; this is a bug of pytree",
+            results.len()
+        ),
     }
 }
 
@@ -37,7 +40,10 @@ pub(crate) fn threefry2x32(
 fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
-    let mut x = [count[0].wrapping_add(keys[0]), count[1].wrapping_add(keys[1])];
+    let mut x = [
+        count[0].wrapping_add(keys[0]),
+        count[1].wrapping_add(keys[1]),
+    ];
     for group in 0..5_u8 {
         let turn = usize::from(group);
         for rotation in ROTATIONS[turn % 2] {
@@ -45,7 +51,9 @@ fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
             x[1] = x[1].rotate_left(rotation) ^ x[0];
         }
         x[0] = x[0].wrapping_add(keys[(turn + 1) % 3]);
-        x[1] = x[1].wrapping_add(keys[(turn + 2) % 3]).wrapping_add(u32::from(group) + 1);
+        x[1] = x[1]
+            .wrapping_add(keys[(turn + 2) % 3])
+            .wrapping_add(u32::from(group) + 1);
     }
     x
 }
@@ -55,12 +63,22 @@ impl Primitive for Threefry2x32 {
         "threefry2x32"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let found = || operands.iter().map(|&operand| operand.clone()).collect();
         if operands.iter().any(|operand| operand.dtype != DType::U32) {
-            return Err(TensorError::DType { operation: "draw random bits with", found: found(), expected: "u32" });
+            return Err(TensorError::DType {
+                operation: "draw random bits with",
+                found: found(),
+                expected: "u32",
+            });
         }
-        if operands.windows(2).any(|pair| pair[0].shape != pair[1].shape) {
+        if operands
+            .windows(2)
+            .any(|pair| pair[0].shape != pair[1].shape)
+        {
             return Err(TensorError::Shape {
                 operation: "draw random bits with",
                 found: found(),
@@ -78,12 +96,26 @@ impl Primitive for Threefry2x32 {
         let mut first = Array::into_elements::<u32>(count0);
         let mut second = Array::into_elements::<u32>(count1);
         let words = first.iter_mut().zip(&mut second).zip(key0.iter().zip(key1));
-        words.for_each(|((first, second), (&key0, &key1))| [*first, *second] = block([key0, key1], [*first, *second]));
-        smallvec![Array::new(&info.shape, first), Array::new(&info.shape, second)]
+        words.for_each(|((first, second), (&key0, &key1))| {
+            [*first, *second] = block([key0, key1], [*first, *second]);
+        });
+        smallvec![
+            Array::new(&info.shape, first),
+            Array::new(&info.shape, second)
+        ]
     }
 
-    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let (first, second) = or_panic(threefry2x32(&primals[0], &primals[1], &primals[2], &primals[3]));
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let (first, second) = or_panic(threefry2x32(
+            &primals[0],
+            &primals[1],
+            &primals[2],
+            &primals[3],
+        ));
         (smallvec![first, second], smallvec![None, None])
     }
 
@@ -91,10 +123,20 @@ impl Primitive for Threefry2x32 {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let aligned = align_batch(operands, axes, size);
         let axis = Some(aligned_axis(axes));
-        let (first, second) = or_panic(threefry2x32(&aligned[0], &aligned[1], &aligned[2], &aligned[3]));
+        let (first, second) = or_panic(threefry2x32(
+            &aligned[0],
+            &aligned[1],
+            &aligned[2],
+            &aligned[3],
+        ));
         (smallvec![first, second], smallvec![axis, axis])
     }
 
@@ -116,18 +158,39 @@ mod tests {
     fn the_block_function_is_that_of_random123() {
         // From `kat_vectors` of the Random123 library.
         assert_eq!(block([0, 0], [0, 0]), [0x6B20_0159, 0x99BA_4EFE]);
-        assert_eq!(block([u32::MAX; 2], [u32::MAX; 2]), [0x1CB9_96FC, 0xBB00_2BE7]);
-        assert_eq!(block([0x1319_8A2E, 0x0370_7344], [0x243F_6A88, 0x85A3_08D3]), [0xC492_3A9C, 0x483D_F7A0]);
+        assert_eq!(
+            block([u32::MAX; 2], [u32::MAX; 2]),
+            [0x1CB9_96FC, 0xBB00_2BE7]
+        );
+        assert_eq!(
+            block([0x1319_8A2E, 0x0370_7344], [0x243F_6A88, 0x85A3_08D3]),
+            [0xC492_3A9C, 0x483D_F7A0]
+        );
     }
 
     #[test]
     fn batching_agrees_with_evaluation() {
         let words = |shape: &[usize], seed| {
             let numbers = noise(shape, seed).to_vec::<f64>();
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only bits are needed")]
-            Tensor::new(shape, numbers.iter().map(|number| (number.abs() * 4e9) as u32).collect::<Vec<_>>())
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "only bits are needed"
+            )]
+            Tensor::new(
+                shape,
+                numbers
+                    .iter()
+                    .map(|number| (number.abs() * 4e9) as u32)
+                    .collect::<Vec<_>>(),
+            )
         };
-        let operands = [words(&[2, 3], 1), words(&[2], 2), words(&[3, 2], 3), words(&[2], 4)];
+        let operands = [
+            words(&[2, 3], 1),
+            words(&[2], 2),
+            words(&[3, 2], 3),
+            words(&[2], 4),
+        ];
         check_batching(&Threefry2x32, &operands, &[Some(1), None, Some(0), None]);
     }
 

@@ -1,17 +1,21 @@
 //! Reductions over axes: sum, maximum, position of the maximum. The reduced axes are dropped.
 
+#[path = "reduction.rs"]
+mod reduction;
+
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use self::reduction::{Ordered, argmax_array, reduce, sum_array};
 use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, compare, take};
-use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim, reused};
+use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -65,13 +69,22 @@ fn sorted(axes: &[usize]) -> Shape {
 
 /// The shape without some axes.
 pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
-    (0..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
+    (0..shape.len())
+        .filter(|axis| !axes.contains(axis))
+        .map(|axis| shape[axis])
+        .collect()
 }
 
 /// A reduced tensor repeated along the axes it lost, so that it fits the original.
 #[track_caller]
-fn broadcast_back(reduced: &Tensor, shape: &[usize], axes: &[usize]) -> Result<Tensor, TensorError> {
-    let kept: Shape = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
+fn broadcast_back(
+    reduced: &Tensor,
+    shape: &[usize],
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
+    let kept: Shape = (0..shape.len())
+        .filter(|axis| !axes.contains(axis))
+        .collect();
     broadcast_in_dim(reduced, shape, &kept)
 }
 
@@ -83,7 +96,11 @@ fn batched_axes(axes: &[usize], batch: usize) -> (Shape, usize) {
 }
 
 /// An error if there is nothing to take a maximum of.
-fn not_empty(operation: &'static str, operand: &AbstractArray, axes: &[usize]) -> Result<(), TensorError> {
+fn not_empty(
+    operation: &'static str,
+    operand: &AbstractArray,
+    axes: &[usize],
+) -> Result<(), TensorError> {
     match axes.iter().find(|&&axis| operand.shape[axis] == 0) {
         None => Ok(()),
         Some(axis) => Err(TensorError::Shape {
@@ -95,9 +112,17 @@ fn not_empty(operation: &'static str, operand: &AbstractArray, axes: &[usize]) -
     }
 }
 
-fn axes_exist(operation: &'static str, operand: &AbstractArray, axes: &[usize]) -> Result<(), TensorError> {
+fn axes_exist(
+    operation: &'static str,
+    operand: &AbstractArray,
+    axes: &[usize],
+) -> Result<(), TensorError> {
     if let Some(&axis) = axes.iter().find(|&&axis| axis >= operand.rank()) {
-        return Err(TensorError::Axis { operation, found: operand.clone(), axis: axis.cast_signed() });
+        return Err(TensorError::Axis {
+            operation,
+            found: operand.clone(),
+            axis: axis.cast_signed(),
+        });
     }
     match axes.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Ok(()),
@@ -110,219 +135,68 @@ fn axes_exist(operation: &'static str, operand: &AbstractArray, axes: &[usize]) 
     }
 }
 
-/// Elements that can be added.
-trait Addend: TensorElement {
-    fn plus(self, other: Self) -> Self;
-}
-
-macro_rules! addends {
-    ($($float:ty),*; $($integer:ty),*) => {
-        $(impl Addend for $float {
-            fn plus(self, other: Self) -> Self {
-                self + other
-            }
-        })*
-        $(impl Addend for $integer {
-            fn plus(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-        })*
-    };
-}
-addends!(f32, f64; i32, i64, u32);
-
-/// Elements with a least value, from which a maximum starts.
-trait Ordered: TensorElement {
-    const LEAST: Self;
-    /// The greater; NaN if one is.
-    fn greater(self, other: Self) -> Self {
-        // Only NaN differs from itself.
-        #[allow(clippy::eq_op, reason = "it asks for NaN")]
-        if self > other || self != self { self } else { other }
-    }
-}
-
-impl Ordered for bool {
-    const LEAST: Self = false;
-}
-impl Ordered for i32 {
-    const LEAST: Self = Self::MIN;
-}
-impl Ordered for i64 {
-    const LEAST: Self = Self::MIN;
-}
-impl Ordered for u32 {
-    const LEAST: Self = Self::MIN;
-}
-impl Ordered for f32 {
-    const LEAST: Self = Self::NEG_INFINITY;
-}
-impl Ordered for f64 {
-    const LEAST: Self = Self::NEG_INFINITY;
-}
-
-/// Reduces an array over `axes`, group by group of neighbouring axes.
-fn reduce<T: TensorElement>(operand: &Array, axes: &[usize], start: T, combine: impl Fn(T, T) -> T + Copy) -> Array {
-    let shape = operand.shape();
-    let mut reduced: Option<Vec<T>> = None;
-    let mut after = shape.len();
-    while let Some(last) = (0..after).rev().find(|axis| axes.contains(axis)) {
-        let first = (0..last).rev().find(|axis| !axes.contains(axis)).map_or(0, |axis| axis + 1);
-        let outer = shape[..first].iter().product();
-        let middle = shape[first..=last].iter().product();
-        let inner = (last + 1..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).product();
-        let elements = reduced.as_deref().unwrap_or_else(|| operand.elements::<T>());
-        reduced = Some(reduce_middle(elements, [outer, middle, inner], start, combine));
-        after = first;
-    }
-    let elements = reduced.unwrap_or_else(|| operand.elements::<T>().to_vec());
-    Array::new(without_axes(shape, axes), elements)
-}
-
-/// Reduces the middle of three axes.
-fn reduce_middle<T: TensorElement>(
-    elements: &[T],
-    [outer, middle, inner]: [usize; 3],
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
-) -> Vec<T> {
-    if inner == 1 {
-        if middle == 0 {
-            return vec![start; outer];
-        }
-        return elements.chunks_exact(middle).map(|row| reduce_row(row, start, combine)).collect();
-    }
-    let mut result = reused(outer * inner);
-    result.fill(start);
-    if middle * inner > 0 {
-        for (target, rows) in result.chunks_exact_mut(inner).zip(elements.chunks_exact(middle * inner)) {
-            reduce_rows(target, rows, start, combine);
-        }
-    }
-    result
-}
-
-/// Reduces neighbouring elements: lanes side by side, and halves of long rows apart, so that rounding
-/// errors grow with the logarithm of the length (Higham, "The accuracy of floating point summation", 1993).
-fn reduce_row<T: TensorElement>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
-    const LANES: usize = 16;
-    const BLOCK: usize = 64 * LANES;
-    if row.len() > BLOCK {
-        let (left, right) = row.split_at((row.len() / 2).next_multiple_of(LANES));
-        return combine(reduce_row(left, start, combine), reduce_row(right, start, combine));
-    }
-    let mut lanes = [start; LANES];
-    let chunks = row.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        lanes.iter_mut().zip(chunk).for_each(|(lane, &element)| *lane = combine(*lane, element));
-    }
-    lanes.iter_mut().zip(rest).for_each(|(lane, &element)| *lane = combine(*lane, element));
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
-/// Combines rows into `target`, halves of many rows apart as in [`reduce_row`].
-fn reduce_rows<T: TensorElement>(target: &mut [T], rows: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) {
-    const BLOCK: usize = 32;
-    let width = target.len();
-    let count = rows.len() / width;
-    if count <= BLOCK {
-        for row in rows.chunks_exact(width) {
-            target.iter_mut().zip(row).for_each(|(sum, &element)| *sum = combine(*sum, element));
-        }
-        return;
-    }
-    let (left, right) = rows.split_at(count / 2 * width);
-    reduce_rows(target, left, start, combine);
-    let mut other = vec![start; width];
-    reduce_rows(&mut other, right, start, combine);
-    target.iter_mut().zip(&other).for_each(|(sum, &element)| *sum = combine(*sum, element));
-}
-
-fn sum_array(operand: &Array, axes: &[usize]) -> Array {
-    match operand.dtype() {
-        DType::I32 => reduce(operand, axes, 0, i32::plus),
-        DType::I64 => reduce(operand, axes, 0, i64::plus),
-        DType::U32 => reduce(operand, axes, 0, u32::plus),
-        DType::F32 => reduce(operand, axes, 0.0, f32::plus),
-        _ => reduce(operand, axes, 0.0, f64::plus),
-    }
-}
-
-fn argmax_array<T: Ordered>(operand: &Array, axis: usize) -> Array {
-    let shape = operand.shape();
-    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    let elements = operand.elements::<T>();
-    let blocks = elements.chunks_exact((length * inner).max(1));
-    let positions = match inner {
-        1 => blocks.map(argmax_row).collect(),
-        _ => blocks.flat_map(|block| argmax_columns(block, inner)).collect(),
-    };
-    Array::new(without_axes(shape, &[axis]), positions)
-}
-
-/// The position of the first maximum: two quick passes rather than a slow one.
-#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn argmax_row<T: Ordered>(row: &[T]) -> i32 {
-    let maximum = reduce_row(row, T::LEAST, T::greater);
-    let found = row.iter().position(|&element| element == maximum || element != element);
-    found.map_or(0, |position| i32::try_from(position).unwrap_or(i32::MAX))
-}
-
-/// The position of the first maximum of each column.
-#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn argmax_columns<T: Ordered>(rows: &[T], width: usize) -> Vec<i32> {
-    let mut positions = vec![0; width];
-    let (champions, rest) = rows.split_at(width);
-    let mut champions = champions.to_vec();
-    for (row, position) in rest.chunks_exact(width).zip(1..) {
-        for ((champion, best), &element) in champions.iter_mut().zip(&mut positions).zip(row) {
-            if element > *champion || (element != element && *champion == *champion) {
-                (*champion, *best) = (element, position);
-            }
-        }
-    }
-    positions
-}
-
 impl Primitive for Sum {
     fn name(&self) -> &'static str {
         "reduce_sum"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         axes_exist("sum", operand, &self.axes)?;
         if operand.dtype == DType::Bool {
             let expected = "numbers; to count, convert it to i32";
-            return Err(TensorError::DType { operation: "sum", found: vec![operand.clone()], expected });
+            return Err(TensorError::DType {
+                operation: "sum",
+                found: vec![operand.clone()],
+                expected,
+            });
         }
-        Ok(one(AbstractArray { dtype: operand.dtype, shape: without_axes(&operand.shape, &self.axes) }))
+        Ok(one(AbstractArray {
+            dtype: operand.dtype,
+            shape: without_axes(&operand.shape, &self.axes),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         one(sum_array(&operands[0], &self.axes))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref().map(|tangent| or_panic(sum(tangent, &self.axes)));
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0]
+            .as_ref()
+            .map(|tangent| or_panic(sum(tangent, &self.axes)));
         (one(or_panic(sum(&primals[0], &self.axes))), one(tangent))
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let shape = operands[0].info().shape;
-        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(broadcast_back(cotangent, &shape, &self.axes)))]
+        smallvec![
+            cotangents[0]
+                .as_ref()
+                .map(|cotangent| or_panic(broadcast_back(cotangent, &shape, &self.axes)))
+        ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else { return (one(or_panic(sum(&operands[0], &self.axes))), one(None)) };
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else {
+            return (one(or_panic(sum(&operands[0], &self.axes))), one(None));
+        };
         let (axes, batch) = batched_axes(&self.axes, batch);
         (one(or_panic(sum(&operands[0], &axes))), one(Some(batch)))
     }
@@ -341,25 +215,40 @@ impl Primitive for ReduceMax {
         "reduce_max"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         axes_exist("take the maximum of", operand, &self.axes)?;
         not_empty("take the maximum of", operand, &self.axes)?;
-        Ok(one(AbstractArray { dtype: operand.dtype, shape: without_axes(&operand.shape, &self.axes) }))
+        Ok(one(AbstractArray {
+            dtype: operand.dtype,
+            shape: without_axes(&operand.shape, &self.axes),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(with_type!(operand.dtype(), T => reduce(&operand, &self.axes, <T as Ordered>::LEAST, <T as Ordered>::greater)))
+        one(
+            with_type!(operand.dtype(), T => reduce(&operand, &self.axes, <T as Ordered>::LEAST, <T as Ordered>::greater)),
+        )
     }
 
     /// The tangents of all that equal the maximum, in equal shares, as in JAX.
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let x = &primals[0];
         let maximum = or_panic(max(x, &self.axes));
         let tangent = tangents[0].as_ref().map(|tangent| {
             let beside = or_panic(broadcast_back(&maximum, x.shape(), &self.axes));
-            let chosen = or_panic(convert(&or_panic(compare(Comparison::Eq, x, &beside)), x.dtype()));
+            let chosen = or_panic(convert(
+                &or_panic(compare(Comparison::Eq, x, &beside)),
+                x.dtype(),
+            ));
             let count = or_panic(sum(&chosen, &self.axes));
             or_panic(sum(&(tangent * chosen), &self.axes)) / count
         });
@@ -370,8 +259,15 @@ impl Primitive for ReduceMax {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else { return (one(or_panic(max(&operands[0], &self.axes))), one(None)) };
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else {
+            return (one(or_panic(max(&operands[0], &self.axes))), one(None));
+        };
         let (axes, batch) = batched_axes(&self.axes, batch);
         (one(or_panic(max(&operands[0], &axes))), one(Some(batch)))
     }
@@ -390,11 +286,17 @@ impl Primitive for ArgMax {
         "argmax"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         axes_exist("argmax", operand, &[self.axis])?;
         not_empty("argmax", operand, &[self.axis])?;
-        Ok(one(AbstractArray { dtype: DType::I32, shape: without_axes(&operand.shape, &[self.axis]) }))
+        Ok(one(AbstractArray {
+            dtype: DType::I32,
+            shape: without_axes(&operand.shape, &[self.axis]),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -402,7 +304,11 @@ impl Primitive for ArgMax {
         one(with_type!(operand.dtype(), T => argmax_array::<T>(&operand, self.axis)))
     }
 
-    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         (one(or_panic(argmax(&primals[0], self.axis))), one(None))
     }
 
@@ -410,10 +316,20 @@ impl Primitive for ArgMax {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else { return (one(or_panic(argmax(&operands[0], self.axis))), one(None)) };
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(batch) = axes[0] else {
+            return (one(or_panic(argmax(&operands[0], self.axis))), one(None));
+        };
         let (axes, batch) = batched_axes(&[self.axis], batch);
-        (one(or_panic(argmax(&operands[0], axes[0]))), one(Some(batch)))
+        (
+            one(or_panic(argmax(&operands[0], axes[0]))),
+            one(Some(batch)),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -428,10 +344,13 @@ impl Primitive for ArgMax {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{all_indices, assert_close, check_batching, check_tangent, check_transpose, noise};
+    use crate::primitives::shape::rule_checks::{
+        all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
+    };
 
     fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
-        (0..1 << rank).map(move |bits: usize| (0..rank).filter(|axis| bits >> axis & 1 == 1).collect())
+        (0..1 << rank)
+            .map(move |bits: usize| (0..rank).filter(|axis| bits >> axis & 1 == 1).collect())
     }
 
     #[test]
@@ -444,7 +363,9 @@ mod tests {
                 let mut sums = vec![0.0; kept.iter().product()];
                 let mut maxima = vec![f64::NEG_INFINITY; sums.len()];
                 for index in all_indices(shape) {
-                    let at = (0..shape.len()).filter(|axis| !axes.contains(axis)).fold(0, |at, axis| at * shape[axis] + index[axis]);
+                    let at = (0..shape.len())
+                        .filter(|axis| !axes.contains(axis))
+                        .fold(0, |at, axis| at * shape[axis] + index[axis]);
                     sums[at] += view[&index[..]];
                     maxima[at] = view[&index[..]].max(maxima[at]);
                 }
@@ -484,14 +405,27 @@ mod tests {
         assert_eq!(argmax(&x, 1).unwrap(), Tensor::from([1, 0]));
         assert_eq!(argmax(&x, 0).unwrap(), Tensor::from([1, 0, 1]));
         assert!(max(&x, &[1]).unwrap().to_vec::<f64>()[1].is_nan());
-        assert_eq!(argmax(&Tensor::from([f64::NEG_INFINITY; 2]), 0).unwrap(), Tensor::from(0));
-        assert_eq!(argmax(&Tensor::from([false, true]), 0).unwrap(), Tensor::from(1));
+        assert_eq!(
+            argmax(&Tensor::from([f64::NEG_INFINITY; 2]), 0).unwrap(),
+            Tensor::from(0)
+        );
+        assert_eq!(
+            argmax(&Tensor::from([false, true]), 0).unwrap(),
+            Tensor::from(1)
+        );
     }
 
     #[test]
     fn rules_agree_with_evaluation() {
         for axes in [&[0][..], &[1, 2], &[0, 2]] {
-            let (sum, max) = (Sum { axes: Shape::from_slice(axes) }, ReduceMax { axes: Shape::from_slice(axes) });
+            let (sum, max) = (
+                Sum {
+                    axes: Shape::from_slice(axes),
+                },
+                ReduceMax {
+                    axes: Shape::from_slice(axes),
+                },
+            );
             let x = [noise(&[2, 3, 4], 1)];
             check_transpose(&sum, &x, 0);
             check_tangent(&sum, &x);

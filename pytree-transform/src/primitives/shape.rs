@@ -1,12 +1,17 @@
 //! Broadcasting, reshaping and transposing: the same elements along other axes.
 
+#[path = "strided.rs"]
+mod strided;
+
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::array::{Array, row_major_strides, with_type};
-use crate::dtype::{AbstractArray, Shape, TensorElement};
+use self::strided::joined_axes;
+pub(crate) use self::strided::{gather, reused};
+use crate::array::{Array, row_major_strides};
+use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::take;
@@ -36,7 +41,11 @@ pub(crate) struct Transpose {
 
 /// [`Broadcast`] of a tensor; itself if nothing changes.
 #[track_caller]
-pub(crate) fn broadcast_in_dim(operand: &Tensor, shape: &[usize], axes: &[usize]) -> Result<Tensor, TensorError> {
+pub(crate) fn broadcast_in_dim(
+    operand: &Tensor,
+    shape: &[usize],
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
     if operand.shape() == shape && is_identity(axes) {
         return Ok(operand.clone());
     }
@@ -44,7 +53,13 @@ pub(crate) fn broadcast_in_dim(operand: &Tensor, shape: &[usize], axes: &[usize]
     if let Some(value) = known_scalar(operand) {
         return create::full(operand.dtype(), shape, value);
     }
-    bind_one(&Broadcast { shape: Shape::from_slice(shape), axes: Shape::from_slice(axes) }, &[operand])
+    bind_one(
+        &Broadcast {
+            shape: Shape::from_slice(shape),
+            axes: Shape::from_slice(axes),
+        },
+        &[operand],
+    )
 }
 
 /// The tensor with the given shape by NumPy's rule: its axes are the last ones of the result.
@@ -68,7 +83,12 @@ pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, Tenso
     if operand.shape() == shape {
         return Ok(operand.clone());
     }
-    bind_one(&Reshape { shape: Shape::from_slice(shape) }, &[operand])
+    bind_one(
+        &Reshape {
+            shape: Shape::from_slice(shape),
+        },
+        &[operand],
+    )
 }
 
 /// Axis `i` of the result is axis `permutation[i]` of the operand; itself if nothing changes.
@@ -77,7 +97,12 @@ pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tenso
     if permutation.len() == operand.rank() && is_identity(permutation) {
         return Ok(operand.clone());
     }
-    bind_one(&Transpose { permutation: Shape::from_slice(permutation) }, &[operand])
+    bind_one(
+        &Transpose {
+            permutation: Shape::from_slice(permutation),
+        },
+        &[operand],
+    )
 }
 
 /// The tensor with axis `from` moved to place `to`; the others keep their order.
@@ -90,7 +115,11 @@ pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tens
 
 /// The tensor with its batch axis in front; one that has none is repeated `size` times.
 #[track_caller]
-pub(crate) fn batch_axis_first(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
+pub(crate) fn batch_axis_first(
+    operand: &Tensor,
+    axis: Option<usize>,
+    size: usize,
+) -> Result<Tensor, TensorError> {
     if let Some(axis) = axis {
         return move_axis(operand, axis, 0);
     }
@@ -100,7 +129,9 @@ pub(crate) fn batch_axis_first(operand: &Tensor, axis: Option<usize>, size: usiz
 
 /// A shape with one more axis in front.
 pub(crate) fn with_front(length: usize, shape: &[usize]) -> Shape {
-    std::iter::once(length).chain(shape.iter().copied()).collect()
+    std::iter::once(length)
+        .chain(shape.iter().copied())
+        .collect()
 }
 
 /// An axis of an example as an axis of the batch whose batch axis is `batch`.
@@ -129,7 +160,9 @@ impl fmt::Display for Tuple<'_> {
 }
 
 fn is_identity(axes: &[usize]) -> bool {
-    axes.iter().enumerate().all(|(position, &axis)| position == axis)
+    axes.iter()
+        .enumerate()
+        .all(|(position, &axis)| position == axis)
 }
 
 /// The value of a concrete scalar that an f64 holds exactly.
@@ -143,109 +176,12 @@ fn known_scalar(operand: &Tensor) -> Option<f64> {
     match &array.data {
         crate::array::Data::Bool(elements) => Some(f64::from(u8::from(elements[0]))),
         crate::array::Data::I32(elements) => Some(f64::from(elements[0])),
-        crate::array::Data::I64(elements) => Some(elements[0] as f64).filter(|_| elements[0].unsigned_abs() < 1 << 53),
+        crate::array::Data::I64(elements) => {
+            Some(elements[0] as f64).filter(|_| elements[0].unsigned_abs() < 1 << 53)
+        }
         crate::array::Data::U32(elements) => Some(f64::from(elements[0])),
         crate::array::Data::F32(elements) => Some(f64::from(elements[0])),
         crate::array::Data::F64(elements) => Some(elements[0]),
-    }
-}
-
-/// Memory for a result whose elements will all be written; its values are any.
-pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
-    Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(T::DTYPE, [length]))))
-}
-
-/// Gathers elements by strides: transposes, broadcasts (stride 0), slices and reversals alike.
-///
-/// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
-/// `source`, and `offset` where the first is.
-pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
-    let (lengths, steps) = joined_axes(shape, strides);
-    with_type!(source.dtype(), T => {
-        let mut target = reused::<T>(shape.iter().product());
-        if !target.is_empty() {
-            gather_into(source.elements::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
-        }
-        Array::new(shape, target)
-    })
-}
-
-/// Axes of the same meaning, as few as possible. Axes of length 1 go.
-fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4]>) {
-    let mut lengths = Shape::new();
-    let mut steps: SmallVec<[isize; 4]> = SmallVec::new();
-    for (&length, &stride) in shape.iter().zip(strides).filter(|(length, _)| **length != 1) {
-        match (lengths.last_mut(), steps.last_mut()) {
-            (Some(last), Some(step)) if isize::try_from(length).is_ok_and(|length| *step == stride * length) => {
-                *last *= length;
-                *step = stride;
-            }
-            _ => {
-                lengths.push(length);
-                steps.push(stride);
-            }
-        }
-    }
-    (lengths, steps)
-}
-
-fn gather_into<T: TensorElement>(source: &[T], target: &mut [T], lengths: &[usize], steps: &[isize], offset: isize) {
-    let at = offset.cast_unsigned();
-    match (lengths, steps) {
-        ([], _) => target[0] = source[at],
-        ([_], [0]) => target.fill(source[at]),
-        ([length], [1]) => target.copy_from_slice(&source[at..at + length]),
-        ([_], [step]) => {
-            let positions = (0..).map(|index: isize| (offset + index * step).cast_unsigned());
-            target.iter_mut().zip(positions).for_each(|(target, position)| *target = source[position]);
-        }
-        ([rows, columns], [1, step]) if *step > 0 => {
-            transpose_into(&source[at..], target, [*rows, *columns], step.cast_unsigned());
-        }
-        _ => {
-            let size = target.len() / lengths[0];
-            if steps[0] == 0 {
-                gather_into(source, &mut target[..size], &lengths[1..], &steps[1..], offset);
-                return repeat_first(target, size);
-            }
-            for (part, start) in target.chunks_exact_mut(size).zip((0..).map(|index: isize| offset + index * steps[0])) {
-                gather_into(source, part, &lengths[1..], &steps[1..], start);
-            }
-        }
-    }
-}
-
-/// Repeats the first `size` elements over all, at last in blocks that stay in the cache.
-fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
-    const BLOCK: usize = 4096;
-    let block = BLOCK.next_multiple_of(size);
-    let mut filled = size;
-    while filled < target.len() {
-        let count = filled.min(block).min(target.len() - filled);
-        target.copy_within(..count, filled);
-        filled += count;
-    }
-}
-
-/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that
-/// both sides stay in the cache.
-fn transpose_into<T: TensorElement>(source: &[T], target: &mut [T], [rows, columns]: [usize; 2], stride: usize) {
-    const BLOCK: usize = 16;
-    let mut block = [[T::default(); BLOCK]; BLOCK];
-    for first_row in (0..rows).step_by(BLOCK) {
-        let height = BLOCK.min(rows - first_row);
-        for first_column in (0..columns).step_by(BLOCK) {
-            let width = BLOCK.min(columns - first_column);
-            for (column, block) in block.iter_mut().enumerate().take(width) {
-                let at = (first_column + column) * stride + first_row;
-                block[..height].copy_from_slice(&source[at..at + height]);
-            }
-            for row in 0..height {
-                let at = (first_row + row) * columns + first_column;
-                let target = &mut target[at..at + width];
-                target.iter_mut().zip(&block).for_each(|(target, column)| *target = column[row]);
-            }
-        }
     }
 }
 
@@ -254,17 +190,31 @@ impl Primitive for Broadcast {
         "broadcast_in_dim"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         let refused = |problem: String| TensorError::Shape {
             operation: "broadcast",
             found: vec![operand.clone()],
             problem,
-            mend: "an axis of length 1 can repeat, others stay as they are; reshape the tensor first".to_owned(),
+            mend:
+                "an axis of length 1 can repeat, others stay as they are; reshape the tensor first"
+                    .to_owned(),
         };
         let increasing = self.axes.windows(2).all(|pair| pair[0] < pair[1]);
-        if self.axes.len() != operand.rank() || !increasing || self.axes.last().is_some_and(|&last| last >= self.shape.len()) {
-            return Err(refused(format!("its axes can't be the axes {:?} of {:?}", self.axes, self.shape)));
+        if self.axes.len() != operand.rank()
+            || !increasing
+            || self
+                .axes
+                .last()
+                .is_some_and(|&last| last >= self.shape.len())
+        {
+            return Err(refused(format!(
+                "its axes can't be the axes {:?} of {:?}",
+                self.axes, self.shape
+            )));
         }
         for (axis, (&length, &place)) in operand.shape.iter().zip(&self.axes).enumerate() {
             if length != 1 && length != self.shape[place] {
@@ -274,7 +224,10 @@ impl Primitive for Broadcast {
                 )));
             }
         }
-        Ok(one(AbstractArray { dtype: operand.dtype, shape: self.shape.clone() }))
+        Ok(one(AbstractArray {
+            dtype: operand.dtype,
+            shape: self.shape.clone(),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -283,19 +236,41 @@ impl Primitive for Broadcast {
             return one(Array::reshaped(operand, &self.shape));
         }
         let mut strides: SmallVec<[isize; 4]> = smallvec![0; self.shape.len()];
-        for ((&length, &stride), &axis) in operand.shape().iter().zip(&row_major_strides(operand.shape())).zip(&self.axes) {
+        for ((&length, &stride), &axis) in operand
+            .shape()
+            .iter()
+            .zip(&row_major_strides(operand.shape()))
+            .zip(&self.axes)
+        {
             strides[axis] = if length == 1 { 0 } else { stride.cast_signed() };
         }
         one(gather(&operand, &self.shape, &strides, 0))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref().map(|tangent| or_panic(broadcast_in_dim(tangent, &self.shape, &self.axes)));
-        (one(or_panic(broadcast_in_dim(&primals[0], &self.shape, &self.axes))), one(tangent))
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0]
+            .as_ref()
+            .map(|tangent| or_panic(broadcast_in_dim(tangent, &self.shape, &self.axes)));
+        (
+            one(or_panic(broadcast_in_dim(
+                &primals[0],
+                &self.shape,
+                &self.axes,
+            ))),
+            one(tangent),
+        )
     }
 
     /// What was repeated is added.
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let operand = operands[0].info();
         let repeated = |axis: &usize| match self.axes.iter().position(|place| place == axis) {
             Some(position) => operand.shape[position] != self.shape[*axis],
@@ -308,14 +283,33 @@ impl Primitive for Broadcast {
         })]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let operand = or_panic(batch_axis_first(&operands[0], axes[0], size));
-        let places: Shape = std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect();
-        (one(or_panic(broadcast_in_dim(&operand, &with_front(size, &self.shape), &places))), one(Some(0)))
+        let places: Shape = std::iter::once(0)
+            .chain(self.axes.iter().map(|axis| axis + 1))
+            .collect();
+        (
+            one(or_panic(broadcast_in_dim(
+                &operand,
+                &with_front(size, &self.shape),
+                &places,
+            ))),
+            one(Some(0)),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shape={} broadcast_dimensions={}", Tuple(&self.shape), Tuple(&self.axes))
+        write!(
+            f,
+            "shape={} broadcast_dimensions={}",
+            Tuple(&self.shape),
+            Tuple(&self.axes)
+        )
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
@@ -328,9 +322,15 @@ impl Primitive for Reshape {
         "reshape"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
-        let wanted = self.shape.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
+        let wanted = self
+            .shape
+            .iter()
+            .try_fold(1_usize, |product, &length| product.checked_mul(length));
         if wanted != Some(operand.len()) {
             return Err(TensorError::Shape {
                 operation: "reshape",
@@ -339,12 +339,18 @@ impl Primitive for Reshape {
                     "it has {} elements, the shape {:?} has {}",
                     operand.len(),
                     self.shape,
-                    wanted.map_or_else(|| "too many to count".to_owned(), |wanted| wanted.to_string())
+                    wanted.map_or_else(
+                        || "too many to count".to_owned(),
+                        |wanted| wanted.to_string()
+                    )
                 ),
                 mend: "choose lengths whose product is the number of elements".to_owned(),
             });
         }
-        Ok(one(AbstractArray { dtype: operand.dtype, shape: self.shape.clone() }))
+        Ok(one(AbstractArray {
+            dtype: operand.dtype,
+            shape: self.shape.clone(),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -352,19 +358,44 @@ impl Primitive for Reshape {
         one(Array::reshaped(operand, &self.shape))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref().map(|tangent| or_panic(reshape(tangent, &self.shape)));
-        (one(or_panic(reshape(&primals[0], &self.shape))), one(tangent))
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0]
+            .as_ref()
+            .map(|tangent| or_panic(reshape(tangent, &self.shape)));
+        (
+            one(or_panic(reshape(&primals[0], &self.shape))),
+            one(tangent),
+        )
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let shape = operands[0].info().shape;
-        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(reshape(cotangent, &shape)))]
+        smallvec![
+            cotangents[0]
+                .as_ref()
+                .map(|cotangent| or_panic(reshape(cotangent, &shape)))
+        ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let operand = or_panic(batch_axis_first(&operands[0], axes[0], size));
-        (one(or_panic(reshape(&operand, &with_front(size, &self.shape)))), one(Some(0)))
+        (
+            one(or_panic(reshape(&operand, &with_front(size, &self.shape)))),
+            one(Some(0)),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -381,7 +412,10 @@ impl Primitive for Transpose {
         "transpose"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         let mut sorted = self.permutation.clone();
         sorted.sort_unstable();
@@ -389,44 +423,91 @@ impl Primitive for Transpose {
             return Err(TensorError::Shape {
                 operation: "transpose",
                 found: vec![operand.clone()],
-                problem: format!("{:?} does not name each of its {} axes once", self.permutation, operand.rank()),
+                problem: format!(
+                    "{:?} does not name each of its {} axes once",
+                    self.permutation,
+                    operand.rank()
+                ),
                 mend: "give every axis, in the order the result shall have".to_owned(),
             });
         }
-        let shape = self.permutation.iter().map(|&axis| operand.shape[axis]).collect();
-        Ok(one(AbstractArray { dtype: operand.dtype, shape }))
+        let shape = self
+            .permutation
+            .iter()
+            .map(|&axis| operand.shape[axis])
+            .collect();
+        Ok(one(AbstractArray {
+            dtype: operand.dtype,
+            shape,
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
         let strides = row_major_strides(operand.shape());
-        let shape: Shape = self.permutation.iter().map(|&axis| operand.shape()[axis]).collect();
-        let strides: SmallVec<[isize; 4]> = self.permutation.iter().map(|&axis| strides[axis].cast_signed()).collect();
+        let shape: Shape = self
+            .permutation
+            .iter()
+            .map(|&axis| operand.shape()[axis])
+            .collect();
+        let strides: SmallVec<[isize; 4]> = self
+            .permutation
+            .iter()
+            .map(|&axis| strides[axis].cast_signed())
+            .collect();
         one(match joined_axes(&shape, &strides).1.as_slice() {
             [] | [1] => Array::reshaped(operand, &shape),
             _ => gather(&operand, &shape, &strides, 0),
         })
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref().map(|tangent| or_panic(transpose(tangent, &self.permutation)));
-        (one(or_panic(transpose(&primals[0], &self.permutation))), one(tangent))
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0]
+            .as_ref()
+            .map(|tangent| or_panic(transpose(tangent, &self.permutation)));
+        (
+            one(or_panic(transpose(&primals[0], &self.permutation))),
+            one(tangent),
+        )
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        _: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let inverse = sorting_permutation(&self.permutation);
-        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(transpose(cotangent, &inverse)))]
+        smallvec![
+            cotangents[0]
+                .as_ref()
+                .map(|cotangent| or_panic(transpose(cotangent, &inverse)))
+        ]
     }
 
     /// The batch axis comes to the front by the transpose itself.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let Some(batch) = axes[0] else {
             let operand = or_panic(batch_axis_first(&operands[0], None, size));
             return self.batch(&[operand], &[Some(0)], size);
         };
-        let axes = self.permutation.iter().map(|&axis| batched_axis(axis, batch));
+        let axes = self
+            .permutation
+            .iter()
+            .map(|&axis| batched_axis(axis, batch));
         let permutation: Shape = std::iter::once(batch).chain(axes).collect();
-        (one(or_panic(transpose(&operands[0], &permutation))), one(Some(0)))
+        (
+            one(or_panic(transpose(&operands[0], &permutation))),
+            one(Some(0)),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -466,9 +547,16 @@ mod tests {
             let y = broadcast_in_dim(&x, shape, axes).unwrap();
             let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
             for index in all_indices(shape) {
-                let source: Vec<usize> =
-                    axes.iter().enumerate().map(|(axis, &place)| if operand[axis] == 1 { 0 } else { index[place] }).collect();
-                assert_eq!(y[&index[..]].to_bits(), x[&source[..]].to_bits(), "{operand:?} to {shape:?} at {index:?}");
+                let source: Vec<usize> = axes
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, &place)| if operand[axis] == 1 { 0 } else { index[place] })
+                    .collect();
+                assert_eq!(
+                    y[&index[..]].to_bits(),
+                    x[&source[..]].to_bits(),
+                    "{operand:?} to {shape:?} at {index:?}"
+                );
             }
         }
     }
@@ -488,7 +576,11 @@ mod tests {
             let x = noise(operand, 1);
             let y = transpose(&x, permutation).unwrap();
             let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
-            assert_eq!(x.permuted_axes(permutation), y, "{operand:?} by {permutation:?}");
+            assert_eq!(
+                x.permuted_axes(permutation),
+                y,
+                "{operand:?} by {permutation:?}"
+            );
         }
     }
 
@@ -505,23 +597,39 @@ mod tests {
     fn a_broadcast_scalar_keeps_its_value() {
         for value in [0.1_f64, -0.0, f64::NAN, f64::INFINITY] {
             let y = broadcast_to(&Tensor::from(value), &[2]).unwrap();
-            assert!(y.to_vec::<f64>().iter().all(|element| element.to_bits() == value.to_bits()));
+            assert!(
+                y.to_vec::<f64>()
+                    .iter()
+                    .all(|element| element.to_bits() == value.to_bits())
+            );
         }
         for value in [i64::MAX, i64::MIN, (1 << 53) + 1] {
-            assert_eq!(broadcast_to(&Tensor::scalar(value), &[2]).unwrap().to_vec::<i64>(), [value; 2]);
+            assert_eq!(
+                broadcast_to(&Tensor::scalar(value), &[2])
+                    .unwrap()
+                    .to_vec::<i64>(),
+                [value; 2]
+            );
         }
     }
 
     #[test]
     fn rules_agree_with_evaluation() {
-        let broadcast = Broadcast { shape: shape_of(&[4, 3, 2]), axes: shape_of(&[0, 2]) };
+        let broadcast = Broadcast {
+            shape: shape_of(&[4, 3, 2]),
+            axes: shape_of(&[0, 2]),
+        };
         check_transpose(&broadcast, &[noise(&[4, 1], 1)], 0);
         check_tangent(&broadcast, &[noise(&[4, 1], 1)]);
         check_batching(&broadcast, &[noise(&[4, 5, 1], 1)], &[Some(1)]);
-        let reshape = Reshape { shape: shape_of(&[6, 2]) };
+        let reshape = Reshape {
+            shape: shape_of(&[6, 2]),
+        };
         check_transpose(&reshape, &[noise(&[3, 4], 1)], 0);
         check_batching(&reshape, &[noise(&[3, 5, 4], 1)], &[Some(1)]);
-        let transpose = Transpose { permutation: shape_of(&[2, 0, 1]) };
+        let transpose = Transpose {
+            permutation: shape_of(&[2, 0, 1]),
+        };
         check_transpose(&transpose, &[noise(&[2, 3, 4], 1)], 0);
         for axis in 0..4 {
             let mut shape = vec![2, 3, 4];
@@ -532,10 +640,18 @@ mod tests {
 
     #[test]
     fn errors_name_the_axis() {
-        let error = broadcast_to(&noise(&[3], 1), &[2, 4]).unwrap_err().to_string();
-        assert!(error.contains("axis 0 has length 3, axis 1 of the shape [2, 4] has 4"), "{error}");
+        let error = broadcast_to(&noise(&[3], 1), &[2, 4])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("axis 0 has length 3, axis 1 of the shape [2, 4] has 4"),
+            "{error}"
+        );
         let error = reshape(&noise(&[3], 1), &[2, 2]).unwrap_err().to_string();
-        assert!(error.contains("it has 3 elements, the shape [2, 2] has 4"), "{error}");
+        assert!(
+            error.contains("it has 3 elements, the shape [2, 2] has 4"),
+            "{error}"
+        );
         assert!(transpose(&noise(&[3, 2], 1), &[0, 0]).is_err());
     }
 }

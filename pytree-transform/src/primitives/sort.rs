@@ -69,11 +69,18 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize) -> Array {
     let mut result = vec![0_i32; elements.len()];
     let mut keys = Vec::with_capacity(length);
     let size = (length * inner).max(1);
-    for (block, target) in elements.chunks_exact(size).zip(result.chunks_exact_mut(size)) {
+    for (block, target) in elements
+        .chunks_exact(size)
+        .zip(result.chunks_exact_mut(size))
+    {
         for column in 0..inner {
             keys.clear();
             // With its position behind it no key is there twice, so that any sort is stable.
-            keys.extend((0_i32..).zip(block[column..].iter().step_by(inner)).map(|(position, element)| (element.sort_key(), position)));
+            keys.extend(
+                (0_i32..)
+                    .zip(block[column..].iter().step_by(inner))
+                    .map(|(position, element)| (element.sort_key(), position)),
+            );
             keys.sort_unstable();
             for (target, &(_, position)) in target[column..].iter_mut().step_by(inner).zip(&keys) {
                 *target = position;
@@ -88,13 +95,23 @@ impl Primitive for ArgSort {
         "argsort"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         if self.axis >= operand.rank() {
             let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis { operation: "sort", found: operand.clone(), axis });
+            return Err(TensorError::Axis {
+                operation: "sort",
+                found: operand.clone(),
+                axis,
+            });
         }
-        Ok(one(AbstractArray { dtype: DType::I32, shape: operand.shape.clone() }))
+        Ok(one(AbstractArray {
+            dtype: DType::I32,
+            shape: operand.shape.clone(),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -102,7 +119,11 @@ impl Primitive for ArgSort {
         one(with_type!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis)))
     }
 
-    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         (one(or_panic(argsort(&primals[0], self.axis))), one(None))
     }
 
@@ -110,7 +131,12 @@ impl Primitive for ArgSort {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let axis = axes[0].map_or(self.axis, |batch| batched_axis(self.axis, batch));
         (one(or_panic(argsort(&operands[0], axis))), one(axes[0]))
     }
@@ -131,14 +157,42 @@ mod tests {
 
     #[test]
     fn sorting_is_ascending_and_stable_with_nan_last() {
-        let x = Tensor::from([0.0, f64::NAN, -1.0, -0.0, f64::INFINITY, -1.0, f64::NEG_INFINITY]);
+        let x = Tensor::from([
+            0.0,
+            f64::NAN,
+            -1.0,
+            -0.0,
+            f64::INFINITY,
+            -1.0,
+            f64::NEG_INFINITY,
+        ]);
         assert_eq!(argsort(&x, 0).unwrap(), Tensor::from([6, 2, 5, 0, 3, 4, 1]));
-        assert_eq!(argsort(&Tensor::from([3, -1, 2]), 0).unwrap(), Tensor::from([1, 2, 0]));
-        assert_eq!(argsort(&Tensor::from([u32::MAX, 0, 1]), 0).unwrap(), Tensor::from([1, 2, 0]));
-        assert_eq!(argsort(&Tensor::from([true, false, true]), 0).unwrap(), Tensor::from([1, 0, 2]));
-        assert_eq!(argsort(&Tensor::from(vec![i64::MAX, i64::MIN]), 0).unwrap(), Tensor::from([1, 0]));
-        assert_eq!(argsort(&Tensor::from([[3.0_f32, 1.0], [2.0, 4.0]]), 0).unwrap(), Tensor::from([[1, 0], [0, 1]]));
-        assert_eq!(argsort(&Tensor::zeros(DType::F32, [0, 2]), 0).unwrap().shape(), [0, 2]);
+        assert_eq!(
+            argsort(&Tensor::from([3, -1, 2]), 0).unwrap(),
+            Tensor::from([1, 2, 0])
+        );
+        assert_eq!(
+            argsort(&Tensor::from([u32::MAX, 0, 1]), 0).unwrap(),
+            Tensor::from([1, 2, 0])
+        );
+        assert_eq!(
+            argsort(&Tensor::from([true, false, true]), 0).unwrap(),
+            Tensor::from([1, 0, 2])
+        );
+        assert_eq!(
+            argsort(&Tensor::from(vec![i64::MAX, i64::MIN]), 0).unwrap(),
+            Tensor::from([1, 0])
+        );
+        assert_eq!(
+            argsort(&Tensor::from([[3.0_f32, 1.0], [2.0, 4.0]]), 0).unwrap(),
+            Tensor::from([[1, 0], [0, 1]])
+        );
+        assert_eq!(
+            argsort(&Tensor::zeros(DType::F32, [0, 2]), 0)
+                .unwrap()
+                .shape(),
+            [0, 2]
+        );
     }
 
     #[test]

@@ -1,0 +1,121 @@
+//! Tensors as bytes, least significant first.
+
+use std::borrow::Cow;
+
+use pytree_transform::{DType, Tensor};
+use safetensors::tensor::{Dtype, View};
+
+use crate::checkpoint::CheckpointError;
+
+/// A tensor as safetensors wants it.
+pub(super) struct Stored<'a> {
+    tensor: &'a Tensor,
+    dtype: Dtype,
+}
+
+/// Calls a macro with the element type that a [`DType`] stands for, for those that are numbers.
+macro_rules! with_number {
+    ($dtype:expr, $number:ident => $body:expr, else $otherwise:expr) => {
+        match $dtype {
+            DType::I32 => {
+                type $number = i32;
+                $body
+            }
+            DType::I64 => {
+                type $number = i64;
+                $body
+            }
+            DType::U32 => {
+                type $number = u32;
+                $body
+            }
+            DType::F32 => {
+                type $number = f32;
+                $body
+            }
+            DType::F64 => {
+                type $number = f64;
+                $body
+            }
+            _ => $otherwise,
+        }
+    };
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn new(name: &str, tensor: &'a Tensor) -> Result<Self, CheckpointError> {
+        let Some(dtype) = stored_dtype(tensor.dtype()) else {
+            return Err(CheckpointError::DType {
+                name: name.to_owned(),
+                found: tensor.dtype(),
+            });
+        };
+        let readable = with_number!(
+            tensor.dtype(),
+            Number => tensor.read::<Number>().map(|_| ()),
+            else tensor.read::<bool>().map(|_| ())
+        );
+        match readable {
+            Ok(()) => Ok(Self { tensor, dtype }),
+            Err(source) => Err(CheckpointError::Value {
+                name: name.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+impl View for Stored<'_> {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        self.tensor.shape()
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        let mut bytes = Vec::with_capacity(self.data_len());
+        with_number!(
+            self.tensor.dtype(),
+            Number => {
+                for number in self.tensor.read::<Number>().unwrap_or_default() {
+                    bytes.extend_from_slice(&number.to_le_bytes());
+                }
+            },
+            else bytes.extend(self.tensor.read::<bool>().unwrap_or_default().iter().map(|&bit| u8::from(bit)))
+        );
+        Cow::Owned(bytes)
+    }
+    fn data_len(&self) -> usize {
+        self.tensor.len() * self.tensor.dtype().bytes()
+    }
+}
+
+pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
+    Some(match dtype {
+        DType::Bool => Dtype::BOOL,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::U32 => Dtype::U32,
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        _ => return None,
+    })
+}
+
+/// An element type of a file as ours are written; also those that we don't have.
+pub(super) fn dtype_name(dtype: Dtype) -> String {
+    format!("{dtype:?}").to_lowercase()
+}
+
+/// The tensor of some bytes, whose number fits element type and shape.
+pub(super) fn tensor_of(dtype: DType, shape: &[usize], bytes: &[u8]) -> Tensor {
+    with_number!(
+        dtype,
+        Number => {
+            let chunks = bytes.as_chunks::<{ size_of::<Number>() }>().0;
+            let numbers: Vec<Number> = chunks.iter().map(|&chunk| Number::from_le_bytes(chunk)).collect();
+            Tensor::new(shape, numbers)
+        },
+        else Tensor::new(shape, bytes.iter().map(|&byte| byte != 0).collect::<Vec<bool>>())
+    )
+}

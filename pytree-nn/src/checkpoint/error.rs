@@ -1,0 +1,170 @@
+//! What can go wrong with checkpoints, with all mismatches at once.
+
+use std::io;
+use std::path::PathBuf;
+
+use pytree_core::TreeError;
+use pytree_transform::{AbstractArray, DType, TensorError};
+use thiserror::Error;
+
+/// A checkpoint can't be written or read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The file system refused.
+    #[error("cannot {operation} the checkpoint `{}`: {source}", .path.display())]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file is no safetensors file.
+    #[error("cannot read the checkpoint `{}`: it is no safetensors file ({problem}); give the path of a file that `save` wrote", .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The file is shorter or longer than it says.
+    #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; it was cut off or damaged: copy it again, or load an earlier one", .path.display())]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// The length that its header asks for.
+        expected: usize,
+        /// Its length.
+        found: usize,
+    },
+    /// The file holds other leaves than the template.
+    #[error("cannot load the checkpoint `{}`:{}\nload it into what was saved, or inspect it with `inspect`", .path.display(), list(.mismatches))]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Each leaf that does not fit.
+        mismatches: Vec<Mismatch>,
+    },
+    /// A leaf has no value to be saved.
+    #[error("cannot save {name}: {source}")]
+    Value {
+        /// The leaf.
+        name: String,
+        /// Why it can't be read.
+        source: TensorError,
+    },
+    /// A leaf has an element type that checkpoints don't hold.
+    #[error(
+        "cannot save {name}: expected bool, i32, i64, u32, f32 or f64, found {found}; convert it first"
+    )]
+    DType {
+        /// The leaf.
+        name: String,
+        /// Its element type.
+        found: DType,
+    },
+    /// Two leaves have the same path.
+    #[error(
+        "cannot save two leaves under the name {name}; the keys of a map display alike: change one of them"
+    )]
+    SameName {
+        /// The path of both.
+        name: String,
+    },
+    /// The template does not go together again.
+    #[error("cannot rebuild the template: {0}")]
+    Tree(#[from] TreeError),
+}
+
+/// A leaf that differs between a checkpoint and the template it is loaded into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// In the template, not in the file.
+    Missing {
+        /// The leaf.
+        name: String,
+        /// What the template has.
+        expected: AbstractArray,
+        /// The name in the file that is most alike, of those that are not in the template.
+        nearest: Option<String>,
+    },
+    /// In the file, not in the template.
+    Unexpected {
+        /// The leaf.
+        name: String,
+        /// What the file has.
+        found: String,
+        /// The name in the template that is most alike, of those that are not in the file.
+        nearest: Option<String>,
+    },
+    /// Of another shape.
+    Shape {
+        /// The leaf.
+        name: String,
+        /// The shape in the template.
+        expected: Vec<usize>,
+        /// The shape in the file.
+        found: Vec<usize>,
+    },
+    /// Of another element type.
+    DType {
+        /// The leaf.
+        name: String,
+        /// The element type in the template.
+        expected: DType,
+        /// The element type in the file.
+        found: String,
+    },
+}
+
+fn list(mismatches: &[Mismatch]) -> String {
+    let suggestion = |nearest: &Option<String>| match nearest {
+        Some(name) => format!("; did you mean {name}?"),
+        None => String::new(),
+    };
+    let mut text = String::new();
+    for mismatch in mismatches {
+        let line = match mismatch {
+            Mismatch::Missing {
+                name,
+                expected,
+                nearest,
+            } => {
+                format!(
+                    "{name}: expected {expected}, not in the file{}",
+                    suggestion(nearest)
+                )
+            }
+            Mismatch::Unexpected {
+                name,
+                found,
+                nearest,
+            } => {
+                format!(
+                    "{name}: found {found}, not in the template{}",
+                    suggestion(nearest)
+                )
+            }
+            Mismatch::Shape {
+                name,
+                expected,
+                found,
+            } => {
+                format!("{name}: expected the shape {expected:?}, found {found:?}")
+            }
+            Mismatch::DType {
+                name,
+                expected,
+                found,
+            } => {
+                format!("{name}: expected elements of {expected}, found {found}")
+            }
+        };
+        text.push_str("\n  ");
+        text.push_str(&line);
+    }
+    text
+}

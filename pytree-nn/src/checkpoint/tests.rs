@@ -1,0 +1,296 @@
+//! Round trips, mismatches, and files that are none.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use super::*;
+use crate::{Activation, Linear, Mlp, Optimizer, Rngs, adam};
+use pytree_core::Shared;
+use pytree_transform::DType;
+use pytree_transform::jit;
+use std::fs;
+use std::path::PathBuf;
+
+/// A file that goes away with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let unique = format!("pytree-nn-{}-{name}", std::process::id());
+        let directory = std::env::temp_dir().join(unique);
+        fs::create_dir_all(&directory).unwrap();
+        Self(directory.join("state.safetensors"))
+    }
+}
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
+
+fn mlp(widths: &[usize]) -> Mlp {
+    Mlp::new(widths, Activation::Relu, &mut Rngs::new(0))
+}
+
+#[test]
+fn every_element_type_comes_back_bit_by_bit() {
+    let scratch = Scratch::new("types");
+    let state = vec![
+        Tensor::from([true, false]),
+        Tensor::from([i32::MIN, -1, 7]),
+        Tensor::from([[i64::MAX]]),
+        Tensor::from([u32::MAX, 0]),
+        Tensor::from([f32::from_bits(0x7FC0_1234), -0.0, f32::INFINITY, 1e-45]),
+        Tensor::from([f64::from_bits(0x7FF8_0000_0000_1234), -0.0]),
+        Tensor::from(1.5_f32),
+        Tensor::zeros(DType::F32, [0, 3]),
+    ];
+    save(&scratch.0, &state).unwrap();
+    let found = load(
+        &scratch.0,
+        &state.iter().map(Tensor::zeros_like).collect::<Vec<_>>(),
+    )
+    .unwrap();
+    assert_eq!(found[..4], state[..4]);
+    assert_eq!(found[6..], state[6..]);
+    let bits = |tensor: &Tensor| {
+        tensor
+            .to_vec::<f32>()
+            .iter()
+            .map(|x| x.to_bits())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(bits(&found[4]), bits(&state[4]));
+    let bits = |tensor: &Tensor| {
+        tensor
+            .to_vec::<f64>()
+            .iter()
+            .map(|x| x.to_bits())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(bits(&found[5]), bits(&state[5]));
+}
+
+#[test]
+fn model_optimizer_and_random_state_are_one_checkpoint() {
+    let scratch = Scratch::new("whole");
+    let model = mlp(&[2, 3, 1]);
+    let optimizer = Optimizer::new(&model, adam(1e-3));
+    let mut rngs = Rngs::with([("params", 1)]);
+    let _ = rngs.params();
+    let state = (model, optimizer, rngs);
+    save(&scratch.0, &state).unwrap();
+    let (model, optimizer, rngs) = load(&scratch.0, &state).unwrap();
+    assert_eq!(model, state.0);
+    assert_eq!(format!("{optimizer:?}"), format!("{:?}", state.1));
+    assert_eq!(rngs, state.2);
+    let names: Vec<String> = inspect(&scratch.0)
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    for name in [
+        "[0].layers[0].weight",
+        "[1].step",
+        "[1].transformation.steps[0].mean.layers[1].bias",
+        "[2].streams['params'].count",
+    ] {
+        assert!(
+            names.iter().any(|found| found == name),
+            "{name} is not in {names:?}"
+        );
+    }
+}
+
+#[test]
+fn kinds_are_kept_for_inspection() {
+    let scratch = Scratch::new("kinds");
+    save(
+        &scratch.0,
+        &(mlp(&[2, 1]), Rngs::new(0), Tensor::from(1.0_f32)),
+    )
+    .unwrap();
+    let entries = inspect(&scratch.0).unwrap();
+    let kinds: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry.kind.as_deref()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("[0].layers[0].bias", Some("Param")),
+            ("[0].layers[0].weight", Some("Param")),
+            ("[1].streams['default'].count", Some("RngState")),
+            ("[1].streams['default'].key", Some("RngState")),
+            ("[2]", None),
+        ]
+    );
+    assert_eq!(entries[3].dtype, "u32");
+    assert_eq!(entries[3].shape, [2]);
+}
+
+#[test]
+fn a_shared_leaf_is_stored_once_and_shared_again() {
+    let scratch = Scratch::new("shared");
+    let shared = Shared::new(Linear::new(2, 2, &mut Rngs::new(0)));
+    let tied = (shared.clone(), shared);
+    save(&scratch.0, &tied).unwrap();
+    assert_eq!(inspect(&scratch.0).unwrap().len(), 2);
+    let (first, second) = load(&scratch.0, &tied).unwrap();
+    assert!(first.same(&second));
+    assert_eq!(*first, *tied.0);
+}
+
+#[test]
+fn all_mismatches_are_reported_at_once() {
+    let scratch = Scratch::new("mismatch");
+    let (a, b) = (Tensor::from([1.0_f32]), Tensor::from([[1.0_f32, 2.0]]));
+    let named = |entries: &[(&str, &Tensor)]| {
+        entries
+            .iter()
+            .map(|(name, tensor)| ((*name).to_owned(), (*tensor).clone()))
+            .collect::<BTreeMap<_, _>>()
+    };
+    save(
+        &scratch.0,
+        &named(&[("weight", &a), ("wieght2", &a), ("shape", &a), ("type", &a)]),
+    )
+    .unwrap();
+    let template = named(&[
+        ("weight", &a),
+        ("weight2", &b),
+        ("shape", &b),
+        ("type", &a.convert(DType::F64)),
+    ]);
+    let error = load(&scratch.0, &template).unwrap_err();
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(
+        lines,
+        [
+            "  ['weight2']: expected f32[1,2], not in the file; did you mean ['wieght2']?",
+            "  ['wieght2']: found f32[1], not in the template; did you mean ['weight2']?",
+            "  ['shape']: expected the shape [1, 2], found [1]",
+            "  ['type']: expected elements of f64, found f32",
+            "load it into what was saved, or inspect it with `inspect`",
+        ]
+    );
+    assert!(text.starts_with("cannot load the checkpoint"), "{text}");
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_an_error() {
+    let scratch = Scratch::new("truncated");
+    let model = mlp(&[2, 3]);
+    save(&scratch.0, &model).unwrap();
+    let whole = fs::read(&scratch.0).unwrap();
+    for length in 0..whole.len() {
+        fs::write(&scratch.0, &whole[..length]).unwrap();
+        let error = load(&scratch.0, &model).unwrap_err();
+        let named = error.to_string().contains("state.safetensors");
+        assert!(named, "{error}");
+        if length > 9 {
+            assert!(
+                matches!(error, CheckpointError::Length { found, .. } if found == length),
+                "{error:?}"
+            );
+        }
+    }
+    fs::write(&scratch.0, &whole[..whole.len() - 1]).unwrap();
+    let error = load(&scratch.0, &model).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!(
+            "expected {} bytes, found {}",
+            whole.len(),
+            whole.len() - 1
+        )),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_damaged_file_never_panics() {
+    let scratch = Scratch::new("damaged");
+    let model = mlp(&[2, 3]);
+    save(&scratch.0, &model).unwrap();
+    let whole = fs::read(&scratch.0).unwrap();
+    for position in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[position] ^= 0x15;
+        fs::write(&scratch.0, damaged).unwrap();
+        let _ = load(&scratch.0, &model);
+        let _ = inspect(&scratch.0);
+    }
+}
+
+#[test]
+fn another_file_is_no_checkpoint() {
+    let scratch = Scratch::new("other");
+    fs::write(&scratch.0, "this is a text, and not a checkpoint").unwrap();
+    let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
+    assert!(error.contains("it is no safetensors file"), "{error}");
+    let error = load(scratch.0.with_file_name("nowhere"), &mlp(&[2, 3])).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CheckpointError::Io {
+                operation: "read",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn saving_leaves_no_other_file_behind() {
+    let scratch = Scratch::new("atomic");
+    let directory = scratch.0.parent().unwrap();
+    save(&scratch.0, &mlp(&[2, 3])).unwrap();
+    save(&scratch.0, &mlp(&[4, 1])).unwrap();
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 1);
+    let into_a_directory = save(directory, &mlp(&[2, 3])).unwrap_err();
+    assert!(
+        matches!(
+            into_a_directory,
+            CheckpointError::Io {
+                operation: "write",
+                ..
+            }
+        ),
+        "{into_a_directory}"
+    );
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 1);
+    let beside = fs::read_dir(directory.parent().unwrap()).unwrap();
+    assert!(
+        beside
+            .filter_map(Result::ok)
+            .all(|entry| !entry.file_name().to_string_lossy().ends_with(".tmp"))
+    );
+}
+
+#[test]
+fn a_single_tensor_has_a_name_too() {
+    let scratch = Scratch::new("single");
+    let tensor = Tensor::from([1.0_f32, 2.0]);
+    save(&scratch.0, &tensor).unwrap();
+    assert_eq!(inspect(&scratch.0).unwrap()[0].name, "value");
+    assert_eq!(load(&scratch.0, &tensor).unwrap(), tensor);
+}
+
+#[test]
+fn a_traced_leaf_cannot_be_saved() {
+    let scratch = Scratch::new("traced");
+    let path = scratch.0.clone();
+    let compiled = jit(move |x: Tensor| {
+        let error = save(&path, &vec![x.clone()]).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot save [0]: cannot read the value of a traced f32[1]"),
+            "{error}"
+        );
+        x
+    });
+    let _ = compiled(Tensor::from([1.0_f32]));
+    assert!(!scratch.0.exists());
+}

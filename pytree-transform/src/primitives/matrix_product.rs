@@ -1,0 +1,294 @@
+//! The kernel of products: loops around matrix products.
+//!
+//! Operands are read in whatever order they lie; only contracted axes that are not one axis in memory are
+//! gathered first.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::array::{Array, row_major_strides};
+use crate::dtype::{Shape, TensorElement};
+use crate::primitives::shape::gather;
+
+/// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
+/// the result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoopAxis {
+    pub(super) length: usize,
+    pub(super) left: usize,
+    pub(super) right: usize,
+    pub(super) result: usize,
+}
+
+impl LoopAxis {
+    const NONE: Self = Self {
+        length: 1,
+        left: 1,
+        right: 1,
+        result: 1,
+    };
+}
+
+type LoopAxes = SmallVec<[LoopAxis; 4]>;
+
+/// The axes with neighbours joined where they are one axis in operands and result alike.
+fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
+    let mut joined = LoopAxes::new();
+    for axis in axes.filter(|axis| axis.length != 1) {
+        match joined.last_mut() {
+            Some(last)
+                if last.left == axis.left * axis.length
+                    && last.right == axis.right * axis.length
+                    && last.result == axis.result * axis.length =>
+            {
+                *last = LoopAxis {
+                    length: last.length * axis.length,
+                    ..axis
+                };
+            }
+            _ => joined.push(axis),
+        }
+    }
+    joined
+}
+
+/// Takes the longest axis out, the last one of several.
+fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
+    match (0..axes.len()).max_by_key(|&position| axes[position].length) {
+        Some(position) => axes.remove(position),
+        None => LoopAxis::NONE,
+    }
+}
+
+/// An operand as the loops read it: elements, and by axis of the operand the lengths and strides.
+pub(super) struct Strided<'a> {
+    pub(super) array: Cow<'a, Array>,
+    pub(super) shape: Shape,
+    pub(super) strides: Shape,
+}
+
+impl<'a> Strided<'a> {
+    /// The operand as it lies, or gathered, so that its contracted axes are one axis in memory.
+    pub(super) fn new(operand: &'a Array, contract: &[usize], others: [&[usize]; 2]) -> Self {
+        let shape = Shape::from_slice(operand.shape());
+        let mut strides = row_major_strides(&shape);
+        let part = |&axis: &usize| LoopAxis {
+            length: shape[axis],
+            left: strides[axis],
+            right: 0,
+            result: 0,
+        };
+        if joined(contract.iter().map(part)).len() <= 1 {
+            return Self {
+                array: Cow::Borrowed(operand),
+                shape,
+                strides,
+            };
+        }
+        let order = [others[0], others[1], contract].concat();
+        let lengths: Shape = order.iter().map(|&axis| shape[axis]).collect();
+        let steps: SmallVec<[isize; 4]> = order
+            .iter()
+            .map(|&axis| strides[axis].cast_signed())
+            .collect();
+        let gathered = gather(operand, &lengths, &steps, 0);
+        for (&axis, &stride) in order.iter().zip(&row_major_strides(&lengths)) {
+            strides[axis] = stride;
+        }
+        Self {
+            array: Cow::Owned(gathered),
+            shape,
+            strides,
+        }
+    }
+}
+
+/// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
+#[derive(Debug)]
+pub(super) struct Loops {
+    outer: LoopAxes,
+    rows: LoopAxis,
+    columns: LoopAxis,
+    depth: LoopAxis,
+}
+
+impl Loops {
+    /// The loops over the axes given: of the rows, the columns and the contracted axes the longest one is
+    /// left to the kernel.
+    pub(super) fn new(
+        batch: impl Iterator<Item = LoopAxis>,
+        rows: impl Iterator<Item = LoopAxis>,
+        columns: impl Iterator<Item = LoopAxis>,
+        depth: impl Iterator<Item = LoopAxis>,
+    ) -> Self {
+        let (mut outer, mut depth) = (joined(batch), joined(depth));
+        let (mut more_rows, mut more_columns) = (joined(rows), joined(columns));
+        let (rows, columns) = (
+            take_longest(&mut more_rows),
+            take_longest(&mut more_columns),
+        );
+        outer.extend(more_rows.into_iter().chain(more_columns));
+        let longest = take_longest(&mut depth);
+        debug_assert!(depth.is_empty(), "contracted axes that are not one");
+        Self {
+            outer,
+            rows,
+            columns,
+            depth: longest,
+        }
+    }
+
+    /// Calls `product` with the offsets in left, right and result of each matrix product.
+    pub(super) fn run(&self, mut product: impl FnMut([usize; 3])) {
+        let count: usize = self.outer.iter().map(|axis| axis.length).product();
+        for index in 0..count {
+            let mut rest = index;
+            let mut offsets = [0; 3];
+            for axis in self.outer.iter().rev() {
+                let position = rest % axis.length;
+                rest /= axis.length;
+                offsets[0] += position * axis.left;
+                offsets[1] += position * axis.right;
+                offsets[2] += position * axis.result;
+            }
+            product(offsets);
+        }
+    }
+}
+
+/// Elements that can be multiplied as matrices.
+pub(super) trait Factor: TensorElement {
+    /// Adds the product of two elements.
+    fn plus_product(self, left: Self, right: Self) -> Self;
+
+    /// Writes the product of matrices of `left` and `right` to `target`; the axes of `loops` tell their
+    /// places.
+    fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
+}
+
+/// The number of multiplications below which calling a kernel takes longer than a plain loop.
+const SMALL: usize = 512;
+
+/// Whether two axes, by length and stride, stay within so many elements, so that a kernel may leave out
+/// the checks.
+fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
+    let last = axes
+        .into_iter()
+        .try_fold(0_usize, |last, (length, stride)| {
+            last.checked_add(length.checked_sub(1)?.checked_mul(stride)?)
+        });
+    last.is_some_and(|last| last < elements)
+}
+
+macro_rules! float_factor {
+    ($float:ty, $gemm:path) => {
+        impl Factor for $float {
+            fn plus_product(self, left: Self, right: Self) -> Self {
+                self + left * right
+            }
+            #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
+            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+                let Loops {
+                    rows,
+                    columns,
+                    depth,
+                    ..
+                } = *loops;
+                if rows.length * columns.length * depth.length <= SMALL {
+                    return plain_product(loops, left, right, target);
+                }
+                assert!(
+                    within(
+                        left.len(),
+                        [(rows.length, rows.left), (depth.length, depth.left)]
+                    ) && within(
+                        right.len(),
+                        [(depth.length, depth.right), (columns.length, columns.right)]
+                    ) && within(
+                        target.len(),
+                        [(rows.length, rows.result), (columns.length, columns.result)]
+                    ),
+                    "a product leaves its operands; this is a bug of pytree"
+                );
+                let stride = usize::cast_signed;
+                let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);
+                let right = (
+                    right.as_ptr(),
+                    stride(depth.right),
+                    stride(columns.right),
+                    columns,
+                );
+                // The kernels want the axis of the result with stride 1 first: the product of the
+                // transposed operands is the transposed product.
+                let (first, second) = if columns.result == 1 {
+                    (right, left)
+                } else {
+                    (left, right)
+                };
+                let (down, across) = (first.3, second.3);
+                // SAFETY: the assertion above keeps all that is read and written within the slices, and
+                // `target` overlaps no operand, since it is borrowed mutably.
+                unsafe {
+                    $gemm()(
+                        down.length,
+                        across.length,
+                        depth.length,
+                        target.as_mut_ptr(),
+                        stride(across.result),
+                        stride(down.result),
+                        false,
+                        first.0,
+                        first.1,
+                        first.2,
+                        second.0,
+                        second.2,
+                        second.1,
+                        0.0,
+                        1.0,
+                        false,
+                        false,
+                        false,
+                        gemm_common::Parallelism::None,
+                    );
+                }
+            }
+        }
+    };
+}
+float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
+float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
+
+/// A product too small for a kernel, or of integers.
+fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
+    let Loops {
+        rows,
+        columns,
+        depth,
+        ..
+    } = *loops;
+    for row in 0..rows.length {
+        for column in 0..columns.length {
+            let mut sum = T::default();
+            for step in 0..depth.length {
+                let factor = left[row * rows.left + step * depth.left];
+                sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
+            }
+            target[row * rows.result + column * columns.result] = sum;
+        }
+    }
+}
+
+macro_rules! integer_factor {
+    ($($integer:ty),*) => {$(
+        impl Factor for $integer {
+            fn plus_product(self, left: Self, right: Self) -> Self {
+                self.wrapping_add(left.wrapping_mul(right))
+            }
+            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+                plain_product(loops, left, right, target);
+            }
+        }
+    )*};
+}
+integer_factor!(i32, i64, u32);

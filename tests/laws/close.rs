@@ -1,0 +1,37 @@
+//! How far apart the results of two ways to compute the same may be.
+//!
+//! The ways differ in the order in which they add, so each sum is wrong by ε times its terms, and the
+//! functions after it multiply that by their slopes. Programs keep what is not exact within a few units
+//! and take no steep function of it, hence bounds that are some thousand times ε.
+
+use pytree::{DType, Tensor};
+
+/// The bound relative to the greatest figure and 1.
+fn bound(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 2e-4,
+        DType::F64 => 1e-11,
+        _ => 0.0,
+    }
+}
+
+/// The elements as f64, whatever their type.
+pub fn numbers(tensor: &Tensor) -> Vec<f64> {
+    tensor.convert(DType::F64).to_vec()
+}
+
+/// Asserts that tensors agree in type, shape and elements; NaN equals NaN.
+#[track_caller]
+pub fn assert_close(what: &str, found: &[Tensor], expected: &[Tensor]) {
+    assert_eq!(found.len(), expected.len(), "{what}: the number of results");
+    for (position, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.info(), expected.info(), "{what}: result {position}");
+        let expected_numbers = numbers(expected);
+        let greatest = expected_numbers.iter().filter(|x| x.is_finite()).fold(1.0_f64, |greatest, x| greatest.max(x.abs()));
+        let bound = bound(expected.dtype()) * greatest;
+        for (index, (found, expected)) in numbers(found).into_iter().zip(expected_numbers).enumerate() {
+            let same = found == expected || (found.is_nan() && expected.is_nan()) || (found - expected).abs() <= bound;
+            assert!(same, "{what}: result {position}, element {index}: found {found}, expected {expected} ± {bound}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Laws: what holds of every tree, every filter and every program, tested on random ones.
+//!
+//! The cases are the same in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` try others.
+
+mod close;
+mod dynamic;
+mod nesting;
+mod parts;
+mod paths;
+mod programs;
+mod sharing;
+mod transformations;
+mod trees;
+mod typed;
+
+use proptest::test_runner::{Config, RngSeed};
+
+/// How a law is tested: on this many cases, and nothing is written beside the sources.
+fn cases(count: u32) -> Config {
+    let default = Config::default();
+    let rng_seed = match default.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(0),
+        given => given,
+    };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { count };
+    Config { cases, rng_seed, failure_persistence: None, ..default }
+}

@@ -1,0 +1,79 @@
+//! Key paths print as one would write them, and what they print parses back.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use pytree::core::StaticValue;
+use pytree::{KeyPath, PathKey, tree};
+
+use crate::cases;
+use crate::dynamic::{plans, texts};
+use crate::typed::models;
+
+fn keys() -> impl Strategy<Value = PathKey> {
+    prop_oneof![
+        "[a-z_][a-z0-9_]{0,3}|[0-9]".prop_map(|name| PathKey::Field(name.into())),
+        any::<i128>().prop_map(PathKey::Index),
+        texts().prop_map(PathKey::Text),
+    ]
+}
+
+/// The path of the leaf below a key of a map parses back to itself.
+fn check_key<K: StaticValue + Ord + Debug>(key: K) {
+    let map = BTreeMap::from([(key, [1.0_f64])]);
+    let path = tree::structure(&map).leaf_paths().remove(0);
+    assert_eq!(path.to_string().parse::<KeyPath>().ok().as_ref(), Some(&path), "{path}");
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn what_a_path_prints_parses_back(keys in vec(keys(), 0..5)) {
+        let path: KeyPath = keys.into_iter().collect();
+        prop_assert_eq!(path.to_string().parse::<KeyPath>().unwrap(), path);
+    }
+
+    #[test]
+    fn the_paths_of_trees_parse_back(plan in plans(), model in models()) {
+        for path in plan.tree().treedef().leaf_paths().into_iter().chain(tree::structure(&model).leaf_paths()) {
+            prop_assert_eq!(path.to_string().parse::<KeyPath>().unwrap(), path);
+        }
+    }
+
+    #[test]
+    fn the_paths_of_maps_with_other_keys_parse_back(
+        character in any::<char>(),
+        truth in any::<bool>(),
+        (number, other) in any::<(i32, u64)>(),
+        (text, more) in (texts(), texts()),
+    ) {
+        check_key(truth);
+        check_key(number);
+        check_key(u128::MAX - u128::from(other));
+        check_key((number, other));
+        check_key(Some(number));
+        check_key(vec![number, number]);
+        check_key(character);
+        check_key((text.clone(), number));
+        check_key(vec![text.clone(), more]);
+        check_key(Some(text));
+    }
+
+    #[test]
+    fn parsing_any_text_gives_a_path_or_an_error(text in "[\\[\\]().'\"\\\\a0-]{0,8}") {
+        if let Ok(path) = text.parse::<KeyPath>() {
+            prop_assert_eq!(path.to_string().parse::<KeyPath>().unwrap(), path);
+        }
+    }
+
+    #[test]
+    fn a_path_is_a_prefix_of_its_continuations(keys in vec(keys(), 0..5), cut in any::<prop::sample::Index>()) {
+        let whole: KeyPath = keys.iter().cloned().collect();
+        let start: KeyPath = keys[..cut.index(keys.len() + 1)].iter().cloned().collect();
+        prop_assert!(start.is_prefix_of(&whole));
+        prop_assert_eq!(whole.is_prefix_of(&start), whole == start);
+    }
+}
