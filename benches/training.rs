@@ -3,7 +3,13 @@
 //! Prints one JSON object a line, as the peers do: microseconds a step, the time of the first step, and
 //! the losses at steps 1 and 20, which all peers agree on.
 
-#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, missing_debug_implementations, reason = "a benchmark is read as a script")]
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    missing_debug_implementations,
+    reason = "a benchmark is read as a script"
+)]
 
 #[path = "../examples/digits/workload.rs"]
 mod workload;
@@ -19,9 +25,21 @@ struct Case {
 }
 
 const CASES: [Case; 3] = [
-    Case { name: "C1", sizes: [64, 128, 128, 10], batch: 64 },
-    Case { name: "C2", sizes: [784, 512, 512, 10], batch: 128 },
-    Case { name: "C3", sizes: [784, 2048, 2048, 10], batch: 256 },
+    Case {
+        name: "C1",
+        sizes: [64, 128, 128, 10],
+        batch: 64,
+    },
+    Case {
+        name: "C2",
+        sizes: [784, 512, 512, 10],
+        batch: 128,
+    },
+    Case {
+        name: "C3",
+        sizes: [784, 2048, 2048, 10],
+        batch: 256,
+    },
 ];
 
 fn model(sizes: &[usize; 4]) -> Mlp {
@@ -39,15 +57,20 @@ fn run(case: &Case) {
     let batches: Vec<(Tensor, Tensor)> = (0..4)
         .map(|k| {
             let x = workload::uniform(10 + k, case.batch * case.sizes[0], 1.0);
-            (Tensor::new([case.batch, case.sizes[0]], x), Tensor::from(workload::labels(20 + k, case.batch, 10)))
+            (
+                Tensor::new([case.batch, case.sizes[0]], x),
+                Tensor::from(workload::labels(20 + k, case.batch, 10)),
+            )
         })
         .collect();
-    let step = jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-        let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
-        let (loss, gradient) = value_and_grad(loss)(&model);
-        optimizer.update(&mut model, &gradient);
-        (model, optimizer, loss)
-    });
+    let step = jit(
+        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+            let (loss, gradient) = value_and_grad(loss)(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer, loss)
+        },
+    );
     let model = model(&case.sizes);
     let optimizer = Optimizer::new(&model, adam(1e-3));
     let mut state = Some((model, optimizer));
@@ -70,8 +93,18 @@ fn run(case: &Case) {
             case.name
         );
     };
-    report("loss_step1", "", f64::from(first_loss), f64::from(first_loss));
-    report("loss_step20", "", f64::from(twentieth), f64::from(twentieth));
+    report(
+        "loss_step1",
+        "",
+        f64::from(first_loss),
+        f64::from(first_loss),
+    );
+    report(
+        "loss_step20",
+        "",
+        f64::from(twentieth),
+        f64::from(twentieth),
+    );
     report("first_step_ms", "ms", first_step, first_step);
     let start = Instant::now();
     let mut warm = 0;
@@ -94,8 +127,14 @@ fn run(case: &Case) {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    for case in CASES
+        .iter()
+        .filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name))
+    {
         run(case);
     }
 }

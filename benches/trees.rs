@@ -1,7 +1,13 @@
 //! Tree operations on the trees A1, A2 and A3 of the peers' benchmarks, beside the walk one would write by
 //! hand: `cargo bench --bench trees`. Times are nanoseconds a leaf.
 
-#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, missing_debug_implementations, reason = "a benchmark is read as a script")]
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    missing_debug_implementations,
+    reason = "a benchmark is read as a script"
+)]
 
 mod support;
 
@@ -170,56 +176,134 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
     let mut matched = Vec::with_capacity(leaves.len());
     type Timed<'a> = (&'static str, Box<dyn FnMut() + 'a>);
     let mut timed: Vec<Timed<'_>> = vec![
-        ("flatten to references, by hand", Box::new(|| {
-            let mut out = Vec::new();
-            model.references(&mut out);
-            black_box(out);
-        })),
-        ("flatten to references", Box::new(|| { black_box(tree::leaves::<Tensor, T>(model)); })),
-        ("flatten to handles, by hand", Box::new(|| {
-            let mut out = Vec::new();
-            model.handles(&mut out);
-            black_box(out);
-        })),
-        ("flatten to handles and treedef", Box::new(|| { black_box(tree::flatten::<Tensor, T>(model)); })),
-        ("unflatten, by hand", Box::new(|| { black_box(model.rebuild(&mut leaves.clone().into_iter())); })),
-        ("unflatten", Box::new(|| { black_box(tree::unflatten::<T, Tensor>(&treedef, leaves.clone()).unwrap()); })),
-        ("map identity, by hand", Box::new(|| { black_box(model.map(&mut Tensor::clone)); })),
-        ("map identity", Box::new(|| { black_box(tree::map::<Tensor, T>(model, Tensor::clone)); })),
-        ("partition by kind, by hand", Box::new(|| {
-            let mut out = [Vec::new(), Vec::new()];
-            model.split(false, &mut out);
-            black_box(out);
-        })),
-        ("partition by kind", Box::new(|| {
-            black_box(partition::split(model, [Filter::param(), Filter::any_state()]).unwrap());
-        })),
-        ("merge, by hand", Box::new(|| {
-            black_box(model.merge(false, &mut split_leaves.clone().map(Vec::into_iter)));
-        })),
-        ("merge", Box::new(|| { black_box(partition::merge([params.clone(), states.clone()]).unwrap()); })),
-        ("structure equality", Box::new(|| { assert!(black_box(&treedef) == black_box(&other)); })),
-        ("match a stored treedef", Box::new(|| {
-            matched.clear();
-            let mut borrowed: Vec<&Tensor> = Vec::with_capacity(leaves.len());
-            assert!(match_structure(model, &treedef, &mut borrowed));
-            black_box(borrowed);
-            matched.push(());
-        })),
-        ("structure hash, by hand", Box::new(|| {
-            let mut hasher = DefaultHasher::new();
-            model.hash_structure(&mut hasher);
-            black_box(hasher.finish());
-        })),
-        ("structure and its hash", Box::new(|| { black_box(tree::structure(model)); })),
-        ("graph: flatten to handles", Box::new(|| { black_box(graph::flatten::<Tensor, T>(model)); })),
-        ("flatten with path", Box::new(|| { black_box(tree::leaves_with_path::<Tensor, T>(model)); })),
+        (
+            "flatten to references, by hand",
+            Box::new(|| {
+                let mut out = Vec::new();
+                model.references(&mut out);
+                black_box(out);
+            }),
+        ),
+        (
+            "flatten to references",
+            Box::new(|| {
+                black_box(tree::leaves::<Tensor, T>(model));
+            }),
+        ),
+        (
+            "flatten to handles, by hand",
+            Box::new(|| {
+                let mut out = Vec::new();
+                model.handles(&mut out);
+                black_box(out);
+            }),
+        ),
+        (
+            "flatten to handles and treedef",
+            Box::new(|| {
+                black_box(tree::flatten::<Tensor, T>(model));
+            }),
+        ),
+        (
+            "unflatten, by hand",
+            Box::new(|| {
+                black_box(model.rebuild(&mut leaves.clone().into_iter()));
+            }),
+        ),
+        (
+            "unflatten",
+            Box::new(|| {
+                black_box(tree::unflatten::<T, Tensor>(&treedef, leaves.clone()).unwrap());
+            }),
+        ),
+        (
+            "map identity, by hand",
+            Box::new(|| {
+                black_box(model.map(&mut Tensor::clone));
+            }),
+        ),
+        (
+            "map identity",
+            Box::new(|| {
+                black_box(tree::map::<Tensor, T>(model, Tensor::clone));
+            }),
+        ),
+        (
+            "partition by kind, by hand",
+            Box::new(|| {
+                let mut out = [Vec::new(), Vec::new()];
+                model.split(false, &mut out);
+                black_box(out);
+            }),
+        ),
+        (
+            "partition by kind",
+            Box::new(|| {
+                black_box(partition::split(model, [Filter::param(), Filter::any_state()]).unwrap());
+            }),
+        ),
+        (
+            "merge, by hand",
+            Box::new(|| {
+                black_box(model.merge(false, &mut split_leaves.clone().map(Vec::into_iter)));
+            }),
+        ),
+        (
+            "merge",
+            Box::new(|| {
+                black_box(partition::merge([params.clone(), states.clone()]).unwrap());
+            }),
+        ),
+        (
+            "structure equality",
+            Box::new(|| {
+                assert!(black_box(&treedef) == black_box(&other));
+            }),
+        ),
+        (
+            "match a stored treedef",
+            Box::new(|| {
+                matched.clear();
+                let mut borrowed: Vec<&Tensor> = Vec::with_capacity(leaves.len());
+                assert!(match_structure(model, &treedef, &mut borrowed));
+                black_box(borrowed);
+                matched.push(());
+            }),
+        ),
+        (
+            "structure hash, by hand",
+            Box::new(|| {
+                let mut hasher = DefaultHasher::new();
+                model.hash_structure(&mut hasher);
+                black_box(hasher.finish());
+            }),
+        ),
+        (
+            "structure and its hash",
+            Box::new(|| {
+                black_box(tree::structure(model));
+            }),
+        ),
+        (
+            "graph: flatten to handles",
+            Box::new(|| {
+                black_box(graph::flatten::<Tensor, T>(model));
+            }),
+        ),
+        (
+            "flatten with path",
+            Box::new(|| {
+                black_box(tree::leaves_with_path::<Tensor, T>(model));
+            }),
+        ),
     ];
     let times = support::medians(&mut timed);
     println!("{name}: {count} leaves");
     let mut by_hand = None;
     for ((label, _), time) in timed.iter().zip(times) {
-        let ratio = by_hand.map_or(String::new(), |hand: f64| format!("  x{:.2} of by hand", time / hand));
+        let ratio = by_hand.map_or(String::new(), |hand: f64| {
+            format!("  x{:.2} of by hand", time / hand)
+        });
         println!("  {label:<34} {:>8.2} ns a leaf{ratio}", time / count);
         by_hand = label.ends_with("by hand").then_some(time);
     }
@@ -227,14 +311,43 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
 
 fn main() {
     let leaf = || Tensor::from([0.5_f32]);
-    let lin = || Lin { w: leaf(), b: leaf() };
+    let lin = || Lin {
+        w: leaf(),
+        b: leaf(),
+    };
     let block = || Block {
         ln1: lin(),
-        attn: Attention { qkv: lin(), proj: lin() },
+        attn: Attention {
+            qkv: lin(),
+            proj: lin(),
+        },
         ln2: lin(),
-        mlp: Feed { fc: lin(), proj: lin() },
+        mlp: Feed {
+            fc: lin(),
+            proj: lin(),
+        },
     };
-    measure("A1", &A1 { l0: lin(), l1: lin(), l2: lin() });
-    measure("A2", &A2 { wte: leaf(), wpe: leaf(), h: (0..12).map(|_| block()).collect(), lnf: lin() });
-    measure("A3", &A3 { layers: (0..1000).map(|_| lin()).collect() });
+    measure(
+        "A1",
+        &A1 {
+            l0: lin(),
+            l1: lin(),
+            l2: lin(),
+        },
+    );
+    measure(
+        "A2",
+        &A2 {
+            wte: leaf(),
+            wpe: leaf(),
+            h: (0..12).map(|_| block()).collect(),
+            lnf: lin(),
+        },
+    );
+    measure(
+        "A3",
+        &A3 {
+            layers: (0..1000).map(|_| lin()).collect(),
+        },
+    );
 }

@@ -29,23 +29,25 @@ pub use pytree_nn as nn;
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     AnyLeaf, CollectionId, FieldKind, Filter, Key as PathKey, KeyPath, LeafKind, ModuleType,
-    Partition, PytreeOf, Shared, Tree, TreeDef, TreeError, graph, kind, match_structure, partition, tree,
+    Partition, PytreeOf, Shared, Tree, TreeDef, TreeError, graph, kind, match_structure, partition,
+    tree,
 };
 pub use pytree_derive::{
-    FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module, FacadePytree as Pytree,
-    FacadeStatic as Static, facade_module_object as module_object,
+    FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
+    FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
 };
 pub use pytree_transform::*;
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::kind::{BatchStat, Cache, Intermediate, OptState, Perturbation, RngState, State};
+    pub use crate::kind::{
+        BatchStat, Cache, Intermediate, OptState, Perturbation, RngState, State,
+    };
     pub use crate::nn::*;
     pub use crate::{
-        Collection, DType, Filter, Gradient, Jit, Leaf, Module, ModuleType, Partition, Pytree, Shared, Static, Tensor,
-        Tree, grad, graph, hessian, ix, jit, jvp, module_object, partition, stack, tree, unstack, value_and_grad,
-        value_and_grad_mut, vjp,
-        vmap,
+        Collection, DType, Filter, Gradient, Jit, Leaf, Module, ModuleType, Partition, Pytree,
+        Shared, Static, Tensor, Tree, grad, graph, hessian, ix, jit, jvp, module_object, partition,
+        stack, tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap,
     };
 }
 

@@ -22,7 +22,8 @@ impl Digits {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read the digits from {}: {error}", path.display()))?;
-        Self::parse(&text).map_err(|problem| format!("cannot read the digits from {}: {problem}", path.display()))
+        Self::parse(&text)
+            .map_err(|problem| format!("cannot read the digits from {}: {problem}", path.display()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -33,17 +34,38 @@ impl Digits {
                 .enumerate()
                 .map(|(column, value)| {
                     let in_range = |value: &u8| *value <= if column < PIXELS { 16 } else { 9 };
-                    value.trim().parse::<u8>().ok().filter(in_range).ok_or_else(|| {
-                        let expected = if column < PIXELS { "a pixel from 0 to 16" } else { "a digit from 0 to 9" };
-                        format!("line {}, column {}: expected {expected}, found `{value}`", line + 1, column + 1)
-                    })
+                    value
+                        .trim()
+                        .parse::<u8>()
+                        .ok()
+                        .filter(in_range)
+                        .ok_or_else(|| {
+                            let expected = if column < PIXELS {
+                                "a pixel from 0 to 16"
+                            } else {
+                                "a digit from 0 to 9"
+                            };
+                            format!(
+                                "line {}, column {}: expected {expected}, found `{value}`",
+                                line + 1,
+                                column + 1
+                            )
+                        })
                 })
                 .collect::<Result<Vec<u8>, String>>()?;
             if values.len() != PIXELS + 1 {
                 let found = values.len();
-                return Err(format!("line {}: expected {} columns (64 pixels and the digit), found {found}", line + 1, PIXELS + 1));
+                return Err(format!(
+                    "line {}: expected {} columns (64 pixels and the digit), found {found}",
+                    line + 1,
+                    PIXELS + 1
+                ));
             }
-            pixels.extend(values[..PIXELS].iter().map(|&pixel| f32::from(pixel) / 16.0));
+            pixels.extend(
+                values[..PIXELS]
+                    .iter()
+                    .map(|&pixel| f32::from(pixel) / 16.0),
+            );
             digits.push(i32::from(values[PIXELS]));
         }
         if digits.len() != IMAGES {
@@ -54,9 +76,16 @@ impl Digits {
 
     /// The images and digits at some positions, as tensors of `[count, 64]` and `[count]`.
     pub(crate) fn batch(&self, positions: &[usize]) -> (Tensor, Tensor) {
-        let pixels: Vec<f32> = positions.iter().flat_map(|&at| &self.pixels[at * PIXELS..(at + 1) * PIXELS]).copied().collect();
+        let pixels: Vec<f32> = positions
+            .iter()
+            .flat_map(|&at| &self.pixels[at * PIXELS..(at + 1) * PIXELS])
+            .copied()
+            .collect();
         let digits: Vec<i32> = positions.iter().map(|&at| self.digits[at]).collect();
-        (Tensor::new([positions.len(), PIXELS], pixels), Tensor::from(digits))
+        (
+            Tensor::new([positions.len(), PIXELS], pixels),
+            Tensor::from(digits),
+        )
     }
 }
 

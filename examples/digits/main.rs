@@ -44,16 +44,19 @@ fn main() -> ExitCode {
 
 /// One training step: the loss before it, and model and optimiser after it.
 fn step() -> Step {
-    jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-        let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
-        let (loss, gradient) = value_and_grad(loss)(&model);
-        optimizer.update(&mut model, &gradient);
-        (model, optimizer, loss)
-    })
+    jit(
+        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+            let (loss, gradient) = value_and_grad(loss)(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer, loss)
+        },
+    )
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let digits = Digits::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv"))?;
+    let digits =
+        Digits::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv"))?;
     let order = if options.workload_d {
         workload::permutation(900, IMAGES)
     } else {
@@ -66,7 +69,11 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     }
     let (model, optimizer, history) = train(options, &digits, training, test, model);
     let (x, y) = digits.batch(test);
-    let model = if options.quiet { model } else { reload(options, &model, optimizer)? };
+    let model = if options.quiet {
+        model
+    } else {
+        reload(options, &model, optimizer)?
+    };
     let logits = model.forward(&x);
     if !options.quiet {
         let confusion = confusion_matrix(&logits.argmax(-1), &y, 10);
@@ -93,7 +100,11 @@ fn initial_model(options: &Options) -> Mlp {
 
 /// The numbers below `count` in random order.
 fn shuffled(key: &Key, count: usize) -> Vec<usize> {
-    key.permutation(count).to_vec::<i32>().into_iter().map(|at| usize::try_from(at).unwrap_or(0)).collect()
+    key.permutation(count)
+        .to_vec::<i32>()
+        .into_iter()
+        .map(|at| usize::try_from(at).unwrap_or(0))
+        .collect()
 }
 
 fn train(
@@ -135,7 +146,10 @@ fn train(
             training_accuracy: reached(training),
             test_accuracy: reached(test),
         };
-        bar.set_message(format!("loss {:.4}, accuracy {:.4}", epoch.loss, epoch.test_accuracy));
+        bar.set_message(format!(
+            "loss {:.4}, accuracy {:.4}",
+            epoch.loss, epoch.test_accuracy
+        ));
         history.push(epoch);
     }
     bar.finish();
@@ -147,7 +161,8 @@ fn progress_bar(options: &Options) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new((options.epochs * (TRAINING / BATCH)) as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} steps, {msg} [{elapsed}]") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} steps, {msg} [{elapsed}]")
+    {
         bar.set_style(style);
     }
     bar

@@ -27,11 +27,22 @@ pub(crate) struct Options {
 
 impl Options {
     /// Reads the command line; nothing if help was asked for.
-    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
-        let mut options =
-            Self { seed: 0, epochs: 30, out: PathBuf::from("target/digits"), workload_d: false, quiet: false };
+    pub(crate) fn parse(
+        mut arguments: impl Iterator<Item = String>,
+    ) -> Result<Option<Self>, String> {
+        let mut options = Self {
+            seed: 0,
+            epochs: 30,
+            out: PathBuf::from("target/digits"),
+            workload_d: false,
+            quiet: false,
+        };
         while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+            let mut value = || {
+                arguments
+                    .next()
+                    .ok_or_else(|| format!("{argument} needs a value"))
+            };
             match argument.as_str() {
                 "--help" | "-h" => return Ok(None),
                 "--seed" => options.seed = number(&argument, &value()?)?,
@@ -50,5 +61,6 @@ impl Options {
 }
 
 fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{option} takes a whole number, found `{text}`"))
+    text.parse()
+        .map_err(|_| format!("{option} takes a whole number, found `{text}`"))
 }

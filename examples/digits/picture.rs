@@ -19,12 +19,20 @@ pub(crate) fn write(path: &Path, epochs: &[Epoch], confusion: &[Vec<usize>]) -> 
     let root = SVGBackend::new(path, (1200, 480)).into_drawing_area();
     root.fill(&WHITE)?;
     let areas = root.split_evenly((1, 3));
-    curve(&areas[0], "training loss", epochs, &[("loss", BLUE, |epoch| epoch.loss)])?;
+    curve(
+        &areas[0],
+        "training loss",
+        epochs,
+        &[("loss", BLUE, |epoch| epoch.loss)],
+    )?;
     curve(
         &areas[1],
         "accuracy",
         epochs,
-        &[("training", BLUE, |epoch| epoch.training_accuracy), ("test", RED, |epoch| epoch.test_accuracy)],
+        &[
+            ("training", BLUE, |epoch| epoch.training_accuracy),
+            ("test", RED, |epoch| epoch.test_accuracy),
+        ],
     )?;
     matrix(&areas[2], confusion)?;
     root.present()?;
@@ -35,7 +43,11 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Series = (&'static str, RGBColor, fn(&Epoch) -> f32);
 
 fn curve(area: &Area<'_>, title: &str, epochs: &[Epoch], series: &[Series]) -> Outcome {
-    let values = || series.iter().flat_map(|(_, _, value)| epochs.iter().map(value));
+    let values = || {
+        series
+            .iter()
+            .flat_map(|(_, _, value)| epochs.iter().map(value))
+    };
     let low = values().fold(f32::INFINITY, f32::min);
     let high = values().fold(f32::NEG_INFINITY, f32::max);
     let margin = ((high - low) * 0.05).max(1e-3);
@@ -45,16 +57,30 @@ fn curve(area: &Area<'_>, title: &str, epochs: &[Epoch], series: &[Series]) -> O
         .x_label_area_size(30)
         .y_label_area_size(45)
         .build_cartesian_2d(1..epochs.len().max(2), low - margin..high + margin)?;
-    chart.configure_mesh().x_desc("epoch").light_line_style(WHITE).draw()?;
+    chart
+        .configure_mesh()
+        .x_desc("epoch")
+        .light_line_style(WHITE)
+        .draw()?;
     for (name, colour, value) in series {
         let colour = *colour;
         chart
-            .draw_series(LineSeries::new(epochs.iter().enumerate().map(|(at, epoch)| (at + 1, value(epoch))), colour))?
+            .draw_series(LineSeries::new(
+                epochs
+                    .iter()
+                    .enumerate()
+                    .map(|(at, epoch)| (at + 1, value(epoch))),
+                colour,
+            ))?
             .label(*name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 15, y)], colour));
     }
     if series.len() > 1 {
-        chart.configure_series_labels().position(SeriesLabelPosition::LowerRight).border_style(BLACK).draw()?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .border_style(BLACK)
+            .draw()?;
     }
     Ok(())
 }
@@ -64,23 +90,52 @@ fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
     if classes < 2 {
         return Ok(());
     }
-    let largest = confusion.iter().flatten().copied().max().unwrap_or(1).max(1) as f64;
+    let largest = confusion
+        .iter()
+        .flatten()
+        .copied()
+        .max()
+        .unwrap_or(1)
+        .max(1) as f64;
     let mut chart = ChartBuilder::on(area)
-        .caption("test digits (rows) as predicted (columns)", ("sans-serif", 16))
+        .caption(
+            "test digits (rows) as predicted (columns)",
+            ("sans-serif", 16),
+        )
         .margin(10)
         .x_label_area_size(30)
         .y_label_area_size(30)
-        .build_cartesian_2d((0..classes - 1).into_segmented(), (0..classes - 1).into_segmented())?;
-    chart.configure_mesh().disable_mesh().x_labels(classes).y_labels(classes).draw()?;
+        .build_cartesian_2d(
+            (0..classes - 1).into_segmented(),
+            (0..classes - 1).into_segmented(),
+        )?;
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .x_labels(classes)
+        .y_labels(classes)
+        .draw()?;
     for (digit, row) in confusion.iter().enumerate() {
         for (predicted, &count) in row.iter().enumerate() {
             let shade = 255 - (count as f64 / largest * 200.0) as u8;
-            let colour = if digit == predicted { RGBColor(shade, 255, shade) } else { RGBColor(255, shade, shade) };
+            let colour = if digit == predicted {
+                RGBColor(shade, 255, shade)
+            } else {
+                RGBColor(255, shade, shade)
+            };
             let corner = |column, line| (SegmentValue::Exact(column), SegmentValue::Exact(line));
-            chart.draw_series([Rectangle::new([corner(predicted, digit), corner(predicted + 1, digit + 1)], colour.filled())])?;
+            chart.draw_series([Rectangle::new(
+                [corner(predicted, digit), corner(predicted + 1, digit + 1)],
+                colour.filled(),
+            )])?;
             if count > 0 {
-                let middle = (SegmentValue::CenterOf(predicted), SegmentValue::CenterOf(digit));
-                let style = ("sans-serif", 12).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Center));
+                let middle = (
+                    SegmentValue::CenterOf(predicted),
+                    SegmentValue::CenterOf(digit),
+                );
+                let style = ("sans-serif", 12)
+                    .into_text_style(area)
+                    .pos(Pos::new(HPos::Center, VPos::Center));
                 chart.draw_series([Text::new(count.to_string(), middle, style)])?;
             }
         }

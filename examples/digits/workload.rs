@@ -25,7 +25,9 @@ pub(crate) fn uniform(stream: u64, count: usize, bound: f32) -> Vec<f32> {
 /// `count` class labels.
 #[allow(dead_code, reason = "the digits example has labels of its own")]
 pub(crate) fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
-    (0..count as u64).map(|index| (word(stream, index) % classes) as i32).collect()
+    (0..count as u64)
+        .map(|index| (word(stream, index) % classes) as i32)
+        .collect()
 }
 
 /// The numbers below `count` in the order of their words.
@@ -39,5 +41,8 @@ pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
 /// Weight `[inputs][outputs]` and bias of linear layer number `layer`.
 pub(crate) fn linear(layer: u64, inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
     let bound = (1.0 / (inputs as f64).sqrt()) as f32;
-    (uniform(100 + 2 * layer, inputs * outputs, bound), uniform(101 + 2 * layer, outputs, bound))
+    (
+        uniform(100 + 2 * layer, inputs * outputs, bound),
+        uniform(101 + 2 * layer, outputs, bound),
+    )
 }

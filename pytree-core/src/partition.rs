@@ -239,7 +239,11 @@ fn assign<L: Leaf>(
 }
 
 /// The part of the leaves whose position `keep` accepts.
-pub fn select<M, L: Clone>(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Partition<M, L> {
+pub fn select<M, L: Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    keep: impl Fn(usize) -> bool,
+) -> Partition<M, L> {
     let mut position = 0;
     let mut kept = Vec::with_capacity(leaves.len());
     let part = treedef.with_presence(|present| {
@@ -280,11 +284,19 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<M, L>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::flatten::<L, M>(whole);
-    let mut places = part.tree.treedef().0.nodes.iter().filter(|node| node.is_place());
+    let mut places = part
+        .tree
+        .treedef()
+        .0
+        .nodes
+        .iter()
+        .filter(|node| node.is_place());
     let mut leaves = leaves.into_iter();
     let mut kept = Vec::with_capacity(leaves.len());
     let complement = treedef.with_presence(|present| {
-        let replaced = places.next().is_some_and(|node| node.shape.kind == NodeKind::Leaf);
+        let replaced = places
+            .next()
+            .is_some_and(|node| node.shape.kind == NodeKind::Leaf);
         let leaf = if present { leaves.next() } else { None };
         if !replaced {
             kept.extend(leaf);

@@ -78,9 +78,12 @@ impl NodeShape {
     /// The shape of a leaf of the type `L`. Shapes of leaves are equal, whatever their types: structure is
     /// what is above the leaves.
     pub const fn leaf<L: 'static>() -> Self {
-        Self { identity: TypeId::of::<L>, type_name: std::any::type_name::<L>, ..Self::builtin(NodeKind::Leaf, "leaf") }
+        Self {
+            identity: TypeId::of::<L>,
+            type_name: std::any::type_name::<L>,
+            ..Self::builtin(NodeKind::Leaf, "leaf")
+        }
     }
-
 
     /// The shape of a built-in container.
     pub const fn builtin(kind: NodeKind, name: &'static str) -> Self {

@@ -272,8 +272,16 @@ impl TreeDef {
     /// A treedef from its arrays, whose invariants hold already.
     pub(crate) fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>) -> Self {
         let hash = hash_parts(&nodes, &aux);
-        let leaves = nodes.iter().filter(|node| node.shape.kind == NodeKind::Leaf).count();
-        Self(Arc::new(Inner { nodes, aux, leaves, hash }))
+        let leaves = nodes
+            .iter()
+            .filter(|node| node.shape.kind == NodeKind::Leaf)
+            .count();
+        Self(Arc::new(Inner {
+            nodes,
+            aux,
+            leaves,
+            hash,
+        }))
     }
 
     /// The path of a node.
@@ -337,7 +345,10 @@ impl TreeDef {
                 if let Some((field, rest)) = fields.split_first() {
                     *fields = rest;
                     if decision.is_none() {
-                        decision = field.kind.and_then(LeafKind::of_field).map(|kind| decide(Some(kind)));
+                        decision = field
+                            .kind
+                            .and_then(LeafKind::of_field)
+                            .map(|kind| decide(Some(kind)));
                     }
                 }
             }
@@ -346,7 +357,10 @@ impl TreeDef {
                 continue;
             }
             if node.is_place() {
-                visit(node.shape.kind == NodeKind::Leaf, decision.unwrap_or(without_kind));
+                visit(
+                    node.shape.kind == NodeKind::Leaf,
+                    decision.unwrap_or(without_kind),
+                );
             }
             while open.last().is_some_and(|(_, left, _)| *left == 0) {
                 open.pop();
@@ -374,10 +388,14 @@ impl TreeDef {
     /// This is how a whole model switches between training and evaluation: the mode is static data.
     #[must_use]
     pub fn map_static<T: StaticValue>(&self, function: impl Fn(&T) -> T) -> Self {
-        let aux = self.0.aux.iter().map(|value| match value.downcast_ref::<T>() {
-            Some(found) => StaticBox::new(function(found)),
-            None => value.clone(),
-        });
+        let aux = self
+            .0
+            .aux
+            .iter()
+            .map(|value| match value.downcast_ref::<T>() {
+                Some(found) => StaticBox::new(function(found)),
+                None => value.clone(),
+            });
         Self::from_parts(self.0.nodes.clone(), aux.collect())
     }
 
@@ -720,7 +738,12 @@ impl Builder {
     }
 
     fn push(&mut self, shape: &'static NodeShape, arity: u32) {
-        self.nodes.push(Node { shape, arity, size: 1, aux: count(self.aux.len()) });
+        self.nodes.push(Node {
+            shape,
+            arity,
+            size: 1,
+            aux: count(self.aux.len()),
+        });
     }
 }
 

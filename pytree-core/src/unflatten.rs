@@ -38,7 +38,8 @@ impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
     }
 
     fn next_type(&mut self) -> Option<(TypeId, &'static str)> {
-        self.next().map(|leaf| (leaf.as_any().type_id(), leaf.type_name()))
+        self.next()
+            .map(|leaf| (leaf.as_any().type_id(), leaf.type_name()))
     }
 }
 
@@ -209,7 +210,9 @@ impl Unflattener<'_> {
             if shape.kind != NodeKind::Leaf {
                 continue;
             }
-            let Some((found, name)) = self.leaves.next_type() else { break };
+            let Some((found, name)) = self.leaves.next_type() else {
+                break;
+            };
             let expected = (shape.identity)();
             // A leaf that was absent for a while no longer knows its type.
             if expected != found && expected != TypeId::of::<()>() {
@@ -268,7 +271,10 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     let built = match T::unflatten(&mut source) {
         Ok(built) => built,
         Err(TreeError::LeafTypes { doing, mismatches }) => {
-            return Err(TreeError::LeafTypes { doing, mismatches: source.all_mismatches(mismatches) });
+            return Err(TreeError::LeafTypes {
+                doing,
+                mismatches: source.all_mismatches(mismatches),
+            });
         }
         Err(error) => return Err(error),
     };

@@ -63,7 +63,10 @@ impl Array {
     pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
         let info = AbstractArray::new(T::DTYPE, shape);
         debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
-        Self { info, data: T::data(elements) }
+        Self {
+            info,
+            data: T::data(elements),
+        }
     }
 
     /// An array with all elements equal.
@@ -80,7 +83,10 @@ impl Array {
             _ => None,
         };
         match pooled {
-            Some(data) => Self { info: info.clone(), data },
+            Some(data) => Self {
+                info: info.clone(),
+                data,
+            },
             None => Self::zeros(info),
         }
     }
@@ -158,7 +164,12 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::dtype::Shape {
 ///
 /// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
 /// `source`, and `offset` where the first is.
-pub(crate) fn gather_strided<T: Copy>(source: &[T], shape: &[usize], strides: &[isize], offset: usize) -> Vec<T> {
+pub(crate) fn gather_strided<T: Copy>(
+    source: &[T],
+    shape: &[usize],
+    strides: &[isize],
+    offset: usize,
+) -> Vec<T> {
     let total: usize = shape.iter().product();
     let mut result = Vec::with_capacity(total);
     if total == 0 {

@@ -115,7 +115,10 @@ pub struct AbstractArray {
 impl AbstractArray {
     /// An abstract array.
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
-        Self { dtype, shape: Shape::from_slice(shape.as_ref()) }
+        Self {
+            dtype,
+            shape: Shape::from_slice(shape.as_ref()),
+        }
     }
 
     /// The number of axes.

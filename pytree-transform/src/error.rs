@@ -57,7 +57,9 @@ pub enum TensorError {
         found: AbstractArray,
     },
     /// The value of a tensor was asked for where it has none yet.
-    #[error("cannot read the value of a traced {found}: inside {transformation} a tensor stands for {stands_for}; {mend}")]
+    #[error(
+        "cannot read the value of a traced {found}: inside {transformation} a tensor stands for {stands_for}; {mend}"
+    )]
     Traced {
         /// The tensor.
         found: AbstractArray,
@@ -69,7 +71,9 @@ pub enum TensorError {
         mend: &'static str,
     },
     /// A traced tensor outlived its transformation, or left its thread.
-    #[error("cannot {operation} a traced {found}: the {transformation} that made it is over, or runs on another thread; return the tensor from the function instead of storing it")]
+    #[error(
+        "cannot {operation} a traced {found}: the {transformation} that made it is over, or runs on another thread; return the tensor from the function instead of storing it"
+    )]
     Escaped {
         /// What was being done.
         operation: &'static str,
@@ -84,7 +88,11 @@ fn operands(found: &[AbstractArray]) -> String {
     let mut text = String::new();
     for (position, operand) in found.iter().enumerate() {
         if position > 0 {
-            text.push_str(if position + 1 == found.len() { " and " } else { ", " });
+            text.push_str(if position + 1 == found.len() {
+                " and "
+            } else {
+                ", "
+            });
         }
         text.push_str(&operand.to_string());
     }

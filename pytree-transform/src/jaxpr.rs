@@ -35,7 +35,10 @@ impl fmt::Display for Variable {
                 break;
             }
         }
-        letters.iter().rev().try_for_each(|letter| write!(f, "{letter}"))
+        letters
+            .iter()
+            .rev()
+            .try_for_each(|letter| write!(f, "{letter}"))
     }
 }
 
@@ -72,17 +75,23 @@ impl Jaxpr {
     /// Removes the equations and constants that no output needs.
     pub(crate) fn without_dead_code(mut self) -> Self {
         let mut needed = vec![false; self.variables.len()];
-        self.outputs.iter().for_each(|output| needed[output.index()] = true);
+        self.outputs
+            .iter()
+            .for_each(|output| needed[output.index()] = true);
         let mut kept = Vec::with_capacity(self.equations.len());
         for equation in self.equations.into_iter().rev() {
             if equation.outputs.iter().any(|output| needed[output.index()]) {
-                equation.inputs.iter().for_each(|input| needed[input.index()] = true);
+                equation
+                    .inputs
+                    .iter()
+                    .for_each(|input| needed[input.index()] = true);
                 kept.push(equation);
             }
         }
         kept.reverse();
         self.equations = kept;
-        self.constants.retain(|(variable, _)| needed[variable.index()]);
+        self.constants
+            .retain(|(variable, _)| needed[variable.index()]);
         self
     }
 
@@ -96,8 +105,11 @@ impl Jaxpr {
             values[variable.index()] = Some(constant.clone());
         }
         for equation in &self.equations {
-            let operands: SmallVec<[&Tensor; 4]> =
-                equation.inputs.iter().filter_map(|input| values[input.index()].as_ref()).collect();
+            let operands: SmallVec<[&Tensor; 4]> = equation
+                .inputs
+                .iter()
+                .filter_map(|input| values[input.index()].as_ref())
+                .collect();
             let results = crate::trace::at_line(equation.line, || {
                 crate::error::or_panic(crate::trace::bind(&*equation.primitive, &operands))
             });
@@ -106,7 +118,10 @@ impl Jaxpr {
                 values[variable.index()] = Some(result);
             }
         }
-        self.outputs.iter().filter_map(|output| values[output.index()].clone()).collect()
+        self.outputs
+            .iter()
+            .filter_map(|output| values[output.index()].clone())
+            .collect()
     }
 }
 
@@ -114,14 +129,23 @@ impl fmt::Display for Jaxpr {
     /// In JAX's notation: `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{ lambda ")?;
-        let mut constants = self.constants.iter().filter(|(_, value)| literal(value).is_none());
+        let mut constants = self
+            .constants
+            .iter()
+            .filter(|(_, value)| literal(value).is_none());
         if let Some((variable, _)) = constants.next() {
             write!(f, "{variable}:{}", self.info(*variable))?;
         }
-        constants.try_for_each(|(variable, _)| write!(f, " {variable}:{}", self.info(*variable)))?;
+        constants
+            .try_for_each(|(variable, _)| write!(f, " {variable}:{}", self.info(*variable)))?;
         f.write_str("; ")?;
         for (position, input) in self.inputs.iter().enumerate() {
-            write!(f, "{}{input}:{}", if position == 0 { "" } else { " " }, self.info(*input))?;
+            write!(
+                f,
+                "{}{input}:{}",
+                if position == 0 { "" } else { " " },
+                self.info(*input)
+            )?;
         }
         f.write_str(". let\n")?;
         for equation in &self.equations {
@@ -145,14 +169,21 @@ impl fmt::Display for Jaxpr {
             f.write_str(if position == 0 { "" } else { ", " })?;
             self.write_variable(f, *output)?;
         }
-        f.write_str(if self.outputs.len() == 1 { ",) }" } else { ") }" })
+        f.write_str(if self.outputs.len() == 1 {
+            ",) }"
+        } else {
+            ") }"
+        })
     }
 }
 
 impl Jaxpr {
     /// A variable, or the value of a scalar constant.
     fn write_variable(&self, f: &mut fmt::Formatter<'_>, variable: Variable) -> fmt::Result {
-        let constant = self.constants.iter().find(|(constant, _)| *constant == variable);
+        let constant = self
+            .constants
+            .iter()
+            .find(|(constant, _)| *constant == variable);
         match constant.and_then(|(_, value)| literal(value)) {
             Some(text) => write!(f, "{text}:{}", self.info(variable)),
             None => write!(f, "{variable}"),
@@ -197,7 +228,13 @@ impl Builder {
     /// The variable of a tensor from a level below.
     pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
         // Only recent constants are looked through: a repeat is nearly always near.
-        if let Some((variable, _)) = self.constants.iter().rev().take(16).find(|(_, known)| known.same_handle(tensor)) {
+        if let Some((variable, _)) = self
+            .constants
+            .iter()
+            .rev()
+            .take(16)
+            .find(|(_, known)| known.same_handle(tensor))
+        {
             return *variable;
         }
         let variable = self.variable(tensor.info().clone());
@@ -213,8 +250,16 @@ impl Builder {
         results: &Outputs<AbstractArray>,
         line: &'static Location<'static>,
     ) -> SmallVec<[Variable; 1]> {
-        let outputs: SmallVec<[Variable; 1]> = results.iter().map(|info| self.variable(info.clone())).collect();
-        self.equations.push(Equation { primitive, inputs, outputs: outputs.clone(), line });
+        let outputs: SmallVec<[Variable; 1]> = results
+            .iter()
+            .map(|info| self.variable(info.clone()))
+            .collect();
+        self.equations.push(Equation {
+            primitive,
+            inputs,
+            outputs: outputs.clone(),
+            line,
+        });
         outputs
     }
 
@@ -231,6 +276,15 @@ impl Builder {
                 constants.push((variable, tensor));
             }
         }
-        (Jaxpr { variables: self.variables, inputs, constants, equations: self.equations, outputs }, captured)
+        (
+            Jaxpr {
+                variables: self.variables,
+                inputs,
+                constants,
+                equations: self.equations,
+                outputs,
+            },
+            captured,
+        )
     }
 }

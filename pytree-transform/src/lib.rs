@@ -23,7 +23,8 @@ pub use crate::operations::indexing;
 pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::function::{Function, Loss, Traceable};
 pub use crate::transformations::grad::{
-    Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad, value_and_grad_mut, vjp,
+    Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad,
+    value_and_grad_mut, vjp,
 };
 pub use crate::transformations::jit::{Jit, jit};
 pub use crate::transformations::jvp::{Hessian, hessian, jvp};
@@ -38,8 +39,15 @@ pub mod raw {
 
     /// The two words that threefry2x32 with 20 rounds makes of each pair of counters, all four of one shape.
     #[track_caller]
-    pub fn threefry2x32(key0: &Tensor, key1: &Tensor, count0: &Tensor, count1: &Tensor) -> (Tensor, Tensor) {
-        or_panic(crate::primitives::random::threefry2x32(key0, key1, count0, count1))
+    pub fn threefry2x32(
+        key0: &Tensor,
+        key1: &Tensor,
+        count0: &Tensor,
+        count1: &Tensor,
+    ) -> (Tensor, Tensor) {
+        or_panic(crate::primitives::random::threefry2x32(
+            key0, key1, count0, count1,
+        ))
     }
 
     /// The order that sorts stably along an axis.

@@ -50,7 +50,10 @@ pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
         let mut pool = pool.borrow_mut();
         if pool.bytes + bytes <= KEPT {
             pool.bytes += bytes;
-            pool.by_length.entry(elements.len()).or_default().push(elements);
+            pool.by_length
+                .entry(elements.len())
+                .or_default()
+                .push(elements);
         }
     });
 }

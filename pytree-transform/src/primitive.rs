@@ -38,7 +38,9 @@ impl Linear {
     pub(crate) fn known(&self) -> &Tensor {
         match self {
             Self::Known(tensor) => tensor,
-            Self::Unknown(info) => panic!("a transpose rule needs the value of a linear operand {info}; this is a bug of pytree"),
+            Self::Unknown(info) => panic!(
+                "a transpose rule needs the value of a linear operand {info}; this is a bug of pytree"
+            ),
         }
     }
 
@@ -60,21 +62,37 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     fn name(&self) -> &'static str;
 
     /// **Shape**: element types and shapes of the results.
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError>;
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError>;
 
     /// **Evaluation** on concrete arrays that the shape rule accepts.
     fn evaluate(&self, operands: Operands) -> Outputs<Array>;
 
     /// **JVP**: the results and their tangents. No tangent stands for zeros.
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>);
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
     /// **Transpose**: for each operand the function is linear in, its cotangent from those of the results.
     /// No cotangent stands for zeros. A primitive that is linear in nothing calls [`not_linear`].
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]>;
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]>;
 
     /// **Batching**: the results for a batch of operands, each mapped over the axis given, and the axis
     /// over which each result is mapped.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>);
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>);
 
     /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -91,7 +109,10 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
 /// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.
 #[track_caller]
 pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
-    panic!("`{}` is not linear and can't be transposed; this is a bug of pytree", primitive.name())
+    panic!(
+        "`{}` is not linear and can't be transposed; this is a bug of pytree",
+        primitive.name()
+    )
 }
 
 /// The single result of a primitive.

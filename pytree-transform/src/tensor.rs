@@ -53,9 +53,14 @@ impl Tensor {
         elements: impl Into<Vec<T>>,
     ) -> Result<Self, TensorError> {
         let (shape, elements) = (shape.as_ref(), elements.into());
-        let expected = shape.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
+        let expected = shape
+            .iter()
+            .try_fold(1_usize, |product, &length| product.checked_mul(length));
         if expected != Some(elements.len()) {
-            return Err(TensorError::Length { shape: shape.to_vec(), found: elements.len() });
+            return Err(TensorError::Length {
+                shape: shape.to_vec(),
+                found: elements.len(),
+            });
         }
         Ok(Self::from_array(Array::new(shape, elements)))
     }
@@ -67,7 +72,11 @@ impl Tensor {
 
     /// A constant without axes of the given element type; never recorded, so that jaxprs show it inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number written by the user takes the tensor's type")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a number written by the user takes the tensor's type"
+        )]
         match dtype {
             DType::Bool => Self::scalar(value != 0.0),
             DType::I32 => Self::scalar(value as i32),
@@ -194,7 +203,8 @@ impl Tensor {
                 operation: "read the only element of",
                 found: vec![self.info().clone()],
                 problem: format!("it has {} elements", self.len()),
-                mend: "reduce it first, for instance with `.sum()`, or read all with `.to_vec()`".to_owned(),
+                mend: "reduce it first, for instance with `.sum()`, or read all with `.to_vec()`"
+                    .to_owned(),
             });
         }
         self.read::<T>().map(|elements| elements[0])
@@ -222,8 +232,10 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::Read`] or [`TensorError::Traced`].
     pub fn read<T: TensorElement>(&self) -> Result<&[T], TensorError> {
-        T::slice(&self.value()?.data)
-            .ok_or_else(|| TensorError::Read { expected: T::DTYPE, found: self.info().clone() })
+        T::slice(&self.value()?.data).ok_or_else(|| TensorError::Read {
+            expected: T::DTYPE,
+            found: self.info().clone(),
+        })
     }
 
     /// The tensor as an array of ndarray, by reference.
@@ -232,8 +244,10 @@ impl Tensor {
     /// [`TensorError::Read`] or [`TensorError::Traced`].
     pub fn view<T: TensorElement>(&self) -> Result<ArrayViewD<'_, T>, TensorError> {
         let elements = self.read::<T>()?;
-        ArrayViewD::from_shape(IxDyn(self.shape()), elements)
-            .map_err(|_| TensorError::Length { shape: self.shape().to_vec(), found: elements.len() })
+        ArrayViewD::from_shape(IxDyn(self.shape()), elements).map_err(|_| TensorError::Length {
+            shape: self.shape().to_vec(),
+            found: elements.len(),
+        })
     }
 
     /// The tensor as an owned array of ndarray.
@@ -258,7 +272,12 @@ fn no_value(info: &AbstractArray, payload: &Payload) -> TensorError {
             "choose between values with `select`, make the deciding value a static field, or leave this part out of `jit`",
         ),
     };
-    TensorError::Traced { found: info.clone(), transformation, stands_for, mend }
+    TensorError::Traced {
+        found: info.clone(),
+        transformation,
+        stands_for,
+        mend,
+    }
 }
 
 impl<T: TensorElement, D: Dimension> From<NdArray<T, D>> for Tensor {
@@ -268,7 +287,9 @@ impl<T: TensorElement, D: Dimension> From<NdArray<T, D>> for Tensor {
             let (elements, offset) = array.into_raw_vec_and_offset();
             let length = shape.iter().product();
             match offset {
-                Some(offset) if offset > 0 || elements.len() != length => elements[offset..offset + length].to_vec(),
+                Some(offset) if offset > 0 || elements.len() != length => {
+                    elements[offset..offset + length].to_vec()
+                }
                 _ => elements,
             }
         } else {
@@ -350,7 +371,12 @@ impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Handle::Concrete(_) => crate::display::write_debug(self, f),
-            Handle::Traced(tracer) => write!(f, "Traced<{}>({})", tracer.payload.transformation(), tracer.info),
+            Handle::Traced(tracer) => write!(
+                f,
+                "Traced<{}>({})",
+                tracer.payload.transformation(),
+                tracer.info
+            ),
         }
     }
 }
@@ -368,7 +394,10 @@ impl PartialEq for Tensor {
 impl pytree_core::Leaf for Tensor {
     pytree_core::__leaf_methods!();
     fn array_info(&self) -> Option<ArrayInfo> {
-        Some(ArrayInfo { element: self.dtype().element(), shape: self.shape().to_vec() })
+        Some(ArrayInfo {
+            element: self.dtype().element(),
+            shape: self.shape().to_vec(),
+        })
     }
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
@@ -380,10 +409,13 @@ impl pytree_core::SelectPart<Tensor> for Tensor {
     type Part = Self;
     fn select_part(tree: pytree_core::Tree<Self>) -> Result<Self, pytree_core::TreeError> {
         let (leaves, treedef) = tree.into_parts();
-        leaves.into_iter().next().ok_or_else(|| pytree_core::TreeError::LeafCount {
-            expected: 1,
-            found: 0,
-            first_missing: treedef.leaf_paths().into_iter().next(),
-        })
+        leaves
+            .into_iter()
+            .next()
+            .ok_or_else(|| pytree_core::TreeError::LeafCount {
+                expected: 1,
+                found: 0,
+                first_missing: treedef.leaf_paths().into_iter().next(),
+            })
     }
 }

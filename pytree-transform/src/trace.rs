@@ -55,7 +55,10 @@ pub(crate) struct Tracer {
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     /// Value and tangent; none stands for zeros.
-    Jvp { primal: Tensor, tangent: Option<Tensor> },
+    Jvp {
+        primal: Tensor,
+        tangent: Option<Tensor>,
+    },
     /// All values, and the axis they lie along.
     Batch { value: Tensor, axis: usize },
     /// The variable of the jaxpr being recorded.
@@ -95,13 +98,21 @@ impl Trace {
         let id = TraceId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         LEVELS.with_borrow_mut(|levels| {
             levels.push(Level { id, interpreter });
-            Self { level: levels.len() - 1, id }
+            Self {
+                level: levels.len() - 1,
+                id,
+            }
         })
     }
 
     /// A tensor of this level.
     pub(crate) fn tensor(&self, info: AbstractArray, payload: Payload) -> Tensor {
-        Tensor::traced(Arc::new(Tracer { level: self.level, id: self.id, info, payload }))
+        Tensor::traced(Arc::new(Tracer {
+            level: self.level,
+            id: self.id,
+            info,
+            payload,
+        }))
     }
 
     /// A tensor of this level with a value and a tangent.
@@ -120,7 +131,10 @@ impl Trace {
     ///
     /// # Errors
     /// If the tensor is from a transformation that is over.
-    pub(crate) fn payload<'t>(&self, tensor: &'t Tensor) -> Result<Option<&'t Payload>, TensorError> {
+    pub(crate) fn payload<'t>(
+        &self,
+        tensor: &'t Tensor,
+    ) -> Result<Option<&'t Payload>, TensorError> {
         match tensor.tracer() {
             Some(tracer) if tracer.id == self.id => Ok(Some(&tracer.payload)),
             Some(tracer) => {
@@ -140,7 +154,10 @@ impl Trace {
     }
 
     /// All values of a tensor at this level, and the axis they lie along.
-    pub(crate) fn unbatched(&self, tensor: &Tensor) -> Result<(Tensor, Option<usize>), TensorError> {
+    pub(crate) fn unbatched(
+        &self,
+        tensor: &Tensor,
+    ) -> Result<(Tensor, Option<usize>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Batch { value, axis }) => (value.clone(), Some(*axis)),
             _ => (tensor.clone(), None),
@@ -156,7 +173,11 @@ impl Drop for Trace {
 
 /// Whether the tracer's level is running on this thread.
 fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorError> {
-    let alive = LEVELS.with_borrow(|levels| levels.get(tracer.level).is_some_and(|level| level.id == tracer.id));
+    let alive = LEVELS.with_borrow(|levels| {
+        levels
+            .get(tracer.level)
+            .is_some_and(|level| level.id == tracer.id)
+    });
     if alive {
         return Ok(());
     }
@@ -169,11 +190,18 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
 
 /// Applies a primitive to tensors of whatever levels. All operations go through here.
 #[track_caller]
-pub(crate) fn bind(primitive: &dyn Primitive, operands: &[&Tensor]) -> Result<Outputs<Tensor>, TensorError> {
+pub(crate) fn bind(
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+) -> Result<Outputs<Tensor>, TensorError> {
     let line = LINE.get().unwrap_or_else(|| Location::caller());
-    let infos: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|operand| operand.info()).collect();
+    let infos: SmallVec<[&AbstractArray; 4]> =
+        operands.iter().map(|operand| operand.info()).collect();
     let results = primitive.abstract_evaluation(&infos)?;
-    let innermost = operands.iter().filter_map(|operand| operand.tracer()).max_by_key(|tracer| tracer.level);
+    let innermost = operands
+        .iter()
+        .filter_map(|operand| operand.tracer())
+        .max_by_key(|tracer| tracer.level);
     let level = match innermost {
         Some(tracer) => Some(tracer.level),
         None if operands.is_empty() => innermost_stage(),
@@ -192,7 +220,10 @@ pub(crate) fn bind(primitive: &dyn Primitive, operands: &[&Tensor]) -> Result<Ou
 
 /// The single result of a primitive applied to tensors.
 #[track_caller]
-pub(crate) fn bind_one(primitive: &dyn Primitive, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
+pub(crate) fn bind_one(
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+) -> Result<Tensor, TensorError> {
     bind(primitive, operands).map(first)
 }
 
@@ -208,12 +239,23 @@ pub(crate) fn first<T>(results: Outputs<T>) -> T {
 /// The innermost level that records for compilation: creations go there, or a jitted `zeros` would
 /// become a stored constant.
 fn innermost_stage() -> Option<usize> {
-    LEVELS.with_borrow(|levels| levels.iter().rposition(|level| matches!(level.interpreter, Interpreter::Stage(_))))
+    LEVELS.with_borrow(|levels| {
+        levels
+            .iter()
+            .rposition(|level| matches!(level.interpreter, Interpreter::Stage(_)))
+    })
 }
 
 fn evaluate(primitive: &dyn Primitive, operands: &[&Tensor]) -> Outputs<Tensor> {
-    let operands: Operands = operands.iter().filter_map(|operand| operand.array().cloned()).collect();
-    primitive.evaluate(operands).into_iter().map(Tensor::from_array).collect()
+    let operands: Operands = operands
+        .iter()
+        .filter_map(|operand| operand.array().cloned())
+        .collect();
+    primitive
+        .evaluate(operands)
+        .into_iter()
+        .map(Tensor::from_array)
+        .collect()
 }
 
 fn interpret(
@@ -223,7 +265,8 @@ fn interpret(
     results: &Outputs<AbstractArray>,
     line: &'static Location<'static>,
 ) -> Result<Outputs<Tensor>, TensorError> {
-    let Some(Level { id, interpreter }) = LEVELS.with_borrow(|levels| levels.get(level).cloned()) else {
+    let Some(Level { id, interpreter }) = LEVELS.with_borrow(|levels| levels.get(level).cloned())
+    else {
         return Ok(evaluate(primitive, operands));
     };
     // The level stays on the stack; this handle only makes and reads its tensors.
@@ -231,14 +274,26 @@ fn interpret(
     let _line = LineGuard::set(line);
     match interpreter {
         Interpreter::Jvp => {
-            let (primals, tangents): (Vec<_>, Vec<_>) =
-                operands.iter().map(|operand| trace.undual(operand)).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            let (primals, tangents): (Vec<_>, Vec<_>) = operands
+                .iter()
+                .map(|operand| trace.undual(operand))
+                .collect::<Result<Vec<_>, _>>()?
+                .into_iter()
+                .unzip();
             let (results, tangents) = primitive.jvp(&primals, &tangents);
-            Ok(results.into_iter().zip(tangents).map(|(result, tangent)| trace.dual(result, tangent)).collect())
+            Ok(results
+                .into_iter()
+                .zip(tangents)
+                .map(|(result, tangent)| trace.dual(result, tangent))
+                .collect())
         }
         Interpreter::Batch { size } => {
-            let (values, axes): (Vec<_>, Vec<_>) =
-                operands.iter().map(|operand| trace.unbatched(operand)).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            let (values, axes): (Vec<_>, Vec<_>) = operands
+                .iter()
+                .map(|operand| trace.unbatched(operand))
+                .collect::<Result<Vec<_>, _>>()?
+                .into_iter()
+                .unzip();
             let (results, axes) = primitive.batch(&values, &axes, size);
             Ok(results
                 .into_iter()
@@ -249,8 +304,24 @@ fn interpret(
                 })
                 .collect())
         }
-        Interpreter::Tape(builder) => Ok(record(&trace, &builder, primitive, operands, results, line, Payload::Tape)),
-        Interpreter::Stage(builder) => Ok(record(&trace, &builder, primitive, operands, results, line, Payload::Stage)),
+        Interpreter::Tape(builder) => Ok(record(
+            &trace,
+            &builder,
+            primitive,
+            operands,
+            results,
+            line,
+            Payload::Tape,
+        )),
+        Interpreter::Stage(builder) => Ok(record(
+            &trace,
+            &builder,
+            primitive,
+            operands,
+            results,
+            line,
+            Payload::Stage,
+        )),
     }
 }
 
@@ -276,7 +347,11 @@ fn record(
         })
         .collect();
     let outputs = builder.equation(primitive.to_shared(), inputs, results, line);
-    outputs.into_iter().zip(results).map(|(variable, info)| trace.tensor(info.clone(), payload(variable))).collect()
+    outputs
+        .into_iter()
+        .zip(results)
+        .map(|(variable, info)| trace.tensor(info.clone(), payload(variable)))
+        .collect()
 }
 
 /// While it lives, operations are attributed to the user's line of the operation whose rule runs.

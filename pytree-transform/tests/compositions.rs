@@ -1,8 +1,15 @@
 //! Compositions of the transformations on scalars, against closed forms.
 
-#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, reason = "a test says what it checks in its name, and fails by panicking")]
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
 
-use pytree_transform::{Function, Tensor, grad, hessian, jit, jvp, value_and_grad, value_and_grad_mut, vjp, vmap};
+use pytree_transform::{
+    Function, Tensor, grad, hessian, jit, jvp, value_and_grad, value_and_grad_mut, vjp, vmap,
+};
 
 fn scalar(value: f64) -> Tensor {
     Tensor::from(value)
@@ -10,7 +17,10 @@ fn scalar(value: f64) -> Tensor {
 
 fn close(found: &Tensor, expected: f64) {
     let found = found.item::<f64>();
-    assert!((found - expected).abs() <= 1e-12 * expected.abs().max(1.0), "found {found}, expected {expected}");
+    assert!(
+        (found - expected).abs() <= 1e-12 * expected.abs().max(1.0),
+        "found {found}, expected {expected}"
+    );
 }
 
 #[test]
@@ -38,10 +48,16 @@ fn jit_nests_with_grad_both_ways() {
     let f = |x: &Tensor| x.sin() * x.exp();
     close(&jit(grad(f))(x.clone()), expected);
     close(&grad(jit(|x: Tensor| x.sin() * x.exp()))(&x), expected);
-    close(&jit(grad(jit(|x: Tensor| x.sin() * x.exp())))(x.clone()), expected);
+    close(
+        &jit(grad(jit(|x: Tensor| x.sin() * x.exp())))(x.clone()),
+        expected,
+    );
     let second = 2.0 * 0.3_f64.cos() * 0.3_f64.exp();
     close(&grad(grad(jit(|x: Tensor| x.sin() * x.exp())))(&x), second);
-    close(&grad(jit(grad(jit(|x: Tensor| x.sin() * x.exp()))))(&x), second);
+    close(
+        &grad(jit(grad(jit(|x: Tensor| x.sin() * x.exp()))))(&x),
+        second,
+    );
 }
 
 #[test]
@@ -63,7 +79,10 @@ fn vmap_composes_with_grad_and_jit() {
     assert_eq!(vmap(grad(f))(x.clone()).to_vec::<f64>(), expected);
     assert_eq!(jit(vmap(grad(f)))(x.clone()).to_vec::<f64>(), expected);
     assert_eq!(vmap(jit(grad(f)))(x.clone()).to_vec::<f64>(), expected);
-    assert_eq!(vmap(grad(jit(|x: Tensor| x.sin())))(x.clone()).to_vec::<f64>(), expected);
+    assert_eq!(
+        vmap(grad(jit(|x: Tensor| x.sin())))(x.clone()).to_vec::<f64>(),
+        expected
+    );
     let batch_gradient = grad(|x: &Tensor| vmap(|x: Tensor| x.sin())(x.clone()).sum())(&x);
     assert_eq!(batch_gradient.to_vec::<f64>(), expected);
 }
@@ -78,7 +97,10 @@ fn control_flow_works_under_grad() {
 #[test]
 fn a_hessian_holds_the_second_derivatives() {
     let rosenbrock = |p: &Tensor| {
-        let (a, b) = (p.take(&Tensor::from([0_i32]), 0).sum(), p.take(&Tensor::from([1_i32]), 0).sum());
+        let (a, b) = (
+            p.take(&Tensor::from([0_i32]), 0).sum(),
+            p.take(&Tensor::from([1_i32]), 0).sum(),
+        );
         (1.0 - &a).powi(2) + (b - a.powi(2)).powi(2) * 100.0
     };
     let second = hessian(rosenbrock)(&Tensor::from([0.5_f64, 0.7]));
@@ -111,7 +133,9 @@ fn auxiliary_results_come_with_the_loss() {
 
 #[test]
 fn a_panic_inside_leaves_the_thread_usable() {
-    let outcome = std::panic::catch_unwind(|| grad(|_: &Tensor| -> Tensor { panic!("on purpose") })(&scalar(1.0)));
+    let outcome = std::panic::catch_unwind(|| {
+        grad(|_: &Tensor| -> Tensor { panic!("on purpose") })(&scalar(1.0))
+    });
     assert!(outcome.is_err());
     close(&grad(|x: &Tensor| x * 2.0)(&scalar(1.0)), 2.0);
 }
@@ -124,8 +148,14 @@ fn a_traced_tensor_that_escapes_is_an_error_when_used() {
         x.clone()
     })(&scalar(1.0));
     let stolen = stolen.lock().unwrap().take().unwrap();
-    let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stolen.sin())).unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("the grad that made it is over"), "{message}");
+    let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stolen.sin()))
+        .unwrap_err()
+        .downcast::<String>()
+        .unwrap();
+    assert!(
+        message.contains("the grad that made it is over"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -143,6 +173,12 @@ fn a_jitted_function_is_called_from_two_threads() {
 #[test]
 fn reading_a_value_under_jit_tells_the_ways_out() {
     let f = jit(|x: Tensor| if x.item::<f64>() > 0.0 { x } else { -x });
-    let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(scalar(1.0)))).unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("inside jit") && message.contains("select"), "{message}");
+    let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(scalar(1.0))))
+        .unwrap_err()
+        .downcast::<String>()
+        .unwrap();
+    assert!(
+        message.contains("inside jit") && message.contains("select"),
+        "{message}"
+    );
 }

@@ -19,7 +19,11 @@ fn transform(name: &str, f: Function, direction: Tensor, directions: Tensor) -> 
         "vmap" => Arc::new(move |x| vmap(|x: Tensor| f(x))(x)),
         "grad" => Arc::new(move |x| grad(|x: &Tensor| f(x.clone()).sum())(&x)),
         "jvp" => Arc::new(move |x| {
-            let along = if x.rank() == 1 { &direction } else { &directions };
+            let along = if x.rank() == 1 {
+                &direction
+            } else {
+                &directions
+            };
             jvp(|x: &Tensor| f(x.clone()), &x, along).1
         }),
         other => panic!("transformation {other}"),
@@ -30,17 +34,25 @@ fn transform(name: &str, f: Function, direction: Tensor, directions: Tensor) -> 
 fn compositions_up_to_depth_three_are_as_in_jax() {
     let file = read("transforms.json");
     let group = &file["compositions"];
-    let (w, direction, directions) = (tensor(&group["w"]), tensor(&group["direction"]), tensor(&group["directions"]));
+    let (w, direction, directions) = (
+        tensor(&group["w"]),
+        tensor(&group["direction"]),
+        tensor(&group["directions"]),
+    );
     let cases = group["cases"].as_array().unwrap();
     assert!(cases.len() >= 70);
     for case in cases {
         let w = w.clone();
         let base: Function = Arc::new(move |x| x.matmul(&w).tanh().square().sum());
-        let names: Vec<&str> = case["transforms"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-        let f = names
+        let names: Vec<&str> = case["transforms"]
+            .as_array()
+            .unwrap()
             .iter()
-            .rev()
-            .fold(base, |f, name| transform(name, f, direction.clone(), directions.clone()));
+            .map(|name| name.as_str().unwrap())
+            .collect();
+        let f = names.iter().rev().fold(base, |f, name| {
+            transform(name, f, direction.clone(), directions.clone())
+        });
         let input = tensor(&group[case["input"].as_str().unwrap()]);
         assert_close(&format!("{names:?}"), &f(input), &tensor(&case["output"]));
     }
@@ -70,12 +82,19 @@ fn the_hessian_of_three_variables_is_as_in_jax() {
         let f = |p: &Tensor| {
             let at = |index: i32| p.take(&Tensor::from(index), 0);
             let (a, b, c) = (at(0), at(1), at(2));
-            (1.0 - &a).powi(2) + (&b - a.powi(2)).powi(2) * 100.0 + (&c - b.powi(2)).powi(2) * 100.0 + (&a * &b * &c).sin()
+            (1.0 - &a).powi(2)
+                + (&b - a.powi(2)).powi(2) * 100.0
+                + (&c - b.powi(2)).powi(2) * 100.0
+                + (&a * &b * &c).sin()
         };
         let point = tensor(&case["point"]);
         assert_close("value", &f(&point), &tensor(&case["value"]));
         assert_close("gradient", &grad(f)(&point), &tensor(&case["gradient"]));
         assert_close("hessian", &hessian(f)(&point), &tensor(&case["hessian"]));
-        assert_close("jit of hessian", &jit(hessian(f))(point), &tensor(&case["hessian"]));
+        assert_close(
+            "jit of hessian",
+            &jit(hessian(f))(point),
+            &tensor(&case["hessian"]),
+        );
     }
 }

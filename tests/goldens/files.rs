@@ -7,14 +7,22 @@ use serde_json::Value;
 
 /// A golden file.
 pub fn read(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap()
 }
 
 /// An array of a golden file.
 pub fn tensor(value: &Value) -> Tensor {
-    let shape: Vec<usize> = value["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect();
+    let shape: Vec<usize> = value["shape"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap() as usize)
+        .collect();
     let data = value["data"].as_array().unwrap();
     let float = |x: &Value| match x.as_str() {
         Some("nan") => f64::NAN,
@@ -24,19 +32,32 @@ pub fn tensor(value: &Value) -> Tensor {
     };
     let integers = || data.iter().map(|x| x.as_i64().unwrap());
     match value["dtype"].as_str().unwrap() {
-        "f32" => Tensor::new(shape, data.iter().map(|x| float(x) as f32).collect::<Vec<f32>>()),
+        "f32" => Tensor::new(
+            shape,
+            data.iter().map(|x| float(x) as f32).collect::<Vec<f32>>(),
+        ),
         "f64" => Tensor::new(shape, data.iter().map(float).collect::<Vec<f64>>()),
         "i32" => Tensor::new(shape, integers().map(|x| x as i32).collect::<Vec<i32>>()),
         "i64" => Tensor::new(shape, integers().collect::<Vec<i64>>()),
         "u32" => Tensor::new(shape, integers().map(|x| x as u32).collect::<Vec<u32>>()),
-        "bool" => Tensor::new(shape, data.iter().map(|x| x.as_bool().unwrap_or_else(|| x == 1)).collect::<Vec<bool>>()),
+        "bool" => Tensor::new(
+            shape,
+            data.iter()
+                .map(|x| x.as_bool().unwrap_or_else(|| x == 1))
+                .collect::<Vec<bool>>(),
+        ),
         other => panic!("element type {other}"),
     }
 }
 
 /// A list of integers of a golden file.
 pub fn integers(value: &Value) -> Vec<isize> {
-    value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap() as isize).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_i64().unwrap() as isize)
+        .collect()
 }
 
 /// A list of lengths of a golden file.

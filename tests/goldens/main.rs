@@ -1,6 +1,11 @@
 //! Figures from JAX, Flax and optax; `tests/golden/README.md` says how they were made.
 
-#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, reason = "a test says what it checks in its name, and fails by panicking")]
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
 
 mod compositions;
 mod files;

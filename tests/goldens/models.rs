@@ -23,16 +23,24 @@ fn jit_of_vmap_of_grad_of_a_tied_model_is_as_in_jax() {
     let file = read("transforms.json");
     for case in file["tied"].as_array().unwrap() {
         let table = Shared::new(tensor(&case["embed"]));
-        let model = Tied { embed: table.clone(), head: table };
+        let model = Tied {
+            embed: table.clone(),
+            head: table,
+        };
         let per_example = jit(|(model, tokens, targets): (Tied, Tensor, Tensor)| {
             vmap(|(token, target): (Tensor, Tensor)| {
                 value_and_grad(|model: &Tied| tied_loss(model, &token, &target))(&model)
             })((tokens, targets))
         });
-        let (values, gradients) = per_example((model, tensor(&case["indices"]), tensor(&case["targets"])));
+        let (values, gradients) =
+            per_example((model, tensor(&case["indices"]), tensor(&case["targets"])));
         assert_eq!(gradients.len(), 1, "the shared table has one gradient");
         assert_close("tied values", &values, &tensor(&case["value"]));
-        assert_close("tied gradients", &gradients["embed"], &tensor(&case["gradient"]));
+        assert_close(
+            "tied gradients",
+            &gradients["embed"],
+            &tensor(&case["gradient"]),
+        );
     }
 }
 
@@ -57,9 +65,18 @@ fn loss_and_gradient_of_an_mlp_are_as_in_jax() {
     assert!(!cases.is_empty());
     for case in cases {
         let parameter = |name: &str| tensor(&case["params"][name]);
-        let activation = if case["activation"] == "relu" { Tensor::relu } else { Tensor::tanh };
-        let model =
-            TwoLayers { w1: parameter("w1"), b1: parameter("b1"), w2: parameter("w2"), b2: parameter("b2"), activation };
+        let activation = if case["activation"] == "relu" {
+            Tensor::relu
+        } else {
+            Tensor::tanh
+        };
+        let model = TwoLayers {
+            w1: parameter("w1"),
+            b1: parameter("b1"),
+            w2: parameter("w2"),
+            b2: parameter("b2"),
+            activation,
+        };
         let step = jit(|(model, x, labels): (TwoLayers, Tensor, Tensor)| {
             value_and_grad(|m: &TwoLayers| {
                 let hidden = (m.activation)(&(x.matmul(&m.w1) + &m.b1));

@@ -1,7 +1,7 @@
 //! Every operation: values, gradients of first and second order, jvp, and vmap over several axes.
 
-use pytree::nn::{gelu, log_softmax, logsumexp, mse, softmax, softmax_cross_entropy};
 use pytree::indexing::{Index, Step};
+use pytree::nn::{gelu, log_softmax, logsumexp, mse, softmax, softmax_cross_entropy};
 use pytree::{Axes, Filter, Tensor, grad, jit, jvp, vmap};
 use serde_json::Value;
 
@@ -57,7 +57,9 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         "broadcast" => x[0].broadcast_to(lengths(&parameters["shape"])),
         "take" => x[0].take(&x[1], axis()),
         "slice" => {
-            let bounds = integers(&parameters["start"]).into_iter().zip(integers(&parameters["limit"]));
+            let bounds = integers(&parameters["start"])
+                .into_iter()
+                .zip(integers(&parameters["limit"]));
             let indices: Vec<Index> = bounds
                 .zip(integers(&parameters["strides"]))
                 .map(|((start, limit), stride)| Index::from(Step(start..limit, stride)))
@@ -84,19 +86,31 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
 }
 
 fn floats() -> Filter {
-    Filter::predicate(|_, leaf| leaf.array_info().is_some_and(|info| info.element.is_float()))
+    Filter::predicate(|_, leaf| {
+        leaf.array_info()
+            .is_some_and(|info| info.element.is_float())
+    })
 }
 
 /// The inner product of cotangents or tangents that are there.
 fn inner(left: &[Tensor], right: &[Tensor]) -> Tensor {
-    left.iter().zip(right).map(|(l, r)| (l * r).sum()).reduce(|sum, term| sum + term).unwrap()
+    left.iter()
+        .zip(right)
+        .map(|(l, r)| (l * r).sum())
+        .reduce(|sum, term| sum + term)
+        .unwrap()
 }
 
 fn check_case(case: &Value) {
     let name = case["name"].as_str().unwrap().to_owned();
     let parameters = case["params"].clone();
     let what = format!("{name} {parameters} of {}", case["dtype"]);
-    let x: Arguments = case["inputs"].as_array().unwrap().iter().map(tensor).collect();
+    let x: Arguments = case["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(tensor)
+        .collect();
     let f = {
         let (name, parameters) = (name.clone(), parameters.clone());
         move |x: &Arguments| apply(&name, &parameters, x)
@@ -115,7 +129,13 @@ fn check_case(case: &Value) {
     let weights = tensor(&case["weights"]);
     let loss = |x: &Arguments| (f(x) * &weights).sum();
     let some = |values: &Value| -> Vec<Tensor> {
-        values.as_array().unwrap().iter().filter(|value| !value.is_null()).map(tensor).collect()
+        values
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|value| !value.is_null())
+            .map(tensor)
+            .collect()
     };
     let gradient = grad(loss).wrt(floats());
     for (found, expected) in gradient(&x).leaves().iter().zip(some(&case["gradients"])) {
@@ -126,7 +146,11 @@ fn check_case(case: &Value) {
         return;
     }
     let slope = |x: &Arguments| inner(gradient(x).leaves(), &direction);
-    for (found, expected) in grad(slope).wrt(floats())(&x).leaves().iter().zip(some(&case["second"])) {
+    for (found, expected) in grad(slope).wrt(floats())(&x)
+        .leaves()
+        .iter()
+        .zip(some(&case["second"]))
+    {
         assert_close(&format!("{what}: second derivative"), found, &expected);
     }
     let tangents: Arguments = case["direction"]
@@ -134,14 +158,29 @@ fn check_case(case: &Value) {
         .unwrap()
         .iter()
         .zip(&x)
-        .map(|(direction, x)| if direction.is_null() { x.clone() } else { tensor(direction) })
+        .map(|(direction, x)| {
+            if direction.is_null() {
+                x.clone()
+            } else {
+                tensor(direction)
+            }
+        })
         .collect();
-    assert_close(&format!("{what}: jvp"), &jvp(&f, &x, &tangents).1, &tensor(&case["jvp"]));
+    assert_close(
+        &format!("{what}: jvp"),
+        &jvp(&f, &x, &tangents).1,
+        &tensor(&case["jvp"]),
+    );
 }
 
 fn check_vmap(what: &str, case: &Value, f: &(impl Fn(&Arguments) -> Tensor + Send + Sync)) {
     for variant in case["vmap"].as_array().unwrap() {
-        let inputs: Vec<Tensor> = variant["inputs"].as_array().unwrap().iter().map(tensor).collect();
+        let inputs: Vec<Tensor> = variant["inputs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(tensor)
+            .collect();
         let axes: Vec<Axes> = variant["in_axes"]
             .as_array()
             .unwrap()
@@ -154,12 +193,12 @@ fn check_vmap(what: &str, case: &Value, f: &(impl Fn(&Arguments) -> Tensor + Sen
         let mut next = || inputs.next().unwrap();
         let found = match axes.len() {
             1 => vmap(|(x,): (Tensor,)| f(&vec![x])).in_axes(Axes::Tuple(axes))((next(),)),
-            2 => vmap(|(x, y): (Tensor, Tensor)| f(&vec![x, y])).in_axes(Axes::Tuple(axes))((next(), next())),
-            _ => vmap(|(x, y, z): (Tensor, Tensor, Tensor)| f(&vec![x, y, z])).in_axes(Axes::Tuple(axes))((
-                next(),
+            2 => vmap(|(x, y): (Tensor, Tensor)| f(&vec![x, y])).in_axes(Axes::Tuple(axes))((
                 next(),
                 next(),
             )),
+            _ => vmap(|(x, y, z): (Tensor, Tensor, Tensor)| f(&vec![x, y, z]))
+                .in_axes(Axes::Tuple(axes))((next(), next(), next())),
         };
         assert_close(&what, &found, &expected);
     }
@@ -174,9 +213,21 @@ fn every_operation_is_as_in_jax() {
     for case in cases {
         let outcome = std::panic::catch_unwind(|| check_case(case));
         if let Err(payload) = outcome {
-            let message = payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic".to_owned());
-            failures.push(format!("{} {} {}: {message}", case["name"], case["dtype"], case["params"]));
+            let message = payload
+                .downcast_ref::<String>()
+                .cloned()
+                .unwrap_or_else(|| "a panic".to_owned());
+            failures.push(format!(
+                "{} {} {}: {message}",
+                case["name"], case["dtype"], case["params"]
+            ));
         }
     }
-    assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases fail:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
 }

@@ -29,6 +29,9 @@ pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor) {
             || *found == expected
             || (found.is_nan() && expected.is_nan())
             || (found - expected).abs() <= absolute + relative * expected.abs();
-        assert!(same, "{what}, element {index}: found {found}, expected {expected}");
+        assert!(
+            same,
+            "{what}, element {index}: found {found}, expected {expected}"
+        );
     }
 }

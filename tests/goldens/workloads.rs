@@ -15,15 +15,20 @@ fn losses(sizes: [usize; 4], batch: usize) -> (f32, f32) {
         layer.bias = Some(Tensor::from(bias));
     }
     let mut optimizer = Optimizer::new(&model, adam(1e-3));
-    let step = jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-        let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
-        let (loss, gradient) = value_and_grad(loss)(&model);
-        optimizer.update(&mut model, &gradient);
-        (model, optimizer, loss)
-    });
+    let step = jit(
+        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+            let (loss, gradient) = value_and_grad(loss)(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer, loss)
+        },
+    );
     let mut losses = Vec::new();
     for count in 0..20 {
-        let x = Tensor::new([batch, sizes[0]], workload::uniform(10 + count % 4, batch * sizes[0], 1.0));
+        let x = Tensor::new(
+            [batch, sizes[0]],
+            workload::uniform(10 + count % 4, batch * sizes[0], 1.0),
+        );
         let y = Tensor::from(workload::labels(20 + count % 4, batch, 10));
         let loss;
         (model, optimizer, loss) = step((model, optimizer, x, y));

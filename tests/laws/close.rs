@@ -27,11 +27,21 @@ pub fn assert_close(what: &str, found: &[Tensor], expected: &[Tensor]) {
     for (position, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(found.info(), expected.info(), "{what}: result {position}");
         let expected_numbers = numbers(expected);
-        let greatest = expected_numbers.iter().filter(|x| x.is_finite()).fold(1.0_f64, |greatest, x| greatest.max(x.abs()));
+        let greatest = expected_numbers
+            .iter()
+            .filter(|x| x.is_finite())
+            .fold(1.0_f64, |greatest, x| greatest.max(x.abs()));
         let bound = bound(expected.dtype()) * greatest;
-        for (index, (found, expected)) in numbers(found).into_iter().zip(expected_numbers).enumerate() {
-            let same = found == expected || (found.is_nan() && expected.is_nan()) || (found - expected).abs() <= bound;
-            assert!(same, "{what}: result {position}, element {index}: found {found}, expected {expected} ± {bound}");
+        for (index, (found, expected)) in
+            numbers(found).into_iter().zip(expected_numbers).enumerate()
+        {
+            let same = found == expected
+                || (found.is_nan() && expected.is_nan())
+                || (found - expected).abs() <= bound;
+            assert!(
+                same,
+                "{what}: result {position}, element {index}: found {found}, expected {expected} ± {bound}"
+            );
         }
     }
 }

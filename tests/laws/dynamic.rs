@@ -28,11 +28,24 @@ impl Plan {
             Self::None => Tree::none(),
             Self::List(children) => Tree::list(all(children)),
             Self::Tuple(children) => Tree::tuple(all(children)),
-            Self::Dict(entries) => Tree::dict(entries.iter().map(|(key, plan)| (key.clone(), plan.tree())).collect()),
-            Self::Numbered(entries) => Tree::dict(entries.iter().map(|(key, plan)| (*key, plan.tree())).collect()),
-            Self::Ordered(entries) => {
-                Tree::ordered_dict(entries.iter().map(|(key, plan)| (key.clone(), plan.tree())).collect())
-            }
+            Self::Dict(entries) => Tree::dict(
+                entries
+                    .iter()
+                    .map(|(key, plan)| (key.clone(), plan.tree()))
+                    .collect(),
+            ),
+            Self::Numbered(entries) => Tree::dict(
+                entries
+                    .iter()
+                    .map(|(key, plan)| (*key, plan.tree()))
+                    .collect(),
+            ),
+            Self::Ordered(entries) => Tree::ordered_dict(
+                entries
+                    .iter()
+                    .map(|(key, plan)| (key.clone(), plan.tree()))
+                    .collect(),
+            ),
         }
     }
 
@@ -41,7 +54,9 @@ impl Plan {
         match self {
             Self::Leaf(leaf) => vec![*leaf],
             Self::None => Vec::new(),
-            Self::List(children) | Self::Tuple(children) => children.iter().flat_map(Self::leaves).collect(),
+            Self::List(children) | Self::Tuple(children) => {
+                children.iter().flat_map(Self::leaves).collect()
+            }
             Self::Dict(entries) => entries.values().flat_map(Self::leaves).collect(),
             Self::Numbered(entries) => entries.values().flat_map(Self::leaves).collect(),
             Self::Ordered(entries) => entries.iter().flat_map(|(_, plan)| plan.leaves()).collect(),
@@ -56,26 +71,41 @@ impl Plan {
             Self::None => Self::None,
             Self::List(children) => Self::List(all(children)),
             Self::Tuple(children) => Self::Tuple(all(children)),
-            Self::Dict(entries) => {
-                Self::Dict(entries.iter().map(|(key, plan)| (key.clone(), plan.structure())).collect())
-            }
-            Self::Numbered(entries) => {
-                Self::Numbered(entries.iter().map(|(key, plan)| (*key, plan.structure())).collect())
-            }
-            Self::Ordered(entries) => {
-                Self::Ordered(entries.iter().map(|(key, plan)| (key.clone(), plan.structure())).collect())
-            }
+            Self::Dict(entries) => Self::Dict(
+                entries
+                    .iter()
+                    .map(|(key, plan)| (key.clone(), plan.structure()))
+                    .collect(),
+            ),
+            Self::Numbered(entries) => Self::Numbered(
+                entries
+                    .iter()
+                    .map(|(key, plan)| (*key, plan.structure()))
+                    .collect(),
+            ),
+            Self::Ordered(entries) => Self::Ordered(
+                entries
+                    .iter()
+                    .map(|(key, plan)| (key.clone(), plan.structure()))
+                    .collect(),
+            ),
         }
     }
 }
 
 /// Texts of characters that a path must quote or that look like its punctuation.
 pub fn texts() -> impl Strategy<Value = String> {
-    let character = prop::sample::select(vec!['a', 'B', '7', ' ', '.', '[', ']', '(', ')', '\'', '"', '\\', '\n', '\t', '\r', 'é']);
+    let character = prop::sample::select(vec![
+        'a', 'B', '7', ' ', '.', '[', ']', '(', ')', '\'', '"', '\\', '\n', '\t', '\r', 'é',
+    ]);
     vec(character, 0..4).prop_map(|characters| characters.into_iter().collect())
 }
 
-fn plans_of(depth: u32, nodes: u32, leaves: impl Strategy<Value = i64> + 'static) -> impl Strategy<Value = Plan> {
+fn plans_of(
+    depth: u32,
+    nodes: u32,
+    leaves: impl Strategy<Value = i64> + 'static,
+) -> impl Strategy<Value = Plan> {
     let end = prop_oneof![4 => leaves.prop_map(Plan::Leaf), 1 => Just(Plan::None)];
     end.prop_recursive(depth, nodes, 4, |inner| {
         let inner = inner.boxed();
@@ -85,7 +115,8 @@ fn plans_of(depth: u32, nodes: u32, leaves: impl Strategy<Value = i64> + 'static
             btree_map(texts(), inner.clone(), 0..4).prop_map(Plan::Dict),
             // A dictionary without entries has no key type.
             btree_map(any::<i32>(), inner.clone(), 1..4).prop_map(Plan::Numbered),
-            btree_map(texts(), inner, 0..4).prop_map(|entries| Plan::Ordered(entries.into_iter().rev().collect())),
+            btree_map(texts(), inner, 0..4)
+                .prop_map(|entries| Plan::Ordered(entries.into_iter().rev().collect())),
         ]
     })
 }

@@ -22,6 +22,15 @@ fn cases(count: u32) -> Config {
         RngSeed::Random => RngSeed::Fixed(0),
         given => given,
     };
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { count };
-    Config { cases, rng_seed, failure_persistence: None, ..default }
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        default.cases
+    } else {
+        count
+    };
+    Config {
+        cases,
+        rng_seed,
+        failure_persistence: None,
+        ..default
+    }
 }

@@ -41,7 +41,9 @@ fn transformed(transformation: Transformation, f: Function) -> Function {
         }
         Transformation::Vmap => Arc::new(move |x| vmap(|x: Tensor| f(x))(x)),
         Transformation::Grad => Arc::new(move |x| grad(|x: &Tensor| f(x.clone()).sum())(&x)),
-        Transformation::Jvp => Arc::new(move |x| jvp(|x: &Tensor| f(x.clone()), &x, &direction(&x)).1),
+        Transformation::Jvp => {
+            Arc::new(move |x| jvp(|x: &Tensor| f(x.clone()), &x, &direction(&x)).1)
+        }
     }
 }
 
@@ -58,7 +60,9 @@ fn defined(transformation: Transformation, f: Function) -> Function {
                 return Tensor::zeros_like(&x);
             }
             let slope = |place: usize| {
-                let towards = Tensor::from(place as i32).one_hot(x.len(), DType::F64).reshape(x.shape());
+                let towards = Tensor::from(place as i32)
+                    .one_hot(x.len(), DType::F64)
+                    .reshape(x.shape());
                 jvp(|x: &Tensor| f(x.clone()).sum(), &x, &towards).1
             };
             Tensor::stack(&(0..x.len()).map(slope).collect::<Vec<_>>(), 0).reshape(x.shape())
@@ -79,9 +83,19 @@ fn base(program: &Program) -> Function {
 
 /// Up to three transformations, innermost first. More than two derivatives take long by definition.
 fn stacks() -> impl Strategy<Value = Vec<Transformation>> {
-    let one = select(vec![Transformation::Jit, Transformation::Jit, Transformation::Vmap, Transformation::Grad, Transformation::Jvp]);
+    let one = select(vec![
+        Transformation::Jit,
+        Transformation::Jit,
+        Transformation::Vmap,
+        Transformation::Grad,
+        Transformation::Jvp,
+    ]);
     vec(one, 1..4).prop_filter("derivatives of order 3", |stack| {
-        stack.iter().filter(|one| matches!(one, Transformation::Grad | Transformation::Jvp)).count() < 3
+        stack
+            .iter()
+            .filter(|one| matches!(one, Transformation::Grad | Transformation::Jvp))
+            .count()
+            < 3
     })
 }
 

@@ -16,7 +16,16 @@ fn chance(path: &KeyPath, salt: u64) -> bool {
 
 /// Filters of every rule, in every combination.
 fn filters() -> impl Strategy<Value = Filter> {
-    let paths = ["blocks", "blocks[0]", "blocks[1].weight", "statistics.right[1]", "by_name['a']", "[0]", "['a']", ""];
+    let paths = [
+        "blocks",
+        "blocks[0]",
+        "blocks[1].weight",
+        "statistics.right[1]",
+        "by_name['a']",
+        "[0]",
+        "['a']",
+        "",
+    ];
     let rule = prop_oneof![
         Just(Filter::everything()),
         Just(Filter::nothing()),
@@ -26,7 +35,8 @@ fn filters() -> impl Strategy<Value = Filter> {
         Just(Filter::state::<State>()),
         Just(Filter::state::<Cache>()),
         prop::sample::select(paths.to_vec()).prop_map(Filter::path),
-        prop::sample::select(vec!["weight", "0", "right", "nowhere"]).prop_map(Filter::path_contains),
+        prop::sample::select(vec!["weight", "0", "right", "nowhere"])
+            .prop_map(Filter::path_contains),
         Just(Filter::leaf_type::<f64>()),
         any::<u64>().prop_map(|salt| Filter::predicate(move |path, _| chance(path, salt))),
     ];
@@ -47,31 +57,71 @@ macro_rules! check {
 
         let (leaves, treedef) = graph::flatten::<$leaf, _>(whole);
         let (paths, kinds) = (treedef.leaf_paths(), treedef.leaf_kinds());
-        prop_assert_eq!(parts.iter().map(Partition::len).sum::<usize>(), leaves.len(), "each leaf is in one part");
+        prop_assert_eq!(
+            parts.iter().map(Partition::len).sum::<usize>(),
+            leaves.len(),
+            "each leaf is in one part"
+        );
         for ((path, kind), leaf) in paths.iter().zip(kinds).zip(&leaves) {
-            let expected = filters.iter().position(|filter| filter.accepts(path, kind, leaf)).unwrap_or(2);
+            let expected = filters
+                .iter()
+                .position(|filter| filter.accepts(path, kind, leaf))
+                .unwrap_or(2);
             for (number, part) in parts.iter().enumerate() {
-                prop_assert_eq!(part.tree().get(path).ok(), (number == expected).then_some(leaf), "{} in part {}", path, number);
+                prop_assert_eq!(
+                    part.tree().get(path).ok(),
+                    (number == expected).then_some(leaf),
+                    "{} in part {}",
+                    path,
+                    number
+                );
             }
         }
 
         let mut shuffled = parts.to_vec();
         shuffled.swap(0, $order);
-        prop_assert_eq!(&partition::merge(shuffled).unwrap(), whole, "merge after split");
+        prop_assert_eq!(
+            &partition::merge(shuffled).unwrap(),
+            whole,
+            "merge after split"
+        );
         for part in &parts {
-            prop_assert_eq!(&partition::replace(whole, part).unwrap(), whole, "a part replaces itself");
+            prop_assert_eq!(
+                &partition::replace(whole, part).unwrap(),
+                whole,
+                "a part replaces itself"
+            );
             let (present, structure) = graph::flatten::<$leaf, _>(part);
             let back: Partition<_, $leaf> = graph::unflatten(&structure, present).unwrap();
             prop_assert_eq!(&back, part, "a part is a pytree");
         }
-        let complete = parts.iter().filter(|part| part.len() == leaves.len()).count();
+        let complete = parts
+            .iter()
+            .filter(|part| part.len() == leaves.len())
+            .count();
         for part in &parts {
-            prop_assert_eq!(partition::merge([part.clone()]).is_ok(), part.len() == leaves.len(), "nothing is missing");
-            prop_assert_eq!(partition::merge([part.clone(), part.clone()]).is_ok(), leaves.is_empty(), "{} complete", complete);
+            prop_assert_eq!(
+                partition::merge([part.clone()]).is_ok(),
+                part.len() == leaves.len(),
+                "nothing is missing"
+            );
+            prop_assert_eq!(
+                partition::merge([part.clone(), part.clone()]).is_ok(),
+                leaves.is_empty(),
+                "{} complete",
+                complete
+            );
         }
         let negated = !filters[0].clone();
-        let halves = [partition::filter(whole, &filters[0]), partition::filter(whole, &negated)];
-        prop_assert_eq!(&partition::merge(halves).unwrap(), whole, "a filter and its negation");
+        let halves = [
+            partition::filter(whole, &filters[0]),
+            partition::filter(whole, &negated),
+        ];
+        prop_assert_eq!(
+            &partition::merge(halves).unwrap(),
+            whole,
+            "a filter and its negation"
+        );
     }};
 }
 

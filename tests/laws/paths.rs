@@ -24,7 +24,11 @@ fn keys() -> impl Strategy<Value = PathKey> {
 fn check_key<K: StaticValue + Ord + Debug>(key: K) {
     let map = BTreeMap::from([(key, [1.0_f64])]);
     let path = tree::structure(&map).leaf_paths().remove(0);
-    assert_eq!(path.to_string().parse::<KeyPath>().ok().as_ref(), Some(&path), "{path}");
+    assert_eq!(
+        path.to_string().parse::<KeyPath>().ok().as_ref(),
+        Some(&path),
+        "{path}"
+    );
 }
 
 proptest! {

@@ -152,17 +152,30 @@ fn picks() -> impl Strategy<Value = Pick> {
 
 fn conditions() -> impl Strategy<Value = Condition> {
     use Comparison::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
-    let comparison = select(vec![Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual]);
+    let comparison = select(vec![
+        Equal,
+        NotEqual,
+        Less,
+        LessEqual,
+        Greater,
+        GreaterEqual,
+    ]);
     let logic = select(vec![Logic::And, Logic::Or, Logic::Xor]);
     let second = proptest::option::of((logic, comparison.clone(), picks(), picks()));
-    ((comparison, picks(), picks()), second, any::<bool>())
-        .prop_map(|(first, second, negated)| Condition { first, second, negated })
+    ((comparison, picks(), picks()), second, any::<bool>()).prop_map(|(first, second, negated)| {
+        Condition {
+            first,
+            second,
+            negated,
+        }
+    })
 }
 
 fn unaries() -> impl Strategy<Value = Unary> {
     use Unary::*;
     select(vec![
-        Neg, Exp, Sin, Cos, Tanh, Sigmoid, Square, Cube, Log, Sqrt, ErfInv, Reciprocal, Abs, Sign, Relu, Clip,
+        Neg, Exp, Sin, Cos, Tanh, Sigmoid, Square, Cube, Log, Sqrt, ErfInv, Reciprocal, Abs, Sign,
+        Relu, Clip,
     ])
 }
 
@@ -197,7 +210,13 @@ fn steps() -> impl Strategy<Value = Step> {
         Reordering::MoveAxis,
         Reordering::Repeat,
     ]);
-    let parts = select(vec![Part::Backwards, Part::EverySecond, Part::AllButTheFirst, Part::Last, Part::Take]);
+    let parts = select(vec![
+        Part::Backwards,
+        Part::EverySecond,
+        Part::AllButTheFirst,
+        Part::Last,
+        Part::Take,
+    ]);
     let fillings = select(vec![Filling::Zeros, Filling::Half, Filling::Positions]);
     let numbers = select(vec![0.0, 0.5, -1.25, 3.0]);
     // Element by element most of the time: that is what is fused.
@@ -250,12 +269,33 @@ const LONG: &[(usize, usize)] = &[
     (0, 0),
 ];
 
-const SHORT: &[(usize, usize)] = &[(2, 3), (3, 2), (1, 3), (3, 1), (1, 1), (0, 2), (2, 0), (4, 4)];
+const SHORT: &[(usize, usize)] = &[
+    (2, 3),
+    (3, 2),
+    (1, 3),
+    (3, 1),
+    (1, 1),
+    (0, 2),
+    (2, 0),
+    (4, 4),
+];
 
-fn programs(purpose: Use, sizes: &'static [(usize, usize)], count: usize) -> impl Strategy<Value = Program> {
+fn programs(
+    purpose: Use,
+    sizes: &'static [(usize, usize)],
+    count: usize,
+) -> impl Strategy<Value = Program> {
     let special = any::<u8>().prop_map(move |chance| purpose == Use::Values && chance < 50);
-    (select(sizes), any::<u64>(), special, vec(steps(), 1..count))
-        .prop_map(move |((rows, columns), seed, special, steps)| Program { purpose, rows, columns, seed, special, steps })
+    (select(sizes), any::<u64>(), special, vec(steps(), 1..count)).prop_map(
+        move |((rows, columns), seed, special, steps)| Program {
+            purpose,
+            rows,
+            columns,
+            seed,
+            special,
+            steps,
+        },
+    )
 }
 
 /// Programs for their values, with lengths around those of the executor's tiles.
@@ -300,7 +340,11 @@ pub fn noise(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     let element = |place: usize| {
         let bits = bits(seed, place as u64);
         let unit = (bits >> 11) as f64 / (1_u64 << 53) as f64;
-        if bits & 1 == 0 { (unit * 16.0).floor() / 4.0 - 2.0 } else { unit * 4.0 - 2.0 }
+        if bits & 1 == 0 {
+            (unit * 16.0).floor() / 4.0 - 2.0
+        } else {
+            unit * 4.0 - 2.0
+        }
     };
     let elements: Vec<f64> = (0..shape.iter().product()).map(element).collect();
     Tensor::new(shape, elements).convert(dtype)
@@ -309,13 +353,23 @@ pub fn noise(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
 impl Program {
     fn shapes(&self) -> [Vec<usize>; 5] {
         let (rows, columns) = (self.rows, self.columns);
-        [vec![rows, columns], vec![columns], vec![rows, 1], vec![], vec![rows, columns]]
+        [
+            vec![rows, columns],
+            vec![columns],
+            vec![rows, 1],
+            vec![],
+            vec![rows, columns],
+        ]
     }
 
     /// Inputs; each example has others.
     pub fn inputs(&self, dtype: DType, example: u64) -> Vec<Tensor> {
         let seed = |input: usize| bits(self.seed, 1000 * example + input as u64);
-        self.shapes().iter().enumerate().map(|(input, shape)| self.input(dtype, shape, seed(input))).collect()
+        self.shapes()
+            .iter()
+            .enumerate()
+            .map(|(input, shape)| self.input(dtype, shape, seed(input)))
+            .collect()
     }
 
     fn input(&self, dtype: DType, shape: &[usize], seed: u64) -> Tensor {
@@ -338,13 +392,29 @@ impl Program {
 
     /// The values that no step used, the last step's among them.
     pub fn run(&self, inputs: &[Tensor]) -> Vec<Tensor> {
-        let start = |tensor: &Tensor| Value { tensor: tensor.clone(), exact: true, used: true };
-        let mut state = State { purpose: self.purpose, values: inputs.iter().map(start).collect() };
+        let start = |tensor: &Tensor| Value {
+            tensor: tensor.clone(),
+            exact: true,
+            used: true,
+        };
+        let mut state = State {
+            purpose: self.purpose,
+            values: inputs.iter().map(start).collect(),
+        };
         for step in &self.steps {
             let (tensor, exact) = state.step(step);
-            state.values.push(Value { tensor, exact, used: false });
+            state.values.push(Value {
+                tensor,
+                exact,
+                used: false,
+            });
         }
-        state.values.into_iter().filter(|value| !value.used).map(|value| value.tensor).collect()
+        state
+            .values
+            .into_iter()
+            .filter(|value| !value.used)
+            .map(|value| value.tensor)
+            .collect()
     }
 
     /// A scalar of all results, each with weights of its own.
@@ -365,7 +435,11 @@ struct State {
 /// The shape that two shapes broadcast to, if they do and it is not too large.
 fn broadcast(left: &[usize], right: &[usize]) -> Option<Vec<usize>> {
     let rank = left.len().max(right.len());
-    let length = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
+    let length = |shape: &[usize], axis: usize| {
+        (axis + shape.len())
+            .checked_sub(rank)
+            .map_or(1, |axis| shape[axis])
+    };
     let shape: Option<Vec<usize>> = (0..rank)
         .map(|axis| match (length(left, axis), length(right, axis)) {
             (left, right) if left == right => Some(left),
@@ -399,7 +473,11 @@ impl State {
 
     /// The value itself, or what lies in (-1, 1) instead.
     fn calm(&self, value: &Value) -> Tensor {
-        if self.is_free(value) { value.tensor.clone() } else { value.tensor.tanh() }
+        if self.is_free(value) {
+            value.tensor.clone()
+        } else {
+            value.tensor.tanh()
+        }
     }
 
     fn step(&mut self, step: &Step) -> (Tensor, bool) {
@@ -419,13 +497,22 @@ impl State {
             Step::Choose(condition, on_true, on_false) => {
                 let (on_true, on_false) = self.take_two(on_true, on_false);
                 let exact = on_true.exact && on_false.exact;
-                let shape = broadcast(on_true.tensor.shape(), on_false.tensor.shape()).unwrap_or_default();
+                let shape =
+                    broadcast(on_true.tensor.shape(), on_false.tensor.shape()).unwrap_or_default();
                 let condition = self.condition(condition);
                 let fits = broadcast(condition.shape(), &shape).is_some();
-                let condition = if fits { condition } else { self.values[3].tensor.greater(0.0) };
+                let condition = if fits {
+                    condition
+                } else {
+                    self.values[3].tensor.greater(0.0)
+                };
                 (condition.select(&on_true.tensor, &on_false.tensor), exact)
             }
-            Step::Indicate(condition) => (self.condition(condition).convert(self.values[0].tensor.dtype()), true),
+            Step::Indicate(condition) => (
+                self.condition(condition)
+                    .convert(self.values[0].tensor.dtype()),
+                true,
+            ),
             Step::Convert(detour, of) => {
                 let value = self.take(of);
                 self.convert(*detour, &value)
@@ -448,7 +535,10 @@ impl State {
             }
             Step::Join(left, right, axis) => {
                 let (left, right) = (self.take(left), self.take(right));
-                (join(&left.tensor, &right.tensor, axis), left.exact && right.exact)
+                (
+                    join(&left.tensor, &right.tensor, axis),
+                    left.exact && right.exact,
+                )
             }
             Step::Fill(filling, of) => {
                 let value = self.take(of);
@@ -549,7 +639,9 @@ impl State {
         let result = match detour {
             // Rounding a tangent is as good as a difference of a last bit.
             Detour::OtherFloat if self.purpose == Use::Derivatives => self.calm(value).cos(),
-            Detour::OtherFloat if dtype == DType::F32 => (x.convert(DType::F64).sin() + 1.0).convert(dtype),
+            Detour::OtherFloat if dtype == DType::F32 => {
+                (x.convert(DType::F64).sin() + 1.0).convert(dtype)
+            }
             Detour::OtherFloat => (x.convert(DType::F32).sin() + 1.0).convert(dtype),
             Detour::I32 => wide.convert(DType::I32).convert(dtype),
             Detour::I64 => wide.convert(DType::I64).convert(dtype),
@@ -558,7 +650,10 @@ impl State {
             Detour::IntegerArithmetic => {
                 let whole = wide.convert(DType::I32);
                 let other = (&whole * &whole - 7) / (&whole.shift_left(1) + 1);
-                whole.less(&other).select(&other.bit_xor(&whole), &-whole.abs()).convert(dtype)
+                whole
+                    .less(&other)
+                    .select(&other.bit_xor(&whole), &-whole.abs())
+                    .convert(dtype)
             }
         };
         (result, true)
@@ -575,8 +670,12 @@ impl State {
         // Adding 0 makes of -0, which may come first or last among equal zeros, 0.
         let result = match reduction {
             Reduction::Max if value.exact && length > 0 => return (x.max_axes(axes) + 0.0, true),
-            Reduction::MaxKeep if value.exact && length > 0 => return (x.max_keep(axes) + 0.0, true),
-            Reduction::ArgMax if value.exact && length > 0 => return (x.argmax(axes[0]).convert(x.dtype()), true),
+            Reduction::MaxKeep if value.exact && length > 0 => {
+                return (x.max_keep(axes) + 0.0, true);
+            }
+            Reduction::ArgMax if value.exact && length > 0 => {
+                return (x.argmax(axes[0]).convert(x.dtype()), true);
+            }
             Reduction::Mean if length > 0 => calm.mean_axes(axes),
             Reduction::Variance if length > 0 => calm.variance_axes(axes),
             Reduction::SumKeep | Reduction::MaxKeep => calm.sum_keep(axes) / length.max(1) as f64,
@@ -653,7 +752,9 @@ fn join(x: &Tensor, y: &Tensor, axis: &Pick) -> Tensor {
         return x.clone();
     }
     if x.rank() > 0 {
-        if let Ok(joined) = Tensor::try_concatenate(&[x.clone(), y.clone()], axis.index(x.rank()) as isize) {
+        if let Ok(joined) =
+            Tensor::try_concatenate(&[x.clone(), y.clone()], axis.index(x.rank()) as isize)
+        {
             return joined;
         }
     }

@@ -33,44 +33,82 @@ struct Pattern {
 
 impl Pattern {
     fn build(&self) -> Outer {
-        let weights: Vec<Shared<f64>> = (0..50_u8).map(|number| Shared::new(f64::from(number))).collect();
+        let weights: Vec<Shared<f64>> = (0..50_u8)
+            .map(|number| Shared::new(f64::from(number)))
+            .collect();
         let inner = |number: usize| {
             let weight = weights[self.weights[number % self.weights.len()]].clone();
-            Shared::new(Inner { weight, own: -(number as f64) })
+            Shared::new(Inner {
+                weight,
+                own: -(number as f64),
+            })
         };
         let inners: Vec<Shared<Inner>> = (0..50).map(inner).collect();
         Outer {
-            inners: self.inners.iter().map(|&number| inners[number].clone()).collect(),
-            loose: self.loose.iter().map(|&number| weights[number].clone()).collect(),
+            inners: self
+                .inners
+                .iter()
+                .map(|&number| inners[number].clone())
+                .collect(),
+            loose: self
+                .loose
+                .iter()
+                .map(|&number| weights[number].clone())
+                .collect(),
         }
     }
 }
 
 /// More than 16 nodes at times: from there on they are numbered by a table.
 fn patterns(length: usize) -> impl Strategy<Value = Pattern> {
-    (vec(0..50_usize, 0..length), vec(0..50_usize, 1..8), vec(0..50_usize, 0..length))
-        .prop_map(|(inners, weights, loose)| Pattern { inners, weights, loose })
+    (
+        vec(0..50_usize, 0..length),
+        vec(0..50_usize, 1..8),
+        vec(0..50_usize, 0..length),
+    )
+        .prop_map(|(inners, weights, loose)| Pattern {
+            inners,
+            weights,
+            loose,
+        })
 }
 
 fn small_patterns() -> impl Strategy<Value = Pattern> {
-    (vec(0..2_usize, 2), vec(0..2_usize, 2), vec(0..2_usize, 2))
-        .prop_map(|(inners, weights, loose)| Pattern { inners, weights, loose })
+    (vec(0..2_usize, 2), vec(0..2_usize, 2), vec(0..2_usize, 2)).prop_map(
+        |(inners, weights, loose)| Pattern {
+            inners,
+            weights,
+            loose,
+        },
+    )
 }
 
 /// For each place in order, the first place that holds the same node.
 fn same<T>(nodes: &[&Shared<T>]) -> Vec<usize> {
-    nodes.iter().map(|node| nodes.iter().position(|other| other.same(node)).unwrap()).collect()
+    nodes
+        .iter()
+        .map(|node| nodes.iter().position(|other| other.same(node)).unwrap())
+        .collect()
 }
 
 /// The sharing of inners and of weights.
 fn sharing(outer: &Outer) -> [Vec<usize>; 2] {
     let inners: Vec<&Shared<Inner>> = outer.inners.iter().collect();
-    let weights: Vec<&Shared<f64>> = outer.inners.iter().map(|inner| &inner.weight).chain(&outer.loose).collect();
+    let weights: Vec<&Shared<f64>> = outer
+        .inners
+        .iter()
+        .map(|inner| &inner.weight)
+        .chain(&outer.loose)
+        .collect();
     [same(&inners), same(&weights)]
 }
 
 fn distinct(places: &[usize]) -> usize {
-    places.iter().enumerate().filter(|(position, first)| position == *first).count()
+    places
+        .iter()
+        .enumerate()
+        .filter(|(position, first)| position == *first)
+        .count()
 }
 
 /// The leaves at every place.

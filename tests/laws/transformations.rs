@@ -5,22 +5,38 @@ use pytree::{DType, Tensor, grad, jit, jvp, vjp, vmap};
 
 use crate::cases;
 use crate::close::{assert_close, numbers};
-use crate::programs::{Program, long_programs, long_smooth_programs, noise, short_programs, smooth_programs};
+use crate::programs::{
+    Program, long_programs, long_smooth_programs, noise, short_programs, smooth_programs,
+};
 
 /// Tensors one stack of examples each, along this axis.
 fn stacked(examples: &[Vec<Tensor>], axis: isize) -> Vec<Tensor> {
-    let column = |position: usize| examples.iter().map(|example| example[position].clone()).collect::<Vec<_>>();
-    (0..examples[0].len()).map(|position| Tensor::stack(&column(position), axis)).collect()
+    let column = |position: usize| {
+        examples
+            .iter()
+            .map(|example| example[position].clone())
+            .collect::<Vec<_>>()
+    };
+    (0..examples[0].len())
+        .map(|position| Tensor::stack(&column(position), axis))
+        .collect()
 }
 
 /// Tensors with elements that nobody else holds.
 fn copied(tensors: &[Tensor]) -> Vec<Tensor> {
-    tensors.iter().map(|tensor| Tensor::from(tensor.to_ndarray::<f64>().unwrap())).collect()
+    tensors
+        .iter()
+        .map(|tensor| Tensor::from(tensor.to_ndarray::<f64>().unwrap()))
+        .collect()
 }
 
 /// Tensors of random numbers with the shapes of others.
 fn noise_like(tensors: &[Tensor], seed: u64) -> Vec<Tensor> {
-    tensors.iter().zip(seed..).map(|(tensor, seed)| noise(tensor.dtype(), tensor.shape(), seed)).collect()
+    tensors
+        .iter()
+        .zip(seed..)
+        .map(|(tensor, seed)| noise(tensor.dtype(), tensor.shape(), seed))
+        .collect()
 }
 
 fn compiled(program: &Program) -> pytree::Jit<Vec<Tensor>, Vec<Tensor>> {
@@ -29,21 +45,35 @@ fn compiled(program: &Program) -> pytree::Jit<Vec<Tensor>, Vec<Tensor>> {
 }
 
 fn gradient(program: &Program, inputs: &Vec<Tensor>) -> Vec<Tensor> {
-    grad(|inputs: &Vec<Tensor>| program.loss(inputs))(inputs).leaves().to_vec()
+    grad(|inputs: &Vec<Tensor>| program.loss(inputs))(inputs)
+        .leaves()
+        .to_vec()
 }
 
 /// The product of the Hessian of the loss with a direction, forward over reverse.
 fn curvature(program: &Program, inputs: &Vec<Tensor>, direction: &Vec<Tensor>) -> Vec<Tensor> {
-    jvp(|inputs: &Vec<Tensor>| gradient(program, inputs), inputs, direction).1
+    jvp(
+        |inputs: &Vec<Tensor>| gradient(program, inputs),
+        inputs,
+        direction,
+    )
+    .1
 }
 
 fn inner(left: &[Tensor], right: &[Tensor]) -> Tensor {
-    left.iter().zip(right).fold(Tensor::from(0.0_f64), |sum, (left, right)| sum + (left * right).sum())
+    left.iter()
+        .zip(right)
+        .fold(Tensor::from(0.0_f64), |sum, (left, right)| {
+            sum + (left * right).sum()
+        })
 }
 
 /// The sum of |a b| over all elements: what the rounding of their inner product is relative to.
 fn weight(left: &[Tensor], right: &[Tensor]) -> f64 {
-    let products = left.iter().zip(right).flat_map(|(left, right)| numbers(&(left * right)));
+    let products = left
+        .iter()
+        .zip(right)
+        .flat_map(|(left, right)| numbers(&(left * right)));
     products.map(f64::abs).sum()
 }
 
@@ -61,11 +91,18 @@ fn check_derivatives(program: &Program) {
     let (forward, backward) = (inner(&cotangents, &tangents), inner(&pulled, &direction));
     let difference = (forward.item::<f64>() - backward.item::<f64>()).abs();
     let scale = weight(&cotangents, &tangents) + weight(&pulled, &direction) + 1.0;
-    assert!(difference <= 1e-11 * scale, "⟨v, J u⟩ = {forward}, ⟨Jᵀ v, u⟩ = {backward}");
+    assert!(
+        difference <= 1e-11 * scale,
+        "⟨v, J u⟩ = {forward}, ⟨Jᵀ v, u⟩ = {backward}"
+    );
 
     let compiled = compiled(program);
     let (results, through) = jvp(&*compiled_as_function(&compiled), &inputs, &direction);
-    assert_close("the value under jvp of jit", &results, &program.run(&inputs));
+    assert_close(
+        "the value under jvp of jit",
+        &results,
+        &program.run(&inputs),
+    );
     assert_close("jvp of jit", &through, &tangents);
     let (_, pullback) = vjp(&*compiled_as_function(&compiled), &inputs);
     assert_close("vjp of jit", pullback.call(&cotangents).leaves(), &pulled);
@@ -81,16 +118,29 @@ fn compiled_as_function(
 fn check_jit_of_derivatives(program: &Program) {
     let inputs = program.inputs(DType::F64, 0);
     let direction = noise_like(&inputs, 7);
-    let (slope, curved) = (gradient(program, &inputs), curvature(program, &inputs, &direction));
+    let (slope, curved) = (
+        gradient(program, &inputs),
+        curvature(program, &inputs, &direction),
+    );
     let (p, argument) = (program.clone(), inputs.clone());
-    assert_close("jit of grad", &jit(move |inputs: Vec<Tensor>| gradient(&p, &inputs))(argument), &slope);
+    assert_close(
+        "jit of grad",
+        &jit(move |inputs: Vec<Tensor>| gradient(&p, &inputs))(argument),
+        &slope,
+    );
     let p = program.clone();
     let loss = jit(move |inputs: Vec<Tensor>| p.loss(&inputs));
     assert_close("grad of jit", grad(loss.clone())(&inputs).leaves(), &slope);
     let of_loss = move |inputs: &Vec<Tensor>| grad(loss.clone())(inputs).leaves().to_vec();
-    assert_close("jvp of grad of jit", &jvp(&of_loss, &inputs, &direction).1, &curved);
+    assert_close(
+        "jvp of grad of jit",
+        &jvp(&of_loss, &inputs, &direction).1,
+        &curved,
+    );
     let p = program.clone();
-    let of_both = jit(move |(inputs, direction): (Vec<Tensor>, Vec<Tensor>)| curvature(&p, &inputs, &direction));
+    let of_both = jit(move |(inputs, direction): (Vec<Tensor>, Vec<Tensor>)| {
+        curvature(&p, &inputs, &direction)
+    });
     assert_close("jit of jvp of grad", &of_both((inputs, direction)), &curved);
 }
 

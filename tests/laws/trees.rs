@@ -22,21 +22,47 @@ where
         ($family:ident) => {
             let (leaves, treedef) = $family::flatten::<L, T>(value);
             assert_eq!(treedef, $family::structure(value));
-            assert_eq!(leaves.iter().collect::<Vec<_>>(), $family::leaves::<L, T>(value));
-            assert_eq!(&$family::unflatten::<T, L>(&treedef, leaves.clone()).unwrap(), value, "unflatten after flatten");
+            assert_eq!(
+                leaves.iter().collect::<Vec<_>>(),
+                $family::leaves::<L, T>(value)
+            );
+            assert_eq!(
+                &$family::unflatten::<T, L>(&treedef, leaves.clone()).unwrap(),
+                value,
+                "unflatten after flatten"
+            );
 
             assert_eq!(&$family::map(value, L::clone), value, "map of the identity");
             let twice = $family::map(&$family::map(value, g), f);
-            assert_eq!(twice, $family::map(value, |leaf: &L| f(&g(leaf))), "map of a composition");
-            assert_eq!($family::structure(&twice), treedef, "map keeps the structure");
+            assert_eq!(
+                twice,
+                $family::map(value, |leaf: &L| f(&g(leaf))),
+                "map of a composition"
+            );
+            assert_eq!(
+                $family::structure(&twice),
+                treedef,
+                "map keeps the structure"
+            );
             let mapped: Tree<L> = $family::map_to(value, f);
-            assert_eq!((mapped.treedef(), mapped.leaves()), (&treedef, &leaves.iter().map(f).collect::<Vec<L>>()[..]));
+            assert_eq!(
+                (mapped.treedef(), mapped.leaves()),
+                (&treedef, &leaves.iter().map(f).collect::<Vec<L>>()[..])
+            );
 
             let first = $family::map2(value, value, |left: &L, _: &L| f(left)).unwrap();
-            assert_eq!(first, $family::map(value, f), "map2 that ignores its second tree");
+            assert_eq!(
+                first,
+                $family::map(value, f),
+                "map2 that ignores its second tree"
+            );
 
             let paths = treedef.leaf_paths();
-            assert_eq!(paths.iter().collect::<BTreeSet<_>>().len(), leaves.len(), "each path leads to one leaf");
+            assert_eq!(
+                paths.iter().collect::<BTreeSet<_>>().len(),
+                leaves.len(),
+                "each path leads to one leaf"
+            );
             let with_paths: Vec<_> = paths.iter().cloned().zip(&leaves).collect();
             assert_eq!($family::leaves_with_path::<L, T>(value), with_paths);
             for (path, leaf) in &with_paths {
@@ -47,7 +73,11 @@ where
             too_many.extend(leaves.first().cloned());
             for wrong in [too_many, leaves[leaves.len().min(1)..].to_vec()] {
                 let fits = wrong.len() == leaves.len();
-                assert_eq!($family::unflatten::<T, L>(&treedef, wrong).is_ok(), fits, "the number of leaves is checked");
+                assert_eq!(
+                    $family::unflatten::<T, L>(&treedef, wrong).is_ok(),
+                    fits,
+                    "the number of leaves is checked"
+                );
             }
         };
     }
@@ -67,11 +97,25 @@ where
     assert_eq!(b == a, expected, "equality is symmetric");
     assert_eq!(a.differences(&b).is_empty(), expected, "{a} and {b}");
     assert_eq!(tree::structure(left) == tree::structure(right), expected);
-    assert_eq!(HashSet::from([a.clone(), b.clone()]).len(), if expected { 1 } else { 2 });
+    assert_eq!(
+        HashSet::from([a.clone(), b.clone()]).len(),
+        if expected { 1 } else { 2 }
+    );
     let hasher = RandomState::new();
-    assert!(!expected || hasher.hash_one(&a) == hasher.hash_one(&b), "equal treedefs hash alike");
-    assert_eq!(match_structure::<L, U>(right, &a, &mut Vec::new()), expected, "{b} matches {a}");
-    assert_eq!(match_structure::<L, T>(left, &b, &mut Vec::new()), expected, "{a} matches {b}");
+    assert!(
+        !expected || hasher.hash_one(&a) == hasher.hash_one(&b),
+        "equal treedefs hash alike"
+    );
+    assert_eq!(
+        match_structure::<L, U>(right, &a, &mut Vec::new()),
+        expected,
+        "{b} matches {a}"
+    );
+    assert_eq!(
+        match_structure::<L, T>(left, &b, &mut Vec::new()),
+        expected,
+        "{a} matches {b}"
+    );
     let together = tree::map2(left, right, |left: &L, _: &L| left.clone());
     assert_eq!(together.is_ok(), expected, "map2 asks for one structure");
 }
@@ -79,9 +123,15 @@ where
 /// The children put together again are the whole.
 fn check_children(treedef: &TreeDef) {
     let children = treedef.children();
-    assert_eq!(children.iter().map(TreeDef::num_nodes).sum::<usize>() + 1, treedef.num_nodes());
+    assert_eq!(
+        children.iter().map(TreeDef::num_nodes).sum::<usize>() + 1,
+        treedef.num_nodes()
+    );
     if treedef.num_nodes() > 1 {
-        assert_eq!(children.iter().map(TreeDef::num_leaves).sum::<usize>(), treedef.num_leaves());
+        assert_eq!(
+            children.iter().map(TreeDef::num_leaves).sum::<usize>(),
+            treedef.num_leaves()
+        );
     }
     children.iter().for_each(check_children);
 }

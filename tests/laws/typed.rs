@@ -56,7 +56,8 @@ fn leaves() -> impl Strategy<Value = f64> {
 
 fn blocks() -> impl Strategy<Value = Block> {
     prop_oneof![
-        (leaves(), option::of(leaves()), "[a-z]{0,2}").prop_map(|(weight, bias, name)| Block::Dense { weight, bias, name }),
+        (leaves(), option::of(leaves()), "[a-z]{0,2}")
+            .prop_map(|(weight, bias, name)| Block::Dense { weight, bias, name }),
         (leaves(), vec(leaves(), 0..3)).prop_map(|(scale, means)| Block::Norm(scale, means)),
         Just(Block::Pass),
     ]
@@ -74,7 +75,10 @@ pub fn models() -> impl Strategy<Value = Model<String>> {
         hash_map(-3..3_i32, leaves(), 0..3),
         [leaves(), leaves(), leaves(), leaves()],
     );
-    let statics = (prop::sample::select(vec![0.0, -0.0, 0.5]), option::of("[a-b]"));
+    let statics = (
+        prop::sample::select(vec![0.0, -0.0, 0.5]),
+        option::of("[a-b]"),
+    );
     (modules, leaves, statics).prop_map(|(modules, leaves, statics)| {
         let [left, a, b, c] = leaves.2;
         Model {
@@ -83,7 +87,10 @@ pub fn models() -> impl Strategy<Value = Model<String>> {
             ends: modules.2,
             by_name: leaves.0,
             counts: leaves.1,
-            statistics: Pair { left, right: (a, [b, c]) },
+            statistics: Pair {
+                left,
+                right: (a, [b, c]),
+            },
             rate: statics.0,
             activation: statics.1,
             marker: PhantomData,

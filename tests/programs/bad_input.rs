@@ -1,7 +1,7 @@
 //! Mistakes: each gives one error with all mismatches and paths, and leaves everything as it was.
 
-use pytree::prelude::*;
 use pytree::AnyLeaf;
+use pytree::prelude::*;
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Pair {
@@ -20,30 +20,52 @@ struct Mixed {
 }
 
 fn pair() -> Pair {
-    Pair { weight: Tensor::from([1.0_f32, 2.0]), count: Tensor::from(3_i32) }
+    Pair {
+        weight: Tensor::from([1.0_f32, 2.0]),
+        count: Tensor::from(3_i32),
+    }
 }
 
 /// The message of the panic that `action` ends in.
 fn message(action: impl FnOnce() + std::panic::UnwindSafe) -> String {
     let payload = std::panic::catch_unwind(action).unwrap_err();
-    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| (*payload.downcast_ref::<&str>().unwrap()).to_owned())
+    payload
+        .downcast_ref::<String>()
+        .cloned()
+        .unwrap_or_else(|| (*payload.downcast_ref::<&str>().unwrap()).to_owned())
 }
 
 #[test]
 fn too_few_and_too_many_leaves_say_how_many_and_where() {
     let (leaves, treedef) = tree::flatten::<Tensor, _>(&pair());
-    let few = tree::unflatten::<Pair, Tensor>(&treedef, leaves[..1].to_vec()).unwrap_err().to_string();
-    assert!(few.contains("expected 2 leaves, found 1 (the first without a leaf is count)"), "{few}");
-    let many = tree::unflatten::<Pair, Tensor>(&treedef, [leaves.clone(), leaves].concat()).unwrap_err().to_string();
+    let few = tree::unflatten::<Pair, Tensor>(&treedef, leaves[..1].to_vec())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        few.contains("expected 2 leaves, found 1 (the first without a leaf is count)"),
+        "{few}"
+    );
+    let many = tree::unflatten::<Pair, Tensor>(&treedef, [leaves.clone(), leaves].concat())
+        .unwrap_err()
+        .to_string();
     assert!(many.contains("expected 2 leaves, found 4"), "{many}");
 }
 
 #[test]
 fn every_leaf_of_a_wrong_type_is_listed_with_its_path() {
-    let mixed = Mixed { weight: vec![1.0, 2.0], steps: 3 };
+    let mixed = Mixed {
+        weight: vec![1.0, 2.0],
+        steps: 3,
+    };
     let treedef = tree::structure(&mixed);
-    let leaves = vec![AnyLeaf::new(1.0_f64), AnyLeaf::new("two"), AnyLeaf::new(3.0_f32)];
-    let error = tree::unflatten::<Mixed, AnyLeaf>(&treedef, leaves).unwrap_err().to_string();
+    let leaves = vec![
+        AnyLeaf::new(1.0_f64),
+        AnyLeaf::new("two"),
+        AnyLeaf::new(3.0_f32),
+    ];
+    let error = tree::unflatten::<Mixed, AnyLeaf>(&treedef, leaves)
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         "cannot unflatten: 2 places:\n  at weight[1]: expected a leaf of type f64, found &str\n  at steps: expected a leaf of type i32, found f32"
@@ -53,7 +75,9 @@ fn every_leaf_of_a_wrong_type_is_listed_with_its_path() {
 #[test]
 fn a_treedef_of_another_type_is_refused_by_name() {
     let (leaves, treedef) = tree::flatten::<Tensor, _>(&pair());
-    let error = tree::unflatten::<Linear, Tensor>(&treedef, leaves).unwrap_err().to_string();
+    let error = tree::unflatten::<Linear, Tensor>(&treedef, leaves)
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         "cannot build `Linear` at the root: the treedef has `Pair` there; use the treedef of a value of the same type"
@@ -63,17 +87,34 @@ fn a_treedef_of_another_type_is_refused_by_name() {
 #[test]
 fn a_wrong_complement_lists_what_is_missing_and_what_is_there_twice() {
     let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
-    let [weights, _] = partition::split(&model, [Filter::path_contains("weight"), Filter::everything()]).unwrap();
-    let [first, _] = partition::split(&model, [Filter::path("layers[0]"), Filter::everything()]).unwrap();
-    let twice = partition::merge([weights.clone(), first]).unwrap_err().to_string();
-    assert!(twice.contains("layers[0].weight is in more than one part"), "{twice}");
+    let [weights, _] = partition::split(
+        &model,
+        [Filter::path_contains("weight"), Filter::everything()],
+    )
+    .unwrap();
+    let [first, _] =
+        partition::split(&model, [Filter::path("layers[0]"), Filter::everything()]).unwrap();
+    let twice = partition::merge([weights.clone(), first])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        twice.contains("layers[0].weight is in more than one part"),
+        "{twice}"
+    );
     let missing = partition::merge([weights]).unwrap_err().to_string();
-    assert!(missing.contains("layers[0].bias is in no part") && missing.contains("layers[1].bias"), "{missing}");
+    assert!(
+        missing.contains("layers[0].bias is in no part") && missing.contains("layers[1].bias"),
+        "{missing}"
+    );
     let other = Mlp::new(&[2, 1], Activation::Relu, &mut Rngs::new(0));
-    let [part, rest] = partition::split(&model, [Filter::path("layers[0]"), Filter::everything()]).unwrap();
+    let [part, rest] =
+        partition::split(&model, [Filter::path("layers[0]"), Filter::everything()]).unwrap();
     let [_, other] = partition::split(&other, [Filter::nothing(), Filter::everything()]).unwrap();
     let structure = partition::merge([part, other]).unwrap_err().to_string();
-    assert!(structure.contains("number of children at layers: 2 against 1"), "{structure}");
+    assert!(
+        structure.contains("number of children at layers: 2 against 1"),
+        "{structure}"
+    );
     assert_eq!(rest.len(), 2);
 }
 
@@ -86,14 +127,26 @@ fn a_shape_error_inside_a_jitted_differentiated_function_names_the_users_line() 
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if std::thread::current().id() == this_thread {
-            *PLACE.lock().unwrap() = info.location().map(|place| (place.file().to_owned(), place.line()));
+            *PLACE.lock().unwrap() = info
+                .location()
+                .map(|place| (place.file().to_owned(), place.line()));
         }
     }));
-    let arguments = (Tensor::zeros(DType::F32, [3, 4]), Tensor::zeros(DType::F32, [5, 6]));
+    let arguments = (
+        Tensor::zeros(DType::F32, [3, 4]),
+        Tensor::zeros(DType::F32, [5, 6]),
+    );
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(arguments)));
     std::panic::set_hook(before);
-    let text = outcome.unwrap_err().downcast_ref::<String>().unwrap().clone();
-    assert!(text.starts_with("cannot matmul f32[3,4] and f32[5,6]"), "{text}");
+    let text = outcome
+        .unwrap_err()
+        .downcast_ref::<String>()
+        .unwrap()
+        .clone();
+    assert!(
+        text.starts_with("cannot matmul f32[3,4] and f32[5,6]"),
+        "{text}"
+    );
     assert!(text.contains("did you mean to transpose"), "{text}");
     let (file, line) = PLACE.lock().unwrap().clone().unwrap();
     assert!(file.ends_with("bad_input.rs"), "{file}");
@@ -102,7 +155,10 @@ fn a_shape_error_inside_a_jitted_differentiated_function_names_the_users_line() 
 
 #[test]
 fn an_integer_parameter_is_refused_with_its_path() {
-    let wrong = Pair { weight: Tensor::from(1_i32), count: Tensor::from(0_i32) };
+    let wrong = Pair {
+        weight: Tensor::from(1_i32),
+        count: Tensor::from(0_i32),
+    };
     let text = message(move || {
         let _ = grad(|p: &Pair| p.weight.convert(DType::F32))(&wrong);
     });
@@ -112,7 +168,10 @@ fn an_integer_parameter_is_refused_with_its_path() {
 #[test]
 fn mapped_axes_of_different_lengths_are_named() {
     let text = message(|| {
-        let (x, y) = (Tensor::zeros(DType::F32, [3]), Tensor::zeros(DType::F32, [4]));
+        let (x, y) = (
+            Tensor::zeros(DType::F32, [3]),
+            Tensor::zeros(DType::F32, [4]),
+        );
         let _ = vmap(|(x, y): (Tensor, Tensor)| x + y)((x, y));
     });
     assert!(text.contains("[0] has 3, [1] has 4"), "{text}");

@@ -1,7 +1,12 @@
 //! Programs as users write them. The API is settled on them; they change only with a reason in the
 //! CHANGELOG.
 
-#![allow(clippy::pedantic, clippy::unwrap_used, missing_docs, reason = "a test says what it checks in its name, and fails by panicking")]
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
 
 mod bad_input;
 mod p01_mlp;

@@ -37,8 +37,15 @@ impl Noisy {
 }
 
 fn model(seed: u64) -> Noisy {
-    let norm = BatchNorm { scale: Tensor::ones(DType::F32, [3]), mean: Tensor::zeros(DType::F32, [3]) };
-    Noisy { norm, rngs: Rngs::new(seed), rate: 0.5 }
+    let norm = BatchNorm {
+        scale: Tensor::ones(DType::F32, [3]),
+        mean: Tensor::zeros(DType::F32, [3]),
+    };
+    Noisy {
+        norm,
+        rngs: Rngs::new(seed),
+        rate: 0.5,
+    }
 }
 
 #[test]
@@ -48,7 +55,10 @@ fn running_mean_and_keys_advance_under_grad_and_jit() {
     let loss = |m: &mut Noisy| m.forward(&x).square().sum();
     let (first, gradient) = value_and_grad_mut(loss)(&mut eager);
     let (second, _) = value_and_grad_mut(loss)(&mut eager);
-    assert!(first.item::<f32>() != second.item::<f32>(), "each step draws another mask");
+    assert!(
+        first.item::<f32>() != second.item::<f32>(),
+        "each step draws another mask"
+    );
     assert_eq!(gradient.len(), 1);
     let expected = x.mean_axes([0]) * (0.1 + 0.09);
     assert!((&eager.norm.mean - expected).abs().max().item::<f32>() < 1e-6);
@@ -61,6 +71,12 @@ fn running_mean_and_keys_advance_under_grad_and_jit() {
     let (jitted, second_jitted) = step((jitted, x.clone()));
     assert!((first.item::<f32>() - first_jitted.item::<f32>()).abs() < 1e-4);
     assert!((second.item::<f32>() - second_jitted.item::<f32>()).abs() < 1e-4);
-    assert!((&jitted.norm.mean - &eager.norm.mean).abs().max().item::<f32>() < 1e-6);
+    assert!(
+        (&jitted.norm.mean - &eager.norm.mean)
+            .abs()
+            .max()
+            .item::<f32>()
+            < 1e-6
+    );
     assert_eq!(step.traces(), 1);
 }

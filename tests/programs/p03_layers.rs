@@ -37,14 +37,22 @@ struct Sequential {
 
 impl Sequential {
     fn forward(&self, x: &Tensor) -> Tensor {
-        self.layers.iter().fold(x.clone(), |x, layer| layer.forward(&x))
+        self.layers
+            .iter()
+            .fold(x.clone(), |x, layer| layer.forward(&x))
     }
 }
 
 #[test]
 fn boxed_layers_are_cloned_jitted_and_differentiated() {
-    let scale = |factor: f32| Box::new(Scale { factor: Tensor::from(factor) });
-    let model = Sequential { layers: vec![scale(2.0), Box::new(Power { exponent: 2 }), scale(3.0)] };
+    let scale = |factor: f32| {
+        Box::new(Scale {
+            factor: Tensor::from(factor),
+        })
+    };
+    let model = Sequential {
+        layers: vec![scale(2.0), Box::new(Power { exponent: 2 }), scale(3.0)],
+    };
     let x = Tensor::from(5.0_f32);
     let copy = model.clone();
     assert_eq!(copy.forward(&x).item::<f32>(), 300.0);
@@ -56,7 +64,9 @@ fn boxed_layers_are_cloned_jitted_and_differentiated() {
     assert_eq!(gradient["layers[0].factor"].item::<f32>(), 300.0);
     assert_eq!(gradient["layers[2].factor"].item::<f32>(), 100.0);
 
-    let cubed = Sequential { layers: vec![scale(2.0), Box::new(Power { exponent: 3 }), scale(3.0)] };
+    let cubed = Sequential {
+        layers: vec![scale(2.0), Box::new(Power { exponent: 3 }), scale(3.0)],
+    };
     assert_eq!(forward((cubed, x)).item::<f32>(), 3000.0);
     assert_eq!(forward.traces(), 2);
     assert!(forward.why_retraced().unwrap().contains("exponent = 2"));

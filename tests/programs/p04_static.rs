@@ -47,18 +47,53 @@ fn a_changed_static_retraces_and_says_why() {
     let why = || forward.why_retraced().unwrap_or_default();
 
     assert_eq!(run(&base), [1.0, 0.0]);
-    assert_eq!(run(&Model { weight: Tensor::from(4.0_f32), ..base.clone() }), [2.0, 0.0]);
+    assert_eq!(
+        run(&Model {
+            weight: Tensor::from(4.0_f32),
+            ..base.clone()
+        }),
+        [2.0, 0.0]
+    );
     assert_eq!((forward.traces(), why()), (1, String::new()));
 
-    assert_eq!(run(&Model { shift: Shift::By(3.0), ..base.clone() }), [4.0, 3.0]);
-    assert!(why().contains("shift = None against shift = By(3.0)"), "{}", why());
-    assert_eq!(run(&Model { slope: f32::NAN, ..base.clone() })[1].to_bits(), 0.0_f32.to_bits());
+    assert_eq!(
+        run(&Model {
+            shift: Shift::By(3.0),
+            ..base.clone()
+        }),
+        [4.0, 3.0]
+    );
+    assert!(
+        why().contains("shift = None against shift = By(3.0)"),
+        "{}",
+        why()
+    );
+    assert_eq!(
+        run(&Model {
+            slope: f32::NAN,
+            ..base.clone()
+        })[1]
+            .to_bits(),
+        0.0_f32.to_bits()
+    );
     assert!(why().contains("slope = NaN"), "{}", why());
-    run(&Model { slope: f32::NAN, ..base.clone() });
+    run(&Model {
+        slope: f32::NAN,
+        ..base.clone()
+    });
     assert_eq!(forward.traces(), 3, "NaN equals itself");
-    run(&Model { name: "other".to_owned(), ..base.clone() });
+    run(&Model {
+        name: "other".to_owned(),
+        ..base.clone()
+    });
     assert!(why().contains("name = 'other'"), "{}", why());
-    assert_eq!(run(&Model { activation: Tensor::abs, ..base.clone() }), [1.0, 2.0]);
+    assert_eq!(
+        run(&Model {
+            activation: Tensor::abs,
+            ..base.clone()
+        }),
+        [1.0, 2.0]
+    );
     assert!(why().contains("activation = "), "{}", why());
     assert_eq!(forward.traces(), 5);
 }

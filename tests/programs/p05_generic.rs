@@ -20,7 +20,11 @@ struct Residual<L> {
 
 #[derive(Module, Clone, Debug, PartialEq)]
 enum Block {
-    Scaled { scale: Scale, #[r#static] repeat: usize },
+    Scaled {
+        scale: Scale,
+        #[r#static]
+        repeat: usize,
+    },
     Gated(Residual<Scale>, #[param] Tensor),
     Identity,
 }
@@ -38,14 +42,25 @@ struct Model<T: 'static> {
 }
 
 fn scale(factor: f32) -> Scale {
-    Scale { factor: Tensor::from(factor) }
+    Scale {
+        factor: Tensor::from(factor),
+    }
 }
 
 fn model() -> Model<String> {
     Model {
         blocks: [
-            Block::Scaled { scale: scale(1.0), repeat: 2 },
-            Block::Gated(Residual { inner: scale(2.0), gate: Tensor::from(3.0_f32) }, Tensor::from(4.0_f32)),
+            Block::Scaled {
+                scale: scale(1.0),
+                repeat: 2,
+            },
+            Block::Gated(
+                Residual {
+                    inner: scale(2.0),
+                    gate: Tensor::from(3.0_f32),
+                },
+                Tensor::from(4.0_f32),
+            ),
             Block::Identity,
         ],
         head: None,
@@ -60,7 +75,11 @@ fn model() -> Model<String> {
 fn every_container_flattens_in_order_and_comes_back() {
     let model = model();
     let (leaves, treedef) = tree::flatten::<Tensor, _>(&model);
-    let paths: Vec<String> = treedef.leaf_paths().iter().map(ToString::to_string).collect();
+    let paths: Vec<String> = treedef
+        .leaf_paths()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
         paths,
         [
@@ -85,7 +104,11 @@ fn every_container_flattens_in_order_and_comes_back() {
 #[test]
 fn an_enum_module_has_the_registry_of_its_variant() {
     let model = model();
-    let names: Vec<&str> = model.blocks[0].registry().iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = model.blocks[0]
+        .registry()
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
     assert_eq!(names, ["scale", "repeat"]);
     assert!(model.blocks[2].registry().is_empty());
     let gradient = grad(|model: &Model<String>| match &model.blocks[1] {

@@ -20,7 +20,11 @@ impl Tied {
 
 fn tied() -> Tied {
     let table = Shared::new(Key::new(3).normal(DType::F32, [5, 4]));
-    Tied { embed: table.clone(), head: table, bias: Tensor::zeros(DType::F32, [5]) }
+    Tied {
+        embed: table.clone(),
+        head: table,
+        bias: Tensor::zeros(DType::F32, [5]),
+    }
 }
 
 fn loss(model: &Tied, token: &Tensor, target: &Tensor) -> Tensor {
@@ -33,7 +37,10 @@ fn a_tied_gradient_is_the_sum_over_its_places() {
     let model = tied();
     let gradient = grad(|m: &Tied| loss(m, &token, &target))(&model);
     assert_eq!(gradient.len(), 2);
-    let apart = Tied { head: Shared::new((*model.head).clone()), ..model.clone() };
+    let apart = Tied {
+        head: Shared::new((*model.head).clone()),
+        ..model.clone()
+    };
     let parts = grad(|m: &Tied| loss(m, &token, &target))(&apart);
     assert_eq!(parts.len(), 3);
     let sum = &parts["embed"] + &parts["head"];
@@ -42,12 +49,14 @@ fn a_tied_gradient_is_the_sum_over_its_places() {
 
 #[test]
 fn sharing_survives_a_jitted_step_and_a_checkpoint() {
-    let step = jit(|(mut model, mut optimizer, token, target): (Tied, Optimizer<Tied>, Tensor, Tensor)| {
-        assert!(model.embed.same(&model.head));
-        let gradient = grad(|m: &Tied| loss(m, &token, &target))(&model);
-        optimizer.update(&mut model, &gradient);
-        (model, optimizer)
-    });
+    let step = jit(
+        |(mut model, mut optimizer, token, target): (Tied, Optimizer<Tied>, Tensor, Tensor)| {
+            assert!(model.embed.same(&model.head));
+            let gradient = grad(|m: &Tied| loss(m, &token, &target))(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer)
+        },
+    );
     let model = tied();
     let optimizer = Optimizer::new(&model, sgd(0.1));
     let (model, _) = step((model, optimizer, Tensor::from(1_i32), Tensor::from(3_i32)));
@@ -55,7 +64,11 @@ fn sharing_survives_a_jitted_step_and_a_checkpoint() {
 
     let path = std::env::temp_dir().join(format!("pytree-tied-{}.safetensors", std::process::id()));
     checkpoint::save(&path, &model).unwrap();
-    let names: Vec<String> = checkpoint::inspect(&path).unwrap().into_iter().map(|entry| entry.name).collect();
+    let names: Vec<String> = checkpoint::inspect(&path)
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
     assert_eq!(names, ["bias", "embed"]);
     let loaded = checkpoint::load(&path, &tied()).unwrap();
     std::fs::remove_file(&path).unwrap();

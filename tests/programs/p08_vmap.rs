@@ -15,30 +15,59 @@ fn loss(model: &Line, x: &Tensor, y: &Tensor) -> Tensor {
 }
 
 fn line(seed: u64) -> Line {
-    Line { weight: Key::new(seed).normal(DType::F32, [3]), bias: Tensor::from(0.5_f32) }
+    Line {
+        weight: Key::new(seed).normal(DType::F32, [3]),
+        bias: Tensor::from(0.5_f32),
+    }
 }
 
 fn data() -> (Tensor, Tensor) {
-    (Key::new(10).normal(DType::F32, [6, 3]), Key::new(11).normal(DType::F32, [6]))
+    (
+        Key::new(10).normal(DType::F32, [6, 3]),
+        Key::new(11).normal(DType::F32, [6]),
+    )
 }
 
 #[test]
 fn per_example_gradients_sum_to_the_gradient_of_the_sum() {
     let (model, (xs, ys)) = (line(0), data());
-    let each = vmap(|(x, y): (Tensor, Tensor)| grad(|m: &Line| loss(m, &x, &y))(&model))((xs.clone(), ys.clone()));
+    let each = vmap(|(x, y): (Tensor, Tensor)| grad(|m: &Line| loss(m, &x, &y))(&model))((
+        xs.clone(),
+        ys.clone(),
+    ));
     assert_eq!(each["weight"].shape(), [6, 3]);
     let whole = grad(|m: &Line| loss(m, &xs, &ys))(&model);
-    assert!((each["weight"].sum_axes([0]) - &whole["weight"]).abs().max().item::<f32>() < 1e-4);
-    assert!((each["bias"].sum_axes([0]) - &whole["bias"]).abs().max().item::<f32>() < 1e-4);
+    assert!(
+        (each["weight"].sum_axes([0]) - &whole["weight"])
+            .abs()
+            .max()
+            .item::<f32>()
+            < 1e-4
+    );
+    assert!(
+        (each["bias"].sum_axes([0]) - &whole["bias"])
+            .abs()
+            .max()
+            .item::<f32>()
+            < 1e-4
+    );
 }
 
 #[test]
 fn axes_are_chosen_by_a_prefix_of_the_arguments() {
     let (model, (xs, ys)) = (line(1), data());
-    let per_example = vmap(grad(|(m, x, y): &(Line, Tensor, Tensor)| loss(m, x, y)).wrt(Filter::param()));
-    let (by_model, ..) = jit(per_example.in_axes((None, 0, 0)))((model.clone(), xs.clone(), ys.clone()));
+    let per_example =
+        vmap(grad(|(m, x, y): &(Line, Tensor, Tensor)| loss(m, x, y)).wrt(Filter::param()));
+    let (by_model, ..) =
+        jit(per_example.in_axes((None, 0, 0)))((model.clone(), xs.clone(), ys.clone()));
     let loop_gradient = grad(|m: &Line| loss(m, &xs.index(ix![2]), &ys.index(ix![2])))(&model);
-    assert!((by_model["weight"].index(ix![2]) - &loop_gradient["weight"]).abs().max().item::<f32>() < 1e-5);
+    assert!(
+        (by_model["weight"].index(ix![2]) - &loop_gradient["weight"])
+            .abs()
+            .max()
+            .item::<f32>()
+            < 1e-5
+    );
 }
 
 #[test]

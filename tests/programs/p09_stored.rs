@@ -10,7 +10,9 @@ struct Server {
 #[test]
 fn a_stored_jitted_function_is_called_like_a_function() {
     let server = Server {
-        predict: jit(|(model, x, temperature): (Linear, Tensor, Tensor)| model.forward(&x) / temperature),
+        predict: jit(|(model, x, temperature): (Linear, Tensor, Tensor)| {
+            model.forward(&x) / temperature
+        }),
         model: Linear::new(4, 2, &mut Rngs::new(0)),
     };
     let x = Tensor::ones(DType::F32, [3, 4]);
@@ -20,7 +22,8 @@ fn a_stored_jitted_function_is_called_like_a_function() {
             let (server, x, expected) = (&server, &x, &expected);
             scope.spawn(move || {
                 for _ in 0..50 {
-                    let y = (server.predict)((server.model.clone(), x.clone(), Tensor::from(factor)));
+                    let y =
+                        (server.predict)((server.model.clone(), x.clone(), Tensor::from(factor)));
                     for (found, expected) in y.to_vec::<f32>().iter().zip(expected) {
                         assert!((found - expected / factor).abs() < 1e-6);
                     }
@@ -28,5 +31,8 @@ fn a_stored_jitted_function_is_called_like_a_function() {
             });
         }
     });
-    assert!(server.predict.traces() <= 2, "both threads may trace once at the start");
+    assert!(
+        server.predict.traces() <= 2,
+        "both threads may trace once at the start"
+    );
 }

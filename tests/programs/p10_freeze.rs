@@ -13,7 +13,11 @@ impl Model {
     fn new(seed: u64) -> Self {
         let mut rngs = Rngs::new(seed);
         let mut linear = |inputs, outputs| Linear::new(inputs, outputs, &mut rngs);
-        Self { encoder: linear(4, 3), head: linear(3, 1), unused: linear(2, 2) }
+        Self {
+            encoder: linear(4, 3),
+            head: linear(3, 1),
+            unused: linear(2, 2),
+        }
     }
 
     fn forward(&self, x: &Tensor) -> Tensor {
@@ -29,7 +33,13 @@ fn only_what_is_not_frozen_is_differentiated_and_updated() {
     let trained = Filter::param() & Filter::path("head");
     let gradient = grad(|m: &Model| m.forward(&x).square().mean()).wrt(trained.clone())(&model);
     assert_eq!(gradient.len(), 2);
-    assert!(gradient.get("encoder.weight").unwrap_err().to_string().contains("another part"));
+    assert!(
+        gradient
+            .get("encoder.weight")
+            .unwrap_err()
+            .to_string()
+            .contains("another part")
+    );
     let mut optimizer = Optimizer::with_filter(&model, adam(1e-2), &trained);
     optimizer.update(&mut model, &gradient);
     assert_eq!(model.encoder.weight, before.encoder.weight);
@@ -43,7 +53,10 @@ fn a_parameter_that_received_no_gradient_is_an_error_with_its_path() {
     let x = Tensor::ones(DType::F32, [5, 4]);
     let gradient = grad(|m: &Model| m.forward(&x).mean())(&model);
     let mut optimizer = Optimizer::new(&model, adam(1e-2));
-    let message = optimizer.try_update(&mut model, &gradient).unwrap_err().to_string();
+    let message = optimizer
+        .try_update(&mut model, &gradient)
+        .unwrap_err()
+        .to_string();
     for expected in ["unused.weight", "unused.bias", "no gradient"] {
         assert!(message.contains(expected), "{message}");
     }

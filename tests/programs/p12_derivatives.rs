@@ -3,7 +3,10 @@
 use pytree::prelude::*;
 
 fn close(found: &Tensor, expected: f64) {
-    assert!((found.item::<f64>() - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found:?} {expected}");
+    assert!(
+        (found.item::<f64>() - expected).abs() < 1e-9 * expected.abs().max(1.0),
+        "{found:?} {expected}"
+    );
 }
 
 #[test]

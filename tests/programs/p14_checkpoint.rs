@@ -17,11 +17,13 @@ fn start(sizes: &[usize]) -> Training {
 fn train((mut model, mut optimizer): Training, steps: usize) -> Training {
     let x = Key::new(5).normal(DType::F32, [16, 4]);
     let y = x.sum_keep([-1]);
-    let step = jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-        let gradient = grad(|m: &Mlp| mse(&m.forward(&x), &y))(&model);
-        optimizer.update(&mut model, &gradient);
-        (model, optimizer)
-    });
+    let step = jit(
+        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+            let gradient = grad(|m: &Mlp| mse(&m.forward(&x), &y))(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer)
+        },
+    );
     for _ in 0..steps {
         (model, optimizer) = step((model, optimizer, x.clone(), y.clone()));
     }
@@ -30,7 +32,10 @@ fn train((mut model, mut optimizer): Training, steps: usize) -> Training {
 
 fn bits(training: &Training) -> Vec<Vec<u32>> {
     let floats = graph::leaves::<Tensor, _>(&training.0);
-    floats.iter().map(|leaf| leaf.to_vec::<f32>().iter().map(|x| x.to_bits()).collect()).collect()
+    floats
+        .iter()
+        .map(|leaf| leaf.to_vec::<f32>().iter().map(|x| x.to_bits()).collect())
+        .collect()
 }
 
 fn file(name: &str) -> PathBuf {
@@ -40,7 +45,12 @@ fn file(name: &str) -> PathBuf {
 /// What the fresh process does: it is this test binary, told by a variable where the checkpoints are.
 #[test]
 fn resume_child() {
-    let (Ok(from), Ok(to)) = (std::env::var("PYTREE_RESUME_FROM"), std::env::var("PYTREE_RESUME_TO")) else { return };
+    let (Ok(from), Ok(to)) = (
+        std::env::var("PYTREE_RESUME_FROM"),
+        std::env::var("PYTREE_RESUME_TO"),
+    ) else {
+        return;
+    };
     let resumed = checkpoint::load(Path::new(&from), &start(&[4, 8, 1])).unwrap();
     checkpoint::save(Path::new(&to), &train(resumed, 5)).unwrap();
 }
@@ -70,7 +80,14 @@ fn a_wrong_file_gives_one_report_with_every_mismatch() {
     checkpoint::save(&path, &start(&[4, 8, 8, 1]).0).unwrap();
     let template = start(&[4, 6, 1]).0;
     let report = checkpoint::load(&path, &template).unwrap_err().to_string();
-    for expected in ["layers[0].weight", "f32[4,8]", "f32[4,6]", "layers[1].weight", "layers[2].weight", "layers[2].bias"] {
+    for expected in [
+        "layers[0].weight",
+        "f32[4,8]",
+        "f32[4,6]",
+        "layers[1].weight",
+        "layers[2].weight",
+        "layers[2].bias",
+    ] {
         assert!(report.contains(expected), "{expected} in {report}");
     }
     std::fs::write(&path, b"no tensors here").unwrap();

@@ -17,7 +17,16 @@ impl<T: 'static> Special<T> {
     const SHAPE: &'static NodeShape = &NodeShape {
         kind: NodeKind::Struct,
         name: "Special",
-        fields: &[Field { name: "x", kind: None }, Field { name: "y", kind: None }],
+        fields: &[
+            Field {
+                name: "x",
+                kind: None,
+            },
+            Field {
+                name: "y",
+                kind: None,
+            },
+        ],
         statics: &["name"],
         identity: std::any::TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,
@@ -35,25 +44,57 @@ impl<T: Pytree> Pytree for Special<T> {
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         source.enter_fixed(Self::SHAPE, 2)?;
-        Ok(Self { name: source.aux()?, x: T::unflatten(source)?, y: T::unflatten(source)? })
+        Ok(Self {
+            name: source.aux()?,
+            x: T::unflatten(source)?,
+            y: T::unflatten(source)?,
+        })
     }
 }
 impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Special<T> {}
 
 #[test]
 fn a_container_registered_by_hand_is_a_pytree() {
-    let special = Special { x: 1.0_f64, y: 2.0, name: "pair".to_owned() };
+    let special = Special {
+        x: 1.0_f64,
+        y: 2.0,
+        name: "pair".to_owned(),
+    };
     let (leaves, treedef) = tree::flatten(&special);
     assert_eq!(leaves, [1.0, 2.0]);
-    assert_eq!(treedef.to_string(), "PyTreeDef(Special { x: *, y: *, name = 'pair' })");
-    assert_eq!(tree::unflatten::<Special<f64>, f64>(&treedef, leaves).unwrap(), special);
-    let too_many = tree::unflatten::<Special<f64>, f64>(&treedef, vec![1.0, 2.0, 3.0]).unwrap_err().to_string();
-    assert!(too_many.contains("expected 2 leaves, found 3"), "{too_many}");
-    let too_few = tree::unflatten::<Special<f64>, f64>(&treedef, vec![1.0]).unwrap_err().to_string();
-    assert!(too_few.contains("expected 2 leaves, found 1") && too_few.contains('y'), "{too_few}");
+    assert_eq!(
+        treedef.to_string(),
+        "PyTreeDef(Special { x: *, y: *, name = 'pair' })"
+    );
+    assert_eq!(
+        tree::unflatten::<Special<f64>, f64>(&treedef, leaves).unwrap(),
+        special
+    );
+    let too_many = tree::unflatten::<Special<f64>, f64>(&treedef, vec![1.0, 2.0, 3.0])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        too_many.contains("expected 2 leaves, found 3"),
+        "{too_many}"
+    );
+    let too_few = tree::unflatten::<Special<f64>, f64>(&treedef, vec![1.0])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        too_few.contains("expected 2 leaves, found 1") && too_few.contains('y'),
+        "{too_few}"
+    );
 
-    let tensors = Special { x: Tensor::from(2.0_f32), y: Tensor::from(3.0_f32), name: "t".to_owned() };
-    let product = jit(|s: Special<Tensor>| Special { x: &s.x * &s.y, y: &s.x + &s.y, name: s.name });
+    let tensors = Special {
+        x: Tensor::from(2.0_f32),
+        y: Tensor::from(3.0_f32),
+        name: "t".to_owned(),
+    };
+    let product = jit(|s: Special<Tensor>| Special {
+        x: &s.x * &s.y,
+        y: &s.x + &s.y,
+        name: s.name,
+    });
     assert_eq!(product(tensors).x.item::<f32>(), 6.0);
 }
 
@@ -61,11 +102,31 @@ fn a_container_registered_by_hand_is_a_pytree() {
 fn a_dynamic_tree_is_written_by_macro() {
     let tree = tree!([(1, 2), "123", {"1": 1, "2": [4, 5]}]);
     assert_eq!(tree.to_string(), "[(1, 2), '123', {'1': 1, '2': [4, 5]}]");
-    assert_eq!(tree.treedef().to_string(), "PyTreeDef([(*, *), *, {'1': *, '2': [*, *]}])");
-    let leaves: Vec<String> = tree.leaves().iter().map(|leaf| format!("{leaf:?}")).collect();
+    assert_eq!(
+        tree.treedef().to_string(),
+        "PyTreeDef([(*, *), *, {'1': *, '2': [*, *]}])"
+    );
+    let leaves: Vec<String> = tree
+        .leaves()
+        .iter()
+        .map(|leaf| format!("{leaf:?}"))
+        .collect();
     assert_eq!(leaves, ["1", "2", "\"123\"", "1", "4", "5"]);
-    let paths: Vec<String> = tree.iter_with_path().map(|(path, _)| path.to_string()).collect();
-    assert_eq!(paths, ["[0][0]", "[0][1]", "[1]", "[2]['1']", "[2]['2'][0]", "[2]['2'][1]"]);
+    let paths: Vec<String> = tree
+        .iter_with_path()
+        .map(|(path, _)| path.to_string())
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "[0][0]",
+            "[0][1]",
+            "[1]",
+            "[2]['1']",
+            "[2]['2'][0]",
+            "[2]['2'][1]"
+        ]
+    );
     let back: Tree = tree::unflatten(tree.treedef(), tree.leaves().to_vec()).unwrap();
     assert_eq!(back.to_string(), tree.to_string());
 }

@@ -51,7 +51,10 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn reverse(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref().iter().map(|&axis| axis_of("reverse", self.info(), axis));
+        let axes = axes
+            .as_ref()
+            .iter()
+            .map(|&axis| axis_of("reverse", self.info(), axis));
         let axes = or_panic(axes.collect::<Result<SmallVec<[usize; 4]>, TensorError>>());
         or_panic(slice::reverse(self, &axes))
     }

@@ -41,7 +41,16 @@ macro_rules! converted {
 
 macro_rules! converted_number {
     ($elements:expr, $target:expr, $zero:expr) => {
-        converted!($elements, $target, |x| x as i32, x as i64, x as u32, x as f32, x as f64, x != $zero)
+        converted!(
+            $elements,
+            $target,
+            |x| x as i32,
+            x as i64,
+            x as u32,
+            x as f32,
+            x as f64,
+            x != $zero
+        )
     };
 }
 
@@ -58,7 +67,16 @@ macro_rules! converted_number {
 fn convert_data(data: &Data, target: DType) -> Data {
     match data {
         Data::Bool(elements) => {
-            converted!(elements, target, |x| i32::from(x), i64::from(x), u32::from(x), f32::from(u8::from(x)), f64::from(u8::from(x)), x)
+            converted!(
+                elements,
+                target,
+                |x| i32::from(x),
+                i64::from(x),
+                u32::from(x),
+                f32::from(u8::from(x)),
+                f64::from(u8::from(x)),
+                x
+            )
         }
         Data::I32(elements) => converted_number!(elements, target, 0),
         Data::I64(elements) => converted_number!(elements, target, 0),
@@ -73,28 +91,60 @@ impl Primitive for Convert {
         "convert"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
-        Ok(one(AbstractArray { dtype: self.0, shape: operands[0].shape.clone() }))
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(one(AbstractArray {
+            dtype: self.0,
+            shape: operands[0].shape.clone(),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        let info = AbstractArray { dtype: self.0, shape: operand.info.shape.clone() };
-        one(Array { info, data: convert_data(&operand.data, self.0) })
+        let info = AbstractArray {
+            dtype: self.0,
+            shape: operand.info.shape.clone(),
+        };
+        one(Array {
+            info,
+            data: convert_data(&operand.data, self.0),
+        })
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let result = or_panic(convert(&primals[0], self.0));
         let tangent = tangents[0].as_ref().filter(|_| self.0.is_float());
-        (one(result), one(tangent.map(|tangent| or_panic(convert(tangent, self.0)))))
+        (
+            one(result),
+            one(tangent.map(|tangent| or_panic(convert(tangent, self.0)))),
+        )
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let dtype = operands[0].info().dtype;
-        smallvec![cotangents[0].as_ref().map(|cotangent| or_panic(convert(cotangent, dtype)))]
+        smallvec![
+            cotangents[0]
+                .as_ref()
+                .map(|cotangent| or_panic(convert(cotangent, dtype)))
+        ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         (one(or_panic(convert(&operands[0], self.0))), one(axes[0]))
     }
 

@@ -77,14 +77,22 @@ pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, Tensor
 
 /// A binary operation after broadcasting.
 #[track_caller]
-pub(crate) fn binary(operation: Binary, left: &Tensor, right: &Tensor) -> Result<Tensor, TensorError> {
+pub(crate) fn binary(
+    operation: Binary,
+    left: &Tensor,
+    right: &Tensor,
+) -> Result<Tensor, TensorError> {
     let (left, right) = broadcast_together(operation.name(), left, right)?;
     bind_one(&operation, &[&left, &right])
 }
 
 /// A comparison after broadcasting.
 #[track_caller]
-pub(crate) fn compare(comparison: Comparison, left: &Tensor, right: &Tensor) -> Result<Tensor, TensorError> {
+pub(crate) fn compare(
+    comparison: Comparison,
+    left: &Tensor,
+    right: &Tensor,
+) -> Result<Tensor, TensorError> {
     let (left, right) = broadcast_together(comparison.name(), left, right)?;
     bind_one(&comparison, &[&left, &right])
 }
@@ -99,12 +107,15 @@ pub(crate) fn broadcast_together(
     if left.shape() == right.shape() {
         return Ok((left.clone(), right.clone()));
     }
-    let shape = broadcast_shapes(left.shape(), right.shape()).ok_or_else(|| TensorError::Shape {
-        operation,
-        found: vec![left.info().clone(), right.info().clone()],
-        problem: "the shapes do not broadcast: from the last axis on, lengths must be equal or 1".to_owned(),
-        mend: "reshape one of them so that they do".to_owned(),
-    })?;
+    let shape =
+        broadcast_shapes(left.shape(), right.shape()).ok_or_else(|| TensorError::Shape {
+            operation,
+            found: vec![left.info().clone(), right.info().clone()],
+            problem:
+                "the shapes do not broadcast: from the last axis on, lengths must be equal or 1"
+                    .to_owned(),
+            mend: "reshape one of them so that they do".to_owned(),
+        })?;
     Ok((
         crate::primitives::shape::broadcast_to(left, &shape)?,
         crate::primitives::shape::broadcast_to(right, &shape)?,
@@ -115,7 +126,9 @@ pub(crate) fn broadcast_together(
 pub(crate) fn broadcast_shapes(left: &[usize], right: &[usize]) -> Option<crate::dtype::Shape> {
     let rank = left.len().max(right.len());
     let length = |shape: &[usize], axis: usize| {
-        (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis])
+        (axis + shape.len())
+            .checked_sub(rank)
+            .map_or(1, |axis| shape[axis])
     };
     (0..rank)
         .map(|axis| match (length(left, axis), length(right, axis)) {
@@ -136,7 +149,11 @@ pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usi
     operands
         .iter()
         .zip(axes)
-        .map(|(operand, axis)| or_panic(crate::primitives::shape::batch_axis_first(operand, *axis, size)))
+        .map(|(operand, axis)| {
+            or_panic(crate::primitives::shape::batch_axis_first(
+                operand, *axis, size,
+            ))
+        })
         .collect()
 }
 
@@ -150,10 +167,20 @@ pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
 
 fn same_info(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {
     let found = || operands.iter().map(|&operand| operand.clone()).collect();
-    if operands.windows(2).any(|pair| pair[0].dtype != pair[1].dtype) {
-        return Err(TensorError::DType { operation, found: found(), expected: "one element type" });
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].dtype != pair[1].dtype)
+    {
+        return Err(TensorError::DType {
+            operation,
+            found: found(),
+            expected: "one element type",
+        });
     }
-    if operands.windows(2).any(|pair| pair[0].shape != pair[1].shape) {
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].shape != pair[1].shape)
+    {
         return Err(TensorError::Shape {
             operation,
             found: found(),
@@ -164,36 +191,70 @@ fn same_info(operation: &'static str, operands: &[&AbstractArray]) -> Result<(),
     Ok(())
 }
 
-fn wrong_dtype(operation: &'static str, operands: &[&AbstractArray], expected: &'static str) -> TensorError {
-    TensorError::DType { operation, found: operands.iter().map(|&operand| operand.clone()).collect(), expected }
+fn wrong_dtype(
+    operation: &'static str,
+    operands: &[&AbstractArray],
+    expected: &'static str,
+) -> TensorError {
+    TensorError::DType {
+        operation,
+        found: operands.iter().map(|&operand| operand.clone()).collect(),
+        expected,
+    }
 }
 
 /// Applies a function to each element, in place if nobody else holds the operand.
 fn map_in_place<T: TensorElement>(operand: Arc<Array>, function: impl Fn(T) -> T) -> Array {
     let info = operand.info.clone();
     let mut elements = Array::into_elements::<T>(operand);
-    elements.iter_mut().for_each(|element| *element = function(*element));
-    Array { info, data: T::data(elements) }
+    elements
+        .iter_mut()
+        .for_each(|element| *element = function(*element));
+    Array {
+        info,
+        data: T::data(elements),
+    }
 }
 
 /// Applies a function to each pair of elements, in place if one operand is held by nobody else.
-fn zip_in_place<T: TensorElement>(left: Arc<Array>, mut right: Arc<Array>, function: impl Fn(T, T) -> T) -> Array {
+fn zip_in_place<T: TensorElement>(
+    left: Arc<Array>,
+    mut right: Arc<Array>,
+    function: impl Fn(T, T) -> T,
+) -> Array {
     let info = left.info.clone();
     if Arc::strong_count(&left) > 1 {
         if let Some(array) = Arc::get_mut(&mut right) {
             if let Some(elements) = T::slice_mut(&mut array.data) {
                 let others = left.elements::<T>();
-                elements.iter_mut().zip(others).for_each(|(element, &other)| *element = function(other, *element));
+                elements
+                    .iter_mut()
+                    .zip(others)
+                    .for_each(|(element, &other)| *element = function(other, *element));
             }
             return Arc::unwrap_or_clone(right);
         }
-        let elements = left.elements::<T>().iter().zip(right.elements::<T>()).map(|(&l, &r)| function(l, r)).collect();
-        return Array { info, data: T::data(elements) };
+        let elements = left
+            .elements::<T>()
+            .iter()
+            .zip(right.elements::<T>())
+            .map(|(&l, &r)| function(l, r))
+            .collect();
+        return Array {
+            info,
+            data: T::data(elements),
+        };
     }
     let mut elements = Array::into_elements::<T>(left);
     let others = right.elements::<T>();
-    elements.iter_mut().zip(others).for_each(|(element, &other)| *element = function(*element, other));
-    Array { info, data: T::data(elements) }
+    elements
+        .iter_mut()
+        .zip(others)
+        .for_each(|(element, &other)| *element = function(*element, other));
+    Array {
+        info,
+        data: T::data(elements),
+    }
 }
 
 fn take_one(operands: Operands) -> Arc<Array> {
@@ -241,7 +302,10 @@ impl Primitive for Unary {
         }
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let dtype = operands[0].dtype;
         let (accepted, expected) = match self {
             Self::Neg | Self::Abs | Self::Sign => (dtype != DType::Bool, "a number"),
@@ -275,7 +339,11 @@ impl Primitive for Unary {
                 DType::I64 => map_in_place::<i64>(operand, i64::signum),
                 DType::U32 => map_in_place::<u32>(operand, |x| u32::from(x > 0)),
                 // A zero keeps its sign and NaN stays, as in JAX.
-                _ => float_kernel!(operand, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+                _ => float_kernel!(operand, |x| if x == 0.0 || x.is_nan() {
+                    x
+                } else {
+                    x.signum()
+                }),
             },
             Self::Exp => float_kernel!(operand, |x| x.exp()),
             Self::Log => float_kernel!(operand, |x| x.ln()),
@@ -298,7 +366,11 @@ impl Primitive for Unary {
         })
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let x = &primals[0];
         let y = or_panic(unary(*self, x));
         let tangent = tangents[0].as_ref().and_then(|t| match self {
@@ -322,14 +394,23 @@ impl Primitive for Unary {
         (one(y), one(tangent))
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        _: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         match self {
             Self::Neg => smallvec![cotangents[0].as_ref().map(|cotangent| -cotangent)],
             _ => not_linear(self),
         }
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         (one(or_panic(unary(*self, &operands[0]))), one(axes[0]))
     }
 
@@ -392,22 +473,50 @@ impl Binary {
             Self::Add => number_kernel!(left, right, wrapping_add, |l, r| l + r),
             Self::Sub => number_kernel!(left, right, wrapping_sub, |l, r| l - r),
             Self::Mul => number_kernel!(left, right, wrapping_mul, |l, r| l * r),
-            Self::Div => match left.dtype() {
-                // Division by zero gives -1, all bits set, as XLA does.
-                DType::I32 => zip_in_place::<i32>(left, right, |l, r| if r == 0 { -1 } else { l.wrapping_div(r) }),
-                DType::I64 => zip_in_place::<i64>(left, right, |l, r| if r == 0 { -1 } else { l.wrapping_div(r) }),
-                DType::U32 => zip_in_place::<u32>(left, right, |l, r| l.checked_div(r).unwrap_or(u32::MAX)),
-                DType::F32 => zip_in_place::<f32>(left, right, |l, r| l / r),
-                _ => zip_in_place::<f64>(left, right, |l, r| l / r),
-            },
+            Self::Div => {
+                match left.dtype() {
+                    // Division by zero gives -1, all bits set, as XLA does.
+                    DType::I32 => zip_in_place::<i32>(left, right, |l, r| {
+                        if r == 0 { -1 } else { l.wrapping_div(r) }
+                    }),
+                    DType::I64 => zip_in_place::<i64>(left, right, |l, r| {
+                        if r == 0 { -1 } else { l.wrapping_div(r) }
+                    }),
+                    DType::U32 => zip_in_place::<u32>(left, right, |l, r| {
+                        l.checked_div(r).unwrap_or(u32::MAX)
+                    }),
+                    DType::F32 => zip_in_place::<f32>(left, right, |l, r| l / r),
+                    _ => zip_in_place::<f64>(left, right, |l, r| l / r),
+                }
+            }
             // NaN on either side wins, as in JAX.
-            Self::Max => number_kernel!(left, right, max, |l, r| if l > r || l.is_nan() { l } else { r }),
-            Self::Min => number_kernel!(left, right, min, |l, r| if l < r || l.is_nan() { l } else { r }),
+            Self::Max => number_kernel!(left, right, max, |l, r| if l > r || l.is_nan() {
+                l
+            } else {
+                r
+            }),
+            Self::Min => number_kernel!(left, right, min, |l, r| if l < r || l.is_nan() {
+                l
+            } else {
+                r
+            }),
             Self::And => bit_kernel!(left, right, &),
             Self::Or => bit_kernel!(left, right, |),
             Self::Xor => bit_kernel!(left, right, ^),
-            Self::ShiftLeft => shift(left, right, u32::checked_shl, |l, r| l.checked_shl(r), |l, r| l.checked_shl(r)),
-            Self::ShiftRight => shift(left, right, u32::checked_shr, |l, r| (l as u32).checked_shr(r).map(|x| x as i32), |l, r| (l as u64).checked_shr(r).map(|x| x as i64)),
+            Self::ShiftLeft => shift(
+                left,
+                right,
+                u32::checked_shl,
+                |l, r| l.checked_shl(r),
+                |l, r| l.checked_shl(r),
+            ),
+            Self::ShiftRight => shift(
+                left,
+                right,
+                u32::checked_shr,
+                |l, r| (l as u32).checked_shr(r).map(|x| x as i32),
+                |l, r| (l as u64).checked_shr(r).map(|x| x as i64),
+            ),
         }
     }
 }
@@ -422,10 +531,18 @@ fn shift(
 ) -> Array {
     match left.dtype() {
         DType::U32 => zip_in_place::<u32>(left, right, |l, r| u32_shift(l, r).unwrap_or(0)),
-        DType::I32 => {
-            zip_in_place::<i32>(left, right, |l, r| u32::try_from(r).ok().and_then(|r| i32_shift(l, r)).unwrap_or(0))
-        }
-        _ => zip_in_place::<i64>(left, right, |l, r| u32::try_from(r).ok().and_then(|r| i64_shift(l, r)).unwrap_or(0)),
+        DType::I32 => zip_in_place::<i32>(left, right, |l, r| {
+            u32::try_from(r)
+                .ok()
+                .and_then(|r| i32_shift(l, r))
+                .unwrap_or(0)
+        }),
+        _ => zip_in_place::<i64>(left, right, |l, r| {
+            u32::try_from(r)
+                .ok()
+                .and_then(|r| i64_shift(l, r))
+                .unwrap_or(0)
+        }),
     }
 }
 
@@ -446,12 +563,17 @@ impl Primitive for Binary {
         }
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         same_info(self.name(), operands)?;
         let dtype = operands[0].dtype;
         let (accepted, expected) = match self {
             Self::And | Self::Or | Self::Xor => (!dtype.is_float(), "bool or integers"),
-            Self::ShiftLeft | Self::ShiftRight => (!dtype.is_float() && dtype != DType::Bool, "integers"),
+            Self::ShiftLeft | Self::ShiftRight => {
+                (!dtype.is_float() && dtype != DType::Bool, "integers")
+            }
             _ => (dtype != DType::Bool, "numbers"),
         };
         if !accepted {
@@ -465,7 +587,11 @@ impl Primitive for Binary {
         one(self.evaluate_pair(left, right))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let (x, y) = (&primals[0], &primals[1]);
         let z = or_panic(binary(*self, x, y));
         let (dx, dy) = (tangents[0].as_ref(), tangents[1].as_ref());
@@ -480,18 +606,33 @@ impl Primitive for Binary {
             Self::Mul => sum_of(dx.map(|dx| dx * y), dy.map(|dy| x * dy)),
             // d(x/y) = dx/y - z/y · dy.
             Self::Div => sum_of(dx.map(|dx| dx / y), dy.map(|dy| dy * -(&z / y))),
-            Self::Max => sum_of(dx.map(|dx| dx * share_of(x, y, &z)), dy.map(|dy| dy * share_of(y, x, &z))),
-            Self::Min => sum_of(dx.map(|dx| dx * share_of(x, y, &z)), dy.map(|dy| dy * share_of(y, x, &z))),
+            Self::Max => sum_of(
+                dx.map(|dx| dx * share_of(x, y, &z)),
+                dy.map(|dy| dy * share_of(y, x, &z)),
+            ),
+            Self::Min => sum_of(
+                dx.map(|dx| dx * share_of(x, y, &z)),
+                dy.map(|dy| dy * share_of(y, x, &z)),
+            ),
             Self::And | Self::Or | Self::Xor | Self::ShiftLeft | Self::ShiftRight => None,
         };
         (one(z), one(tangent))
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
-        let Some(cotangent) = &cotangents[0] else { return smallvec![None, None] };
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let Some(cotangent) = &cotangents[0] else {
+            return smallvec![None, None];
+        };
         let (left, right) = (operands[0].is_unknown(), operands[1].is_unknown());
         match self {
-            Self::Add => smallvec![left.then(|| cotangent.clone()), right.then(|| cotangent.clone())],
+            Self::Add => smallvec![
+                left.then(|| cotangent.clone()),
+                right.then(|| cotangent.clone())
+            ],
             Self::Sub => smallvec![left.then(|| cotangent.clone()), right.then(|| -cotangent)],
             Self::Mul => smallvec![
                 left.then(|| cotangent * operands[1].known()),
@@ -502,9 +643,17 @@ impl Primitive for Binary {
         }
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let aligned = align_batch(operands, axes, size);
-        (one(or_panic(binary(*self, &aligned[0], &aligned[1]))), one(Some(aligned_axis(axes))))
+        (
+            one(or_panic(binary(*self, &aligned[0], &aligned[1]))),
+            one(Some(aligned_axis(axes))),
+        )
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -530,7 +679,10 @@ pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tens
 
 /// How much of a tangent passes a maximum or minimum `z` of `x` and `other`: all, half at a tie, none.
 fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
-    let chosen = or_panic(convert::convert(&or_panic(compare(Comparison::Eq, x, z)), x.dtype()));
+    let chosen = or_panic(convert::convert(
+        &or_panic(compare(Comparison::Eq, x, z)),
+        x.dtype(),
+    ));
     let tie = or_panic(compare(Comparison::Eq, x, other));
     let half = Tensor::constant(x.dtype(), 0.5);
     let half = or_panic(crate::primitives::shape::broadcast_to(&half, x.shape()));
@@ -539,8 +691,16 @@ fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
 
 impl Comparison {
     fn evaluate_pair(self, left: &Array, right: &Array) -> Vec<bool> {
-        fn run<T: TensorElement>(left: &Array, right: &Array, holds: impl Fn(T, T) -> bool) -> Vec<bool> {
-            left.elements::<T>().iter().zip(right.elements::<T>()).map(|(&l, &r)| holds(l, r)).collect()
+        fn run<T: TensorElement>(
+            left: &Array,
+            right: &Array,
+            holds: impl Fn(T, T) -> bool,
+        ) -> Vec<bool> {
+            left.elements::<T>()
+                .iter()
+                .zip(right.elements::<T>())
+                .map(|(&l, &r)| holds(l, r))
+                .collect()
         }
         crate::array::with_type!(left.dtype(), T => match self {
             Self::Eq => run::<T>(left, right, |l, r| l == r),
@@ -565,30 +725,54 @@ impl Primitive for Comparison {
         }
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         same_info(self.name(), operands)?;
-        Ok(one(AbstractArray { dtype: DType::Bool, shape: operands[0].shape.clone() }))
+        Ok(one(AbstractArray {
+            dtype: DType::Bool,
+            shape: operands[0].shape.clone(),
+        }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let elements = self.evaluate_pair(&operands[0], &operands[1]);
         one(Array {
-            info: AbstractArray { dtype: DType::Bool, shape: operands[0].info.shape.clone() },
+            info: AbstractArray {
+                dtype: DType::Bool,
+                shape: operands[0].info.shape.clone(),
+            },
             data: Data::Bool(elements),
         })
     }
 
-    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(compare(*self, &primals[0], &primals[1]))), one(None))
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (
+            one(or_panic(compare(*self, &primals[0], &primals[1]))),
+            one(None),
+        )
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let aligned = align_batch(operands, axes, size);
-        (one(or_panic(compare(*self, &aligned[0], &aligned[1]))), one(Some(aligned_axis(axes))))
+        (
+            one(or_panic(compare(*self, &aligned[0], &aligned[1]))),
+            one(Some(aligned_axis(axes))),
+        )
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,11 @@ use crate::trace::bind_one;
 pub(crate) struct Select;
 
 #[track_caller]
-pub(crate) fn select(condition: &Tensor, on_true: &Tensor, on_false: &Tensor) -> Result<Tensor, TensorError> {
+pub(crate) fn select(
+    condition: &Tensor,
+    on_true: &Tensor,
+    on_false: &Tensor,
+) -> Result<Tensor, TensorError> {
     bind_one(&Select, &[condition, on_true, on_false])
 }
 
@@ -27,13 +31,24 @@ impl Primitive for Select {
         "select"
     }
 
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         let found = || operands.iter().map(|&operand| operand.clone()).collect();
         if operands[0].dtype != DType::Bool {
-            return Err(TensorError::DType { operation: "select", found: found(), expected: "bool as the condition" });
+            return Err(TensorError::DType {
+                operation: "select",
+                found: found(),
+                expected: "bool as the condition",
+            });
         }
         if operands[1].dtype != operands[2].dtype {
-            return Err(TensorError::DType { operation: "select", found: found(), expected: "one element type to choose from" });
+            return Err(TensorError::DType {
+                operation: "select",
+                found: found(),
+                expected: "one element type to choose from",
+            });
         }
         if operands[1].shape != operands[2].shape || operands[0].shape != operands[1].shape {
             return Err(TensorError::Shape {
@@ -59,7 +74,11 @@ impl Primitive for Select {
         }))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let result = or_panic(select(&primals[0], &primals[1], &primals[2]));
         let tangent = match (&tangents[1], &tangents[2]) {
             (None, None) => None,
@@ -73,20 +92,38 @@ impl Primitive for Select {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
-        let Some(cotangent) = &cotangents[0] else { return smallvec![None, None, None] };
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let Some(cotangent) = &cotangents[0] else {
+            return smallvec![None, None, None];
+        };
         let condition = operands[0].known();
         let zeros = Tensor::zeros_like(cotangent);
         smallvec![
             None,
-            operands[1].is_unknown().then(|| or_panic(select(condition, cotangent, &zeros))),
-            operands[2].is_unknown().then(|| or_panic(select(condition, &zeros, cotangent)))
+            operands[1]
+                .is_unknown()
+                .then(|| or_panic(select(condition, cotangent, &zeros))),
+            operands[2]
+                .is_unknown()
+                .then(|| or_panic(select(condition, &zeros, cotangent)))
         ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let aligned = align_batch(operands, axes, size);
-        (one(or_panic(select(&aligned[0], &aligned[1], &aligned[2]))), one(Some(aligned_axis(axes))))
+        (
+            one(or_panic(select(&aligned[0], &aligned[1], &aligned[2]))),
+            one(Some(aligned_axis(axes))),
+        )
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -72,11 +72,22 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 
     fn get(&self, key: K, derive: impl FnOnce(&K) -> V) -> Arc<V> {
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(known) = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
             return Arc::clone(known);
         }
         let derived = Arc::new(derive(&key));
-        Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(derived))
+        Arc::clone(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(key)
+                .or_insert(derived),
+        )
     }
 }
 
@@ -115,11 +126,17 @@ impl Body {
 
     /// Runs the function on concrete arrays.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
-        self.executable.get_or_init(|| Executable::new(&self.jaxpr)).run(operands)
+        self.executable
+            .get_or_init(|| Executable::new(&self.jaxpr))
+            .run(operands)
     }
 
     fn input_infos(&self) -> Vec<AbstractArray> {
-        self.jaxpr.inputs.iter().map(|&input| self.jaxpr.info(input).clone()).collect()
+        self.jaxpr
+            .inputs
+            .iter()
+            .map(|&input| self.jaxpr.info(input).clone())
+            .collect()
     }
 
     fn batched(&self, axes: &[Option<usize>], size: usize) -> Arc<Batched> {
@@ -146,7 +163,10 @@ impl Body {
                     })
                     .collect();
                 let results = self.jaxpr.apply(&inputs);
-                let unbatched: Vec<_> = results.iter().map(|result| or_panic(trace.unbatched(result))).collect();
+                let unbatched: Vec<_> = results
+                    .iter()
+                    .map(|result| or_panic(trace.unbatched(result)))
+                    .collect();
                 drop(trace);
                 let mapped: Vec<bool> = unbatched.iter().map(|(_, axis)| axis.is_some()).collect();
                 let results = unbatched
@@ -158,20 +178,29 @@ impl Body {
                     .collect();
                 (results, mapped)
             });
-            Batched { body: Self::new(self.name, jaxpr), mapped }
+            Batched {
+                body: Self::new(self.name, jaxpr),
+                mapped,
+            }
         })
     }
 
     fn linearized(&self, active: &[bool]) -> Arc<Linearized> {
         self.linearized.get(active.to_vec(), |_| {
-            let (known, _, (linear, outputs, has_tangent)) = stage(&self.input_infos(), |tensors| {
-                let (mut primals, tape, ()) = linearize(&tensors, active, |inputs| (self.jaxpr.apply(&inputs), ()));
-                let has_tangent = tape.outputs.iter().map(Option::is_some).collect::<Vec<bool>>();
-                let outputs = primals.len();
-                let (linear, residuals) = tape.into_jaxpr();
-                primals.extend(residuals);
-                (primals, (linear, outputs, has_tangent))
-            });
+            let (known, _, (linear, outputs, has_tangent)) =
+                stage(&self.input_infos(), |tensors| {
+                    let (mut primals, tape, ()) =
+                        linearize(&tensors, active, |inputs| (self.jaxpr.apply(&inputs), ()));
+                    let has_tangent = tape
+                        .outputs
+                        .iter()
+                        .map(Option::is_some)
+                        .collect::<Vec<bool>>();
+                    let outputs = primals.len();
+                    let (linear, residuals) = tape.into_jaxpr();
+                    primals.extend(residuals);
+                    (primals, (linear, outputs, has_tangent))
+                });
             Linearized {
                 known: Self::new(self.name, known),
                 linear: Self::new(self.name, linear),
@@ -182,39 +211,62 @@ impl Body {
     }
 
     fn transposed(&self, unknown: &[bool], has_cotangent: &[bool]) -> Arc<Transposed> {
-        self.transposed.get((unknown.to_vec(), has_cotangent.to_vec()), |_| {
-            let inputs = self.input_infos();
-            let mut infos: Vec<AbstractArray> =
-                inputs.iter().zip(unknown).filter(|(_, unknown)| !**unknown).map(|(info, _)| info.clone()).collect();
-            infos.extend(
-                self.jaxpr.output_infos().zip(has_cotangent).filter(|(_, has)| **has).map(|(info, _)| info.clone()),
-            );
-            let (jaxpr, _, has_cotangent) = stage(&infos, |tensors| {
-                let mut tensors = tensors.into_iter();
-                let operands: Vec<Linear> = inputs
+        self.transposed
+            .get((unknown.to_vec(), has_cotangent.to_vec()), |_| {
+                let inputs = self.input_infos();
+                let mut infos: Vec<AbstractArray> = inputs
                     .iter()
                     .zip(unknown)
-                    .map(|(info, &unknown)| match unknown {
-                        true => Linear::Unknown(info.clone()),
-                        false => tensors.next().map_or_else(|| Linear::Unknown(info.clone()), Linear::Known),
-                    })
+                    .filter(|(_, unknown)| !**unknown)
+                    .map(|(info, _)| info.clone())
                     .collect();
-                let cotangents: Vec<Option<Tensor>> =
-                    has_cotangent.iter().map(|&has| if has { tensors.next() } else { None }).collect();
-                let results = transpose_jaxpr(&self.jaxpr, &operands, &cotangents);
-                let wanted: Vec<Option<Tensor>> =
-                    results.into_iter().zip(unknown).filter(|(_, unknown)| **unknown).map(|(result, _)| result).collect();
-                let has = wanted.iter().map(Option::is_some).collect::<Vec<bool>>();
-                (wanted.into_iter().flatten().collect(), has)
-            });
-            Transposed { body: Self::new(self.name, jaxpr), has_cotangent }
-        })
+                infos.extend(
+                    self.jaxpr
+                        .output_infos()
+                        .zip(has_cotangent)
+                        .filter(|(_, has)| **has)
+                        .map(|(info, _)| info.clone()),
+                );
+                let (jaxpr, _, has_cotangent) = stage(&infos, |tensors| {
+                    let mut tensors = tensors.into_iter();
+                    let operands: Vec<Linear> = inputs
+                        .iter()
+                        .zip(unknown)
+                        .map(|(info, &unknown)| match unknown {
+                            true => Linear::Unknown(info.clone()),
+                            false => tensors
+                                .next()
+                                .map_or_else(|| Linear::Unknown(info.clone()), Linear::Known),
+                        })
+                        .collect();
+                    let cotangents: Vec<Option<Tensor>> = has_cotangent
+                        .iter()
+                        .map(|&has| if has { tensors.next() } else { None })
+                        .collect();
+                    let results = transpose_jaxpr(&self.jaxpr, &operands, &cotangents);
+                    let wanted: Vec<Option<Tensor>> = results
+                        .into_iter()
+                        .zip(unknown)
+                        .filter(|(_, unknown)| **unknown)
+                        .map(|(result, _)| result)
+                        .collect();
+                    let has = wanted.iter().map(Option::is_some).collect::<Vec<bool>>();
+                    (wanted.into_iter().flatten().collect(), has)
+                });
+                Transposed {
+                    body: Self::new(self.name, jaxpr),
+                    has_cotangent,
+                }
+            })
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body").field("name", &self.name).field("jaxpr", &self.jaxpr).finish_non_exhaustive()
+        f.debug_struct("Body")
+            .field("name", &self.name)
+            .field("jaxpr", &self.jaxpr)
+            .finish_non_exhaustive()
     }
 }
 
@@ -234,15 +286,26 @@ impl Primitive for Call {
         self.0.name
     }
 
-    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
         Ok(self.0.jaxpr.output_infos().cloned().collect())
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        self.0.run(operands.into_vec()).into_iter().map(Arc::unwrap_or_clone).collect()
+        self.0
+            .run(operands.into_vec())
+            .into_iter()
+            .map(Arc::unwrap_or_clone)
+            .collect()
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         if !active.contains(&true) {
             let results = call(&self.0, primals);
@@ -252,13 +315,26 @@ impl Primitive for Call {
         let split = self.0.linearized(&active);
         let mut results = call(&split.known, primals);
         let residuals = results.split_off(split.outputs);
-        let inputs: Vec<Tensor> = tangents.iter().flatten().cloned().chain(residuals).collect();
+        let inputs: Vec<Tensor> = tangents
+            .iter()
+            .flatten()
+            .cloned()
+            .chain(residuals)
+            .collect();
         let mut tangents = call(&split.linear, &inputs).into_iter();
-        let tangents = split.has_tangent.iter().map(|&has| if has { tangents.next() } else { None }).collect();
+        let tangents = split
+            .has_tangent
+            .iter()
+            .map(|&has| if has { tangents.next() } else { None })
+            .collect();
         (results.into_iter().collect(), tangents)
     }
 
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
         let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
         let has_cotangent: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         let transposed = self.0.transposed(&unknown, &has_cotangent);
@@ -274,14 +350,32 @@ impl Primitive for Call {
         let mut has = transposed.has_cotangent.iter();
         unknown
             .iter()
-            .map(|&unknown| if unknown && has.next() == Some(&true) { results.next() } else { None })
+            .map(|&unknown| {
+                if unknown && has.next() == Some(&true) {
+                    results.next()
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let batched = self.0.batched(axes, size);
         let results = call(&batched.body, operands);
-        (results.into_iter().collect(), batched.mapped.iter().map(|&mapped| mapped.then_some(0)).collect())
+        (
+            results.into_iter().collect(),
+            batched
+                .mapped
+                .iter()
+                .map(|&mapped| mapped.then_some(0))
+                .collect(),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -54,10 +54,12 @@ pub(crate) fn linearize<R>(
     for result in &results {
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
-        outputs.push(tangent.and_then(|tangent| match or_panic(tape.payload(&tangent)) {
-            Some(Payload::Tape(variable)) => Some(*variable),
-            _ => None,
-        }));
+        outputs.push(
+            tangent.and_then(|tangent| match or_panic(tape.payload(&tangent)) {
+                Some(Payload::Tape(variable)) => Some(*variable),
+                _ => None,
+            }),
+        );
     }
     drop(results);
     drop(duals);
@@ -69,7 +71,13 @@ pub(crate) fn linearize<R>(
 impl Tape {
     /// The cotangents of the active inputs from those of the outputs. None stands for zeros.
     pub(crate) fn transpose(self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
-        let Builder { variables, inputs, constants, equations, .. } = self.builder;
+        let Builder {
+            variables,
+            inputs,
+            constants,
+            equations,
+            ..
+        } = self.builder;
         let mut backward = Backward::new(variables.len(), constants, &equations);
         for (variable, cotangent) in self.outputs.into_iter().zip(cotangents) {
             if let Some(variable) = variable {
@@ -80,7 +88,10 @@ impl Tape {
             backward.step(&variables, &equation);
             backward.free_residuals(position);
         }
-        inputs.into_iter().map(|input| backward.cotangents[input.index()].take()).collect()
+        inputs
+            .into_iter()
+            .map(|input| backward.cotangents[input.index()].take())
+            .collect()
     }
 
     /// The tape as a function of the active inputs' tangents, and the residuals that are traced: they are
@@ -93,7 +104,12 @@ impl Tape {
 
     /// As [`transpose`](Self::transpose), keeping the tape for another time.
     pub(crate) fn transpose_again(&self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
-        let Builder { variables, inputs, constants, equations } = &self.builder;
+        let Builder {
+            variables,
+            inputs,
+            constants,
+            equations,
+        } = &self.builder;
         let mut backward = Backward::new(variables.len(), constants.clone(), &[]);
         for (variable, cotangent) in self.outputs.iter().zip(cotangents) {
             if let Some(variable) = variable {
@@ -103,7 +119,10 @@ impl Tape {
         for equation in equations.iter().rev() {
             backward.step(variables, equation);
         }
-        inputs.iter().map(|input| backward.cotangents[input.index()].take()).collect()
+        inputs
+            .iter()
+            .map(|input| backward.cotangents[input.index()].take())
+            .collect()
     }
 }
 
@@ -128,12 +147,19 @@ impl Backward {
                 equation
                     .inputs
                     .iter()
-                    .filter(|input| known[input.index()].is_some() && !std::mem::replace(&mut seen[input.index()], true))
+                    .filter(|input| {
+                        known[input.index()].is_some()
+                            && !std::mem::replace(&mut seen[input.index()], true)
+                    })
                     .copied()
                     .collect()
             })
             .collect();
-        Self { known, cotangents: vec![None; count], first_uses }
+        Self {
+            known,
+            cotangents: vec![None; count],
+            first_uses,
+        }
     }
 
     fn accumulate(&mut self, variable: Variable, cotangent: Option<Tensor>) {
@@ -145,8 +171,11 @@ impl Backward {
 
     /// Transposes one equation.
     fn step(&mut self, variables: &[crate::AbstractArray], equation: &Equation) {
-        let cotangents: SmallVec<[Option<Tensor>; 1]> =
-            equation.outputs.iter().map(|output| self.cotangents[output.index()].take()).collect();
+        let cotangents: SmallVec<[Option<Tensor>; 1]> = equation
+            .outputs
+            .iter()
+            .map(|output| self.cotangents[output.index()].take())
+            .collect();
         if cotangents.iter().all(Option::is_none) {
             return;
         }
@@ -174,7 +203,11 @@ impl Backward {
 }
 
 /// Transposes a jaxpr that is linear in the operands that are unknown.
-pub(crate) fn transpose_jaxpr(jaxpr: &Jaxpr, operands: &[Linear], cotangents: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
+pub(crate) fn transpose_jaxpr(
+    jaxpr: &Jaxpr,
+    operands: &[Linear],
+    cotangents: &[Option<Tensor>],
+) -> Vec<Option<Tensor>> {
     let mut backward = Backward::new(jaxpr.variables.len(), jaxpr.constants.clone(), &[]);
     for (input, operand) in jaxpr.inputs.iter().zip(operands) {
         if let Linear::Known(tensor) = operand {
@@ -183,13 +216,18 @@ pub(crate) fn transpose_jaxpr(jaxpr: &Jaxpr, operands: &[Linear], cotangents: &[
     }
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
-        let operands: SmallVec<[&Tensor; 4]> =
-            equation.inputs.iter().filter_map(|input| backward.known[input.index()].as_ref()).collect();
+        let operands: SmallVec<[&Tensor; 4]> = equation
+            .inputs
+            .iter()
+            .filter_map(|input| backward.known[input.index()].as_ref())
+            .collect();
         if operands.len() < equation.inputs.len() {
             linear.push(equation);
             continue;
         }
-        let results = at_line(equation.line, || or_panic(bind(&*equation.primitive, &operands)));
+        let results = at_line(equation.line, || {
+            or_panic(bind(&*equation.primitive, &operands))
+        });
         drop(operands);
         for (output, result) in equation.outputs.iter().zip(results) {
             backward.known[output.index()] = Some(result);
@@ -201,5 +239,9 @@ pub(crate) fn transpose_jaxpr(jaxpr: &Jaxpr, operands: &[Linear], cotangents: &[
     for equation in linear.into_iter().rev() {
         backward.step(&jaxpr.variables, equation);
     }
-    jaxpr.inputs.iter().map(|input| backward.cotangents[input.index()].take()).collect()
+    jaxpr
+        .inputs
+        .iter()
+        .map(|input| backward.cotangents[input.index()].take())
+        .collect()
 }

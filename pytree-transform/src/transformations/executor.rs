@@ -42,7 +42,10 @@ struct Use {
 impl Executable {
     pub(crate) fn new(jaxpr: &Jaxpr) -> Self {
         let mut used_later = vec![false; jaxpr.variables.len()];
-        jaxpr.outputs.iter().for_each(|output| used_later[output.index()] = true);
+        jaxpr
+            .outputs
+            .iter()
+            .for_each(|output| used_later[output.index()] = true);
         let mut steps: Vec<Step> = schedule(jaxpr)
             .into_iter()
             .rev()
@@ -57,7 +60,11 @@ impl Executable {
                     })
                     .collect();
                 inputs.reverse();
-                Step { work, inputs, outputs: outputs.iter().map(|output| output.index()).collect() }
+                Step {
+                    work,
+                    inputs,
+                    outputs: outputs.iter().map(|output| output.index()).collect(),
+                }
             })
             .collect();
         steps.reverse();
@@ -66,7 +73,11 @@ impl Executable {
             constants: jaxpr
                 .constants
                 .iter()
-                .filter_map(|(variable, tensor)| tensor.array().map(|array| (variable.index(), Arc::clone(array))))
+                .filter_map(|(variable, tensor)| {
+                    tensor
+                        .array()
+                        .map(|array| (variable.index(), Arc::clone(array)))
+                })
                 .collect(),
             inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
             steps,
@@ -87,7 +98,13 @@ impl Executable {
             let operands: Operands = step
                 .inputs
                 .iter()
-                .filter_map(|used| if used.last { values[used.slot].take() } else { values[used.slot].clone() })
+                .filter_map(|used| {
+                    if used.last {
+                        values[used.slot].take()
+                    } else {
+                        values[used.slot].clone()
+                    }
+                })
                 .collect();
             let results = match &step.work {
                 Work::One(primitive) => primitive.evaluate(operands),
@@ -97,7 +114,10 @@ impl Executable {
                 values[slot] = Some(Arc::new(result));
             }
         }
-        self.outputs.iter().filter_map(|&slot| values[slot].clone()).collect()
+        self.outputs
+            .iter()
+            .filter_map(|&slot| values[slot].clone())
+            .collect()
     }
 }
 
@@ -105,7 +125,11 @@ fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Varia
     match scheduled {
         Scheduled::One(position) => {
             let equation = &jaxpr.equations[position];
-            (Work::One(Arc::clone(&equation.primitive)), equation.inputs.to_vec(), equation.outputs.to_vec())
+            (
+                Work::One(Arc::clone(&equation.primitive)),
+                equation.inputs.to_vec(),
+                equation.outputs.to_vec(),
+            )
         }
         Scheduled::Fused(fused) => {
             let (inputs, outputs) = (fused.inputs.clone(), fused.outputs.clone());

@@ -72,7 +72,9 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
 pub(crate) fn rebuild<T: Traceable>(treedef: &pytree_core::TreeDef, leaves: Vec<Tensor>) -> T {
     match graph::unflatten(treedef, leaves) {
         Ok(value) => value,
-        Err(error) => panic!("a value does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"),
+        Err(error) => panic!(
+            "a value does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
+        ),
     }
 }
 

@@ -87,7 +87,11 @@ pub(crate) struct Fused {
 /// Puts the equations of a jaxpr in an order, chains fused.
 pub(crate) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
     let mut available = vec![false; jaxpr.variables.len()];
-    for variable in jaxpr.inputs.iter().chain(jaxpr.constants.iter().map(|(variable, _)| variable)) {
+    for variable in jaxpr
+        .inputs
+        .iter()
+        .chain(jaxpr.constants.iter().map(|(variable, _)| variable))
+    {
         available[variable.index()] = true;
     }
     let uses = count_uses(jaxpr);
@@ -103,9 +107,15 @@ pub(crate) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
         };
         for &member in &members {
             taken[member] = true;
-            jaxpr.equations[member].outputs.iter().for_each(|output| available[output.index()] = true);
+            jaxpr.equations[member]
+                .outputs
+                .iter()
+                .for_each(|output| available[output.index()] = true);
         }
-        let computes = members.iter().filter(|&&member| jaxpr.equations[member].primitive.elementwise().is_some()).count();
+        let computes = members
+            .iter()
+            .filter(|&&member| jaxpr.equations[member].primitive.elementwise().is_some())
+            .count();
         if computes == 0 || members.len() == 1 {
             scheduled.extend(members.into_iter().map(Scheduled::One));
         } else {
@@ -117,7 +127,11 @@ pub(crate) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
 
 fn count_uses(jaxpr: &Jaxpr) -> Vec<usize> {
     let mut uses = vec![0; jaxpr.variables.len()];
-    let used = jaxpr.equations.iter().flat_map(|equation| &equation.inputs).chain(&jaxpr.outputs);
+    let used = jaxpr
+        .equations
+        .iter()
+        .flat_map(|equation| &equation.inputs)
+        .chain(&jaxpr.outputs);
     used.for_each(|variable| uses[variable.index()] += 1);
     uses
 }
@@ -155,17 +169,28 @@ fn pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
     // Axes of length 1 do not matter; the others must lie in order and keep their lengths.
-    let kept: SmallVec<[usize; 4]> =
-        operand.shape.iter().zip(&broadcast.axes).filter(|(length, _)| **length != 1).map(|(_, &axis)| axis).collect();
-    let rest: SmallVec<[usize; 4]> = (0..broadcast.shape.len()).filter(|&axis| broadcast.shape[axis] != 1).collect();
+    let kept: SmallVec<[usize; 4]> = operand
+        .shape
+        .iter()
+        .zip(&broadcast.axes)
+        .filter(|(length, _)| **length != 1)
+        .map(|(_, &axis)| axis)
+        .collect();
+    let rest: SmallVec<[usize; 4]> = (0..broadcast.shape.len())
+        .filter(|&axis| broadcast.shape[axis] != 1)
+        .collect();
     if kept.is_empty() {
         return Some(Pattern::Scalar);
     }
     if kept.len() <= rest.len() && kept[..] == rest[rest.len() - kept.len()..] {
-        return Some(Pattern::Cycle { period: operand.len() });
+        return Some(Pattern::Cycle {
+            period: operand.len(),
+        });
     }
     if kept[..] == rest[..kept.len().min(rest.len())] {
-        return Some(Pattern::Stretch { times: broadcast.shape.iter().product::<usize>() / operand.len().max(1) });
+        return Some(Pattern::Stretch {
+            times: broadcast.shape.iter().product::<usize>() / operand.len().max(1),
+        });
     }
     None
 }
@@ -186,11 +211,15 @@ fn members(
         if taken[position] {
             continue;
         }
-        let Some((other_length, other_float)) = class(jaxpr, equation) else { continue };
+        let Some((other_length, other_float)) = class(jaxpr, equation) else {
+            continue;
+        };
         let one_float = float.is_none() || other_float.is_none() || float == other_float;
         // What a broadcast reads has another length, so it can't be made inside.
         let reads_outside = equation.primitive.elementwise().is_none();
-        let ready = |input: &Variable| available[input.index()] || (!reads_outside && inside.contains(input));
+        let ready = |input: &Variable| {
+            available[input.index()] || (!reads_outside && inside.contains(input))
+        };
         if other_length == length && one_float && equation.inputs.iter().all(ready) {
             float = float.or(other_float);
             members.push(position);
@@ -204,7 +233,9 @@ fn members(
 fn fuse(jaxpr: &Jaxpr, members: &[usize], uses: &[usize]) -> Fused {
     let equations = || members.iter().map(|&member| &jaxpr.equations[member]);
     let length = jaxpr.info(jaxpr.equations[members[0]].outputs[0]).len();
-    let float = equations().find_map(|equation| class(jaxpr, equation).and_then(|(_, float)| float)).unwrap_or(DType::F32);
+    let float = equations()
+        .find_map(|equation| class(jaxpr, equation).and_then(|(_, float)| float))
+        .unwrap_or(DType::F32);
     let mut fused = Fused {
         float,
         length,
@@ -230,7 +261,11 @@ fn fuse(jaxpr: &Jaxpr, members: &[usize], uses: &[usize]) -> Fused {
                     })
                     .collect();
                 let output = fused.new_register();
-                fused.operations.push(Operation { elementwise, operands, output });
+                fused.operations.push(Operation {
+                    elementwise,
+                    operands,
+                    output,
+                });
                 output
             }
             None => match constant(equation) {
@@ -247,7 +282,10 @@ fn fuse(jaxpr: &Jaxpr, members: &[usize], uses: &[usize]) -> Fused {
     }
     for equation in equations() {
         let output = equation.outputs[0];
-        if let (true, Some(Place::Register(register))) = (uses[output.index()] > uses_inside[output.index()], places[output.index()]) {
+        if let (true, Some(Place::Register(register))) = (
+            uses[output.index()] > uses_inside[output.index()],
+            places[output.index()],
+        ) {
             fused.outputs.push(output);
             fused.stores.push((register, jaxpr.info(output).clone()));
         }
@@ -273,14 +311,23 @@ impl Fused {
 
     fn load(&mut self, source: Source) -> usize {
         let register = self.new_register();
-        self.loads.push(Load { source, register: Some(register) });
+        self.loads.push(Load {
+            source,
+            register: Some(register),
+        });
         register
     }
 
     /// A value with as many elements as the group.
     fn read_in_place(&mut self, variable: Variable) -> Place {
         let input = self.input(variable);
-        self.loads.push(Load { source: Source::Value { input, pattern: Pattern::Whole }, register: None });
+        self.loads.push(Load {
+            source: Source::Value {
+                input,
+                pattern: Pattern::Whole,
+            },
+            register: None,
+        });
         Place::Input(input)
     }
 
@@ -293,13 +340,20 @@ impl Fused {
     }
 
     fn run_with<F: Float>(&self, inputs: &[Arc<Array>]) -> SmallVec<[Array; 1]> {
-        let mut results: SmallVec<[Array; 1]> = self.stores.iter().map(|(_, info)| Array::reused(info)).collect();
+        let mut results: SmallVec<[Array; 1]> = self
+            .stores
+            .iter()
+            .map(|(_, info)| Array::reused(info))
+            .collect();
         let mut tiles = Tiles::<F>::borrow(self.registers);
         for load in &self.loads {
             if let Some(register) = load.register {
                 match load.source {
                     Source::Constant(value) => tiles.fill(register, F::from_f64(value)),
-                    Source::Value { input, pattern: Pattern::Scalar } => tiles.fill(register, inputs[input].elements::<F>()[0]),
+                    Source::Value {
+                        input,
+                        pattern: Pattern::Scalar,
+                    } => tiles.fill(register, inputs[input].elements::<F>()[0]),
                     Source::Value { .. } => {}
                 }
             }
@@ -309,7 +363,14 @@ impl Fused {
             let count = TILE.min(self.length - start);
             self.load_tile(&mut tiles, inputs, start, count);
             for operation in &self.operations {
-                tiles.apply(operation.elementwise, &operation.operands, operation.output, inputs, start, count);
+                tiles.apply(
+                    operation.elementwise,
+                    &operation.operands,
+                    operation.output,
+                    inputs,
+                    start,
+                    count,
+                );
             }
             for ((register, _), result) in self.stores.iter().zip(&mut results) {
                 tiles.store(*register, result, start, count);
@@ -319,12 +380,33 @@ impl Fused {
         results
     }
 
-    fn load_tile<F: Float>(&self, tiles: &mut Tiles<F>, inputs: &[Arc<Array>], start: usize, count: usize) {
+    fn load_tile<F: Float>(
+        &self,
+        tiles: &mut Tiles<F>,
+        inputs: &[Arc<Array>],
+        start: usize,
+        count: usize,
+    ) {
         for load in &self.loads {
-            let (Some(register), Source::Value { input, pattern }) = (load.register, &load.source) else { continue };
+            let (Some(register), Source::Value { input, pattern }) = (load.register, &load.source)
+            else {
+                continue;
+            };
             match *pattern {
-                Pattern::Cycle { period } => tiles.cycle(register, inputs[*input].elements::<F>(), period, start, count),
-                Pattern::Stretch { times } => tiles.stretch(register, inputs[*input].elements::<F>(), times, start, count),
+                Pattern::Cycle { period } => tiles.cycle(
+                    register,
+                    inputs[*input].elements::<F>(),
+                    period,
+                    start,
+                    count,
+                ),
+                Pattern::Stretch { times } => tiles.stretch(
+                    register,
+                    inputs[*input].elements::<F>(),
+                    times,
+                    start,
+                    count,
+                ),
                 Pattern::Whole | Pattern::Scalar => {}
             }
         }

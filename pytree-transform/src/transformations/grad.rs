@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph, partition};
 
 use crate::tensor::Tensor;
+use crate::trace::at_own_lines;
 use crate::transformations::differentiate::{Tape, linearize};
 use crate::transformations::function::{Function, Loss, Traceable, rebuild, transformed};
-use crate::trace::at_own_lines;
 
 /// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
 /// [`Partition`] for everything else.
@@ -66,7 +66,10 @@ where
     ValueAndGrad::new(Arc::new(move |wrt| {
         let function = Arc::clone(&function);
         Box::new(move |model: &M| {
-            let (output, gradient, _) = differentiate(model, wrt.as_ref(), line, |model: &mut M| function.call(&*model));
+            let (output, gradient, _) =
+                differentiate(model, wrt.as_ref(), line, |model: &mut M| {
+                    function.call(&*model)
+                });
             (output, gradient)
         })
     }))
@@ -100,7 +103,8 @@ where
     ValueAndGradMut::new(Arc::new(move |wrt| {
         let function = Arc::clone(&function);
         Box::new(move |model: &mut M| {
-            let (output, gradient, updated) = differentiate(model, wrt.as_ref(), line, |model: &mut M| function(model));
+            let (output, gradient, updated) =
+                differentiate(model, wrt.as_ref(), line, |model: &mut M| function(model));
             *model = updated;
             (output, gradient)
         })
@@ -178,13 +182,25 @@ fn active_leaves(
 ) -> (Vec<bool>, Vec<Option<LeafKind>>) {
     let kinds = treedef.leaf_kinds();
     let active: Vec<bool> = match wrt {
-        None => kinds.iter().map(|kind| !matches!(kind, Some(LeafKind::State(_)))).collect(),
+        None => kinds
+            .iter()
+            .map(|kind| !matches!(kind, Some(LeafKind::State(_))))
+            .collect(),
         Some(filter) => {
             let paths = treedef.leaf_paths();
-            paths.iter().zip(&kinds).zip(leaves).map(|((path, kind), leaf)| filter.accepts(path, *kind, leaf)).collect()
+            paths
+                .iter()
+                .zip(&kinds)
+                .zip(leaves)
+                .map(|((path, kind), leaf)| filter.accepts(path, *kind, leaf))
+                .collect()
         }
     };
-    if active.iter().zip(leaves).any(|(&active, leaf)| active && !leaf.dtype().is_float()) {
+    if active
+        .iter()
+        .zip(leaves)
+        .any(|(&active, leaf)| active && !leaf.dtype().is_float())
+    {
         let places: Vec<String> = treedef
             .leaf_paths()
             .iter()
@@ -259,22 +275,33 @@ fn assemble<M: SelectPart<Tensor>>(
         .zip(active)
         .zip(kinds.iter().zip(members))
         .map(|((leaf, &active), (kind, member))| {
-            let cotangent = if active { cotangents.next().flatten() } else { None };
+            let cotangent = if active {
+                cotangents.next().flatten()
+            } else {
+                None
+            };
             if member || (active && kind.is_none()) {
                 return Some(cotangent.unwrap_or_else(|| Tensor::zeros_like(leaf)));
             }
             cotangent
         })
         .collect();
-    let fill: Vec<Tensor> = gradients.iter().zip(leaves).map(|(gradient, leaf)| gradient.as_ref().unwrap_or(leaf).clone()).collect();
-    let part: Partition<M, Tensor> = partition::select(treedef, &fill, |position| gradients[position].is_some());
+    let fill: Vec<Tensor> = gradients
+        .iter()
+        .zip(leaves)
+        .map(|(gradient, leaf)| gradient.as_ref().unwrap_or(leaf).clone())
+        .collect();
+    let part: Partition<M, Tensor> =
+        partition::select(treedef, &fill, |position| gradients[position].is_some());
     into_part::<M>(part.into_tree())
 }
 
 fn into_part<M: SelectPart<Tensor>>(tree: Tree<Tensor>) -> Gradient<M> {
     match M::select_part(tree) {
         Ok(part) => part,
-        Err(error) => panic!("cannot give the gradient as the argument's type: {error}; this is a bug of pytree"),
+        Err(error) => panic!(
+            "cannot give the gradient as the argument's type: {error}; this is a bug of pytree"
+        ),
     }
 }
 
@@ -306,7 +333,18 @@ where
         graph::flatten::<Tensor, R>(&output)
     });
     let output = rebuild(&output_treedef, results);
-    (output, Pullback { tape, treedef, leaves, active, kinds, output_treedef, types: std::marker::PhantomData })
+    (
+        output,
+        Pullback {
+            tape,
+            treedef,
+            leaves,
+            active,
+            kinds,
+            output_treedef,
+            types: std::marker::PhantomData,
+        },
+    )
 }
 
 /// The function from a cotangent of a result to that of the argument: see [`vjp`].
@@ -334,7 +372,15 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
             "cannot pull back: the cotangent has the structure {treedef}, expected that of the result, {}",
             self.output_treedef
         );
-        let cotangents = self.tape.transpose_again(cotangents.into_iter().map(Some).collect());
-        assemble::<M>(&self.treedef, &self.leaves, &self.active, &self.kinds, cotangents)
+        let cotangents = self
+            .tape
+            .transpose_again(cotangents.into_iter().map(Some).collect());
+        assemble::<M>(
+            &self.treedef,
+            &self.leaves,
+            &self.active,
+            &self.kinds,
+            cotangents,
+        )
     }
 }

@@ -45,7 +45,10 @@ where
         why: Mutex::new(None),
     });
     let inner = Arc::clone(&shared);
-    Jit { compiled: shared, call: Arc::new(move |argument| inner.run(argument)) }
+    Jit {
+        compiled: shared,
+        call: Arc::new(move |argument| inner.run(argument)),
+    }
 }
 
 /// What [`jit`] returns: a compiled function.
@@ -77,9 +80,13 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         let (entry, mut leaves) = self.entry(&argument);
         drop(argument);
         if entry.captured.is_empty() && leaves.iter().all(|leaf| leaf.array().is_some()) {
-            let arrays: Vec<Arc<Array>> = leaves.into_iter().filter_map(Tensor::into_array).collect();
+            let arrays: Vec<Arc<Array>> =
+                leaves.into_iter().filter_map(Tensor::into_array).collect();
             let results = entry.body.run(arrays);
-            return rebuild(&entry.output_treedef, results.into_iter().map(Tensor::from_shared).collect());
+            return rebuild(
+                &entry.output_treedef,
+                results.into_iter().map(Tensor::from_shared).collect(),
+            );
         }
         leaves.extend(entry.captured.iter().cloned());
         rebuild(&entry.output_treedef, call(&entry.body, &leaves))
@@ -92,7 +99,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         }
         let (leaves, treedef) = graph::flatten::<Tensor, A>(argument);
         // No lock is held while the function is traced: it may call itself or fail.
-        let entry = Arc::new(self.trace(treedef, leaves.iter().map(|leaf| leaf.info().clone()).collect()));
+        let entry = Arc::new(self.trace(
+            treedef,
+            leaves.iter().map(|leaf| leaf.info().clone()).collect(),
+        ));
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = entries.last() {
             *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(explain(last, &entry));
@@ -106,7 +116,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         for entry in entries.iter().rev() {
             let mut leaves: Vec<&Tensor> = Vec::with_capacity(entry.infos.len());
             if match_structure(argument, &entry.treedef, &mut leaves)
-                && leaves.iter().zip(&entry.infos).all(|(leaf, info)| leaf.info() == info)
+                && leaves
+                    .iter()
+                    .zip(&entry.infos)
+                    .all(|(leaf, info)| leaf.info() == info)
             {
                 return Some((Arc::clone(entry), leaves.into_iter().cloned().collect()));
             }
@@ -119,7 +132,13 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             let output = at_own_lines(|| (self.function)(rebuild(&treedef, tensors)));
             graph::flatten::<Tensor, R>(&output)
         });
-        Entry { treedef, infos, output_treedef, body: Body::new("jit", jaxpr), captured }
+        Entry {
+            treedef,
+            infos,
+            output_treedef,
+            body: Body::new("jit", jaxpr),
+            captured,
+        }
     }
 }
 
@@ -141,7 +160,11 @@ fn explain(last: &Entry, new: &Entry) -> String {
 impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// How many times the function was traced.
     pub fn traces(&self) -> usize {
-        self.compiled.entries.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.compiled
+            .entries
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     /// Why the function was traced the last time it was traced again: each difference to the argument of
@@ -156,7 +179,11 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// assert_eq!(f.why_retraced().as_deref(), Some("the root: f32[1] before, f32[2] now"));
     /// ```
     pub fn why_retraced(&self) -> Option<String> {
-        self.compiled.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.compiled
+            .why
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The recorded function for an argument, in JAX's notation.
@@ -170,7 +197,10 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
 
 impl<A, R> Clone for Jit<A, R> {
     fn clone(&self) -> Self {
-        Self { compiled: Arc::clone(&self.compiled), call: Arc::clone(&self.call) }
+        Self {
+            compiled: Arc::clone(&self.compiled),
+            call: Arc::clone(&self.call),
+        }
     }
 }
 

@@ -36,7 +36,11 @@ where
         treedef == tangents_treedef,
         "cannot take a jvp: the tangents have the structure {tangents_treedef}, expected that of the primals, {treedef}"
     );
-    for (path, (primal, tangent)) in treedef.leaf_paths().iter().zip(leaves.iter().zip(&tangents)) {
+    for (path, (primal, tangent)) in treedef
+        .leaf_paths()
+        .iter()
+        .zip(leaves.iter().zip(&tangents))
+    {
         assert!(
             primal.info() == tangent.info() || !primal.dtype().is_float(),
             "cannot take a jvp: at {} the primal is {}, the tangent {}; they must agree",
@@ -50,7 +54,11 @@ where
         .iter()
         .zip(tangents)
         .map(|(primal, tangent)| {
-            if primal.dtype().is_float() { trace.dual(primal.clone(), Some(tangent)) } else { primal.clone() }
+            if primal.dtype().is_float() {
+                trace.dual(primal.clone(), Some(tangent))
+            } else {
+                primal.clone()
+            }
         })
         .collect();
     let output = at_own_lines(|| function.call(&rebuild::<M>(&treedef, duals)));
@@ -63,7 +71,10 @@ where
         primals_out.push(primal);
     }
     drop(trace);
-    (rebuild(&output_treedef, primals_out), rebuild(&output_treedef, tangents_out))
+    (
+        rebuild(&output_treedef, primals_out),
+        rebuild(&output_treedef, tangents_out),
+    )
 }
 
 /// The matrix of second derivatives of a scalar function of one tensor, shaped `[x…, x…]`.
@@ -89,7 +100,10 @@ where
             let mut basis_shape = vec![count];
             basis_shape.extend_from_slice(x.shape());
             let basis = Tensor::eye(x.dtype(), count).reshape(&basis_shape);
-            let columns = vmap(|direction: Tensor| jvp(|x: &Tensor| gradient.call(x), x, &direction).1)(basis);
+            let columns =
+                vmap(|direction: Tensor| jvp(|x: &Tensor| gradient.call(x), x, &direction).1)(
+                    basis,
+                );
             let mut shape = x.shape().to_vec();
             shape.extend_from_slice(x.shape());
             columns.reshape(&shape)

@@ -27,22 +27,39 @@ pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut columns: Vec<Vec<Tensor>> = first.into_iter().map(|leaf| vec![leaf]).collect();
     for (position, (leaves, other)) in members.enumerate() {
         if other != treedef {
-            let differences: Vec<String> = treedef.differences(&other).iter().map(ToString::to_string).collect();
-            panic!("cannot stack: member {} has another structure than member 0: {}", position + 1, differences.join("; "));
+            let differences: Vec<String> = treedef
+                .differences(&other)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            panic!(
+                "cannot stack: member {} has another structure than member 0: {}",
+                position + 1,
+                differences.join("; ")
+            );
         }
         for (column, leaf) in columns.iter_mut().zip(leaves) {
             column.push(leaf);
         }
     }
     check_columns(&treedef, &columns);
-    rebuild(&treedef, columns.iter().map(|column| Tensor::stack(column, 0)).collect())
+    rebuild(
+        &treedef,
+        columns
+            .iter()
+            .map(|column| Tensor::stack(column, 0))
+            .collect(),
+    )
 }
 
 #[track_caller]
 fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
     let mut problems = Vec::new();
     for (path, column) in treedef.leaf_paths().iter().zip(columns) {
-        if let Some(position) = column.iter().position(|leaf| leaf.info() != column[0].info()) {
+        if let Some(position) = column
+            .iter()
+            .position(|leaf| leaf.info() != column[0].info())
+        {
             problems.push(format!(
                 "{} is {} in member 0 and {} in member {position}",
                 path.or_root(),
@@ -51,7 +68,11 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
             ));
         }
     }
-    assert!(problems.is_empty(), "cannot stack: {}; all members must have the same shapes", problems.join("; "));
+    assert!(
+        problems.is_empty(),
+        "cannot stack: {}; all members must have the same shapes",
+        problems.join("; ")
+    );
 }
 
 /// The members of a stack: the inverse of [`stack`].
@@ -61,7 +82,10 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
 #[track_caller]
 pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(stacked);
-    let lengths: Vec<Option<usize>> = leaves.iter().map(|leaf| leaf.shape().first().copied()).collect();
+    let lengths: Vec<Option<usize>> = leaves
+        .iter()
+        .map(|leaf| leaf.shape().first().copied())
+        .collect();
     let Some(Some(length)) = lengths.first().copied() else {
         panic!("cannot unstack {treedef}: its first leaf has no axis to take apart");
     };
@@ -72,7 +96,10 @@ pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     (0..length)
         .map(|member| {
             let index = Tensor::constant(crate::DType::I32, member as f64);
-            rebuild(&treedef, leaves.iter().map(|leaf| leaf.take(&index, 0)).collect())
+            rebuild(
+                &treedef,
+                leaves.iter().map(|leaf| leaf.take(&index, 0)).collect(),
+            )
         })
         .collect()
 }

@@ -33,7 +33,13 @@ pub(crate) struct Tiles<F: Float>(Registers<F>);
 
 impl<F: Float> Drop for Tiles<F> {
     fn drop(&mut self) {
-        let registers = std::mem::replace(&mut self.0, Registers { floats: Vec::new(), bools: Vec::new() });
+        let registers = std::mem::replace(
+            &mut self.0,
+            Registers {
+                floats: Vec::new(),
+                bools: Vec::new(),
+            },
+        );
         F::spare().with_borrow_mut(|spare| spare.push(registers));
     }
 }
@@ -43,9 +49,14 @@ impl<F: Float> Tiles<F> {
     pub(crate) fn borrow(count: usize) -> Self {
         let mut registers = F::spare()
             .with_borrow_mut(Vec::pop)
-            .unwrap_or_else(|| Registers { floats: Vec::new(), bools: Vec::new() });
+            .unwrap_or_else(|| Registers {
+                floats: Vec::new(),
+                bools: Vec::new(),
+            });
         if registers.floats.len() < count {
-            registers.floats.resize_with(count, || vec![F::default(); TILE]);
+            registers
+                .floats
+                .resize_with(count, || vec![F::default(); TILE]);
             registers.bools.resize_with(count, || vec![false; TILE]);
         }
         Self(registers)
@@ -57,7 +68,14 @@ impl<F: Float> Tiles<F> {
     }
 
     /// A row repeated.
-    pub(crate) fn cycle(&mut self, register: usize, source: &[F], period: usize, start: usize, count: usize) {
+    pub(crate) fn cycle(
+        &mut self,
+        register: usize,
+        source: &[F],
+        period: usize,
+        start: usize,
+        count: usize,
+    ) {
         let output = &mut self.0.floats[register][..count];
         let mut at = start % period;
         let mut done = 0;
@@ -70,7 +88,14 @@ impl<F: Float> Tiles<F> {
     }
 
     /// A column repeated.
-    pub(crate) fn stretch(&mut self, register: usize, source: &[F], times: usize, start: usize, count: usize) {
+    pub(crate) fn stretch(
+        &mut self,
+        register: usize,
+        source: &[F],
+        times: usize,
+        start: usize,
+        count: usize,
+    ) {
         let output = &mut self.0.floats[register][..count];
         let (mut at, mut left) = (start / times, times - start % times);
         let mut done = 0;
@@ -118,14 +143,26 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    fn floats<'a>(&'a self, place: Place, inputs: &'a [Arc<Array>], start: usize, count: usize) -> &'a [F] {
+    fn floats<'a>(
+        &'a self,
+        place: Place,
+        inputs: &'a [Arc<Array>],
+        start: usize,
+        count: usize,
+    ) -> &'a [F] {
         match place {
             Place::Register(register) => &self.0.floats[register][..count],
             Place::Input(input) => &inputs[input].elements::<F>()[start..start + count],
         }
     }
 
-    fn bools<'a>(&'a self, place: Place, inputs: &'a [Arc<Array>], start: usize, count: usize) -> &'a [bool] {
+    fn bools<'a>(
+        &'a self,
+        place: Place,
+        inputs: &'a [Arc<Array>],
+        start: usize,
+        count: usize,
+    ) -> &'a [bool] {
         match place {
             Place::Register(register) => &self.0.bools[register][..count],
             Place::Input(input) => &inputs[input].elements::<bool>()[start..start + count],
@@ -147,7 +184,10 @@ impl<F: Float> Tiles<F> {
             Elementwise::Binary(binary) => F::binary(binary, float(0), float(1), output),
             Elementwise::Convert(_) => {
                 let condition = self.bools(operands[0], inputs, start, count);
-                output.iter_mut().zip(condition).for_each(|(output, &condition)| *output = F::of_bool(condition));
+                output
+                    .iter_mut()
+                    .zip(condition)
+                    .for_each(|(output, &condition)| *output = F::of_bool(condition));
             }
             _ => {
                 let condition = self.bools(operands[0], inputs, start, count);
@@ -188,7 +228,10 @@ impl<F: Float> Tiles<F> {
                     };
                 }
             }
-            _ => output.iter_mut().zip(truth(0)).for_each(|(output, &value)| *output = !value),
+            _ => output
+                .iter_mut()
+                .zip(truth(0))
+                .for_each(|(output, &value)| *output = !value),
         }
     }
 }

@@ -51,7 +51,11 @@ mod tuples {
 
 impl Axes {
     /// The axis of each leaf of a structure.
-    fn per_leaf(&self, treedef: &pytree_core::TreeDef, axes: &mut Vec<Option<isize>>) -> Result<(), String> {
+    fn per_leaf(
+        &self,
+        treedef: &pytree_core::TreeDef,
+        axes: &mut Vec<Option<isize>>,
+    ) -> Result<(), String> {
         match self {
             Self::All(axis) => {
                 axes.extend(std::iter::repeat_n(*axis, treedef.num_leaves()));
@@ -59,10 +63,18 @@ impl Axes {
             }
             Self::Tuple(members) => {
                 let children = treedef.children();
-                if treedef.kind() != pytree_core::shape::NodeKind::Tuple || children.len() != members.len() {
-                    return Err(format!("the axes are a tuple of {}, the argument is {treedef}", members.len()));
+                if treedef.kind() != pytree_core::shape::NodeKind::Tuple
+                    || children.len() != members.len()
+                {
+                    return Err(format!(
+                        "the axes are a tuple of {}, the argument is {treedef}",
+                        members.len()
+                    ));
                 }
-                members.iter().zip(&children).try_for_each(|(member, child)| member.per_leaf(child, axes))
+                members
+                    .iter()
+                    .zip(&children)
+                    .try_for_each(|(member, child)| member.per_leaf(child, axes))
             }
         }
     }
@@ -90,7 +102,8 @@ where
     F: Function<A, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
-    let function: Arc<dyn Fn(A) -> R + Send + Sync + 'f> = Arc::new(move |argument| function.call(argument));
+    let function: Arc<dyn Fn(A) -> R + Send + Sync + 'f> =
+        Arc::new(move |argument| function.call(argument));
     Vmap::new(function, Axes::All(Some(0)), line)
 }
 
@@ -103,9 +116,17 @@ pub struct Vmap<'f, A, R> {
 transformed!([A: Traceable, R: Traceable] Vmap<'f, A, R>, (A) -> R);
 
 impl<'f, A: Traceable, R: Traceable> Vmap<'f, A, R> {
-    fn new(function: Arc<dyn Fn(A) -> R + Send + Sync + 'f>, axes: Axes, line: &'static Location<'static>) -> Self {
+    fn new(
+        function: Arc<dyn Fn(A) -> R + Send + Sync + 'f>,
+        axes: Axes,
+        line: &'static Location<'static>,
+    ) -> Self {
         let inner = Arc::clone(&function);
-        Self { function, line, call: Box::new(move |argument| map(&*inner, &axes, line, argument)) }
+        Self {
+            function,
+            line,
+            call: Box::new(move |argument| map(&*inner, &axes, line, argument)),
+        }
     }
 
     /// Maps over other axes: a number for all leaves, `None` for leaves that are the same for all
@@ -134,7 +155,9 @@ fn map<A: Traceable, R: Traceable>(
     drop(argument);
     let mut per_leaf = Vec::with_capacity(leaves.len());
     if let Err(problem) = axes.per_leaf(&treedef, &mut per_leaf) {
-        panic!("cannot vmap: {problem}; the axes must be a prefix of the argument (vmap at {line})");
+        panic!(
+            "cannot vmap: {problem}; the axes must be a prefix of the argument (vmap at {line})"
+        );
     }
     let (axes, size) = resolve(&treedef, &leaves, &per_leaf, line);
     let trace = Trace::begin(Interpreter::Batch { size });
@@ -149,9 +172,15 @@ fn map<A: Traceable, R: Traceable>(
     let output = at_own_lines(|| function(rebuild(&treedef, batched)));
     let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
     drop(output);
-    let unbatched: Vec<_> = results.iter().map(|result| or_panic(trace.unbatched(result))).collect();
+    let unbatched: Vec<_> = results
+        .iter()
+        .map(|result| or_panic(trace.unbatched(result)))
+        .collect();
     drop(trace);
-    let stacked = unbatched.into_iter().map(|(value, axis)| or_panic(batch_axis_first(&value, axis, size))).collect();
+    let stacked = unbatched
+        .into_iter()
+        .map(|(value, axis)| or_panic(batch_axis_first(&value, axis, size)))
+        .collect();
     rebuild(&output_treedef, stacked)
 }
 
@@ -171,7 +200,9 @@ fn resolve(
         .map(|(position, (leaf, axis))| {
             let axis = (*axis)?;
             let rank = isize::try_from(leaf.rank()).unwrap_or(isize::MAX);
-            let from_front = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok().filter(|&axis| axis < leaf.rank());
+            let from_front = usize::try_from(if axis < 0 { axis + rank } else { axis })
+                .ok()
+                .filter(|&axis| axis < leaf.rank());
             match from_front {
                 Some(axis) => sizes.push((position, leaf.shape()[axis])),
                 None => problems.push((position, format!("{} has no axis {axis}", leaf.info()))),
@@ -181,14 +212,25 @@ fn resolve(
         .collect();
     let named = |position: usize| treedef.leaf_paths()[position].or_root();
     if !problems.is_empty() {
-        let list: Vec<String> = problems.iter().map(|(position, problem)| format!("{}: {problem}", named(*position))).collect();
-        panic!("cannot vmap: {}; map fewer leaves with `.in_axes(…)`, or add the axis (vmap at {line})", list.join("; "));
+        let list: Vec<String> = problems
+            .iter()
+            .map(|(position, problem)| format!("{}: {problem}", named(*position)))
+            .collect();
+        panic!(
+            "cannot vmap: {}; map fewer leaves with `.in_axes(…)`, or add the axis (vmap at {line})",
+            list.join("; ")
+        );
     }
     let Some(&(_, size)) = sizes.first() else {
-        panic!("cannot vmap: no leaf of the argument {treedef} is mapped; map at least one (vmap at {line})");
+        panic!(
+            "cannot vmap: no leaf of the argument {treedef} is mapped; map at least one (vmap at {line})"
+        );
     };
     if sizes.iter().any(|&(_, other)| other != size) {
-        let list: Vec<String> = sizes.iter().map(|(position, size)| format!("{} has {size}", named(*position))).collect();
+        let list: Vec<String> = sizes
+            .iter()
+            .map(|(position, size)| format!("{} has {size}", named(*position)))
+            .collect();
         panic!(
             "cannot vmap: the mapped axes differ in length: {}; they must be equal, or not mapped (`None` in `.in_axes(…)`) (vmap at {line})",
             list.join(", ")
