@@ -149,8 +149,6 @@ struct Named<T> {
 
 impl<T: 'static> Named<T> {
     const SHAPE: &'static NodeShape = &NodeShape {
-        kind: NodeKind::Struct,
-        name: "Named",
         fields: &[
             Field {
                 name: "left",
@@ -163,7 +161,8 @@ impl<T: 'static> Named<T> {
         ],
         statics: &["name"],
         identity: TypeId::of::<Self>,
-        variant: 0,
+        type_name: std::any::type_name::<Self>,
+        ..NodeShape::builtin(NodeKind::Struct, "Named")
     };
 }
 

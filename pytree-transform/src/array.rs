@@ -69,12 +69,6 @@ impl Array {
         }
     }
 
-    /// An array with all elements equal.
-    pub(crate) fn full<T: TensorElement>(shape: impl AsRef<[usize]>, value: T) -> Self {
-        let length = shape.as_ref().iter().product();
-        Self::new(shape, vec![value; length])
-    }
-
     /// An array to be written in full; its elements are what the memory last held, or zeros.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
         let pooled = match info.dtype {
@@ -158,56 +152,4 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::dtype::Shape {
         strides[axis] = strides[axis + 1] * shape[axis + 1];
     }
     strides
-}
-
-/// Gathers elements by strides into row-major order: transposes and broadcasts (stride 0) alike.
-///
-/// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
-/// `source`, and `offset` where the first is.
-pub(crate) fn gather_strided<T: Copy>(
-    source: &[T],
-    shape: &[usize],
-    strides: &[isize],
-    offset: usize,
-) -> Vec<T> {
-    let total: usize = shape.iter().product();
-    let mut result = Vec::with_capacity(total);
-    if total == 0 {
-        return result;
-    }
-    let Some((&inner, outer_shape)) = shape.split_last() else {
-        result.push(source[offset]);
-        return result;
-    };
-    let inner_stride = strides[shape.len() - 1];
-    let mut index = crate::dtype::Shape::from_elem(0, outer_shape.len());
-    let mut base = isize::try_from(offset).unwrap_or(0);
-    loop {
-        let start = base.unsigned_abs();
-        match inner_stride {
-            1 => result.extend_from_slice(&source[start..start + inner]),
-            0 => result.resize(result.len() + inner, source[start]),
-            stride => {
-                let mut at = base;
-                for _ in 0..inner {
-                    result.push(source[at.unsigned_abs()]);
-                    at += stride;
-                }
-            }
-        }
-        let mut axis = outer_shape.len();
-        loop {
-            if axis == 0 {
-                return result;
-            }
-            axis -= 1;
-            index[axis] += 1;
-            base += strides[axis];
-            if index[axis] < outer_shape[axis] {
-                break;
-            }
-            base -= strides[axis] * isize::try_from(outer_shape[axis]).unwrap_or(0);
-            index[axis] = 0;
-        }
-    }
 }

@@ -83,8 +83,6 @@ struct Foo {
 
 impl Foo {
     const SHAPE: &'static NodeShape = &NodeShape {
-        kind: NodeKind::Struct,
-        name: "Foo",
         fields: &[
             Field {
                 name: "a",
@@ -98,7 +96,8 @@ impl Foo {
         statics: &["c"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,
-        variant: 0,
+        type_name: std::any::type_name::<Self>,
+        ..NodeShape::builtin(NodeKind::Struct, "Foo")
     };
 }
 
@@ -194,26 +193,33 @@ fn a_derived_pytree_lists_its_leaves_with_their_paths() {
     );
 }
 
-/// Whether a type can be data of a module: a leaf, a module, or a container of one of them.
-macro_rules! is_data {
-    ($type:ty) => {
-        <Probe<$type>>::IS_STATE || <Probe<$type>>::IS_MODULE
-    };
+/// Prints whether each type can be data of a module, a leaf or a module or a container of one of them, and
+/// whether it can be static.
+macro_rules! say_what_is_data {
+    ($out:ident: $($type:ty),* $(,)?) => {$({
+        let data = <Probe<$type>>::IS_STATE || <Probe<$type>>::IS_MODULE;
+        let is_static = !<Probe<$type>>::HOLDS_ARRAYS && !<Probe<$type>>::IS_MODULE && <Probe<$type>>::IS_VALUE;
+        $out.say(format_args!("{}: data = {data}, static = {is_static}", stringify!($type)));
+    })*};
 }
 
 #[test]
 fn the_type_of_a_field_says_whether_it_is_data() {
-    // What is data without asking in NNX: arrays, variables and modules.
-    assert!(is_data!(Tensor));
-    assert!(is_data!(Rngs));
-    // Neither a string nor another value of no leaf type is.
-    assert!(!is_data!(String));
-    assert!(!is_data!(fn(&Tensor) -> Tensor));
-    // A number can be either, so a field of one needs an attribute; in NNX it is static unasked.
-    assert!(is_data!(i32) && <Probe<i32>>::IS_VALUE);
-    // A list of arrays is data. In NNX it is static unasked, which is an error as soon as it is found.
-    assert!(is_data!(Vec<Tensor>) && !is_data!(Vec<String>));
-    assert!(<Probe<Vec<Tensor>>>::HOLDS_ARRAYS && !<Probe<Vec<Tensor>>>::IS_MODULE);
+    let mut out = Printed::default();
+    say_what_is_data!(out: Tensor, Rngs, String, fn(&Tensor) -> Tensor, i32, Vec<Tensor>, Vec<String>);
+    // A number can be either, so a field of one needs an attribute; in NNX it is static unasked. A list of
+    // arrays is data; in NNX it is static unasked, which is an error as soon as it is found.
+    out.expect(
+        "
+        Tensor: data = true, static = false
+        Rngs: data = true, static = false
+        String: data = false, static = true
+        fn(&Tensor) -> Tensor: data = false, static = true
+        i32: data = true, static = true
+        Vec<Tensor>: data = true, static = false
+        Vec<String>: data = false, static = true
+        ",
+    );
 }
 
 /// Data of all sorts: a number, an integer, a list and what may be missing.

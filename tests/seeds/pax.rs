@@ -56,8 +56,6 @@ struct ListModule {
 
 impl ListModule {
     const SHAPE: &'static NodeShape = &NodeShape {
-        kind: NodeKind::Struct,
-        name: "ListModule",
         fields: &[Field {
             name: "mylist",
             kind: None,
@@ -65,7 +63,8 @@ impl ListModule {
         statics: &["is_training"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,
-        variant: 0,
+        type_name: std::any::type_name::<Self>,
+        ..NodeShape::builtin(NodeKind::Struct, "ListModule")
     };
 }
 

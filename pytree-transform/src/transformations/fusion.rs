@@ -33,8 +33,6 @@ pub(crate) enum Scheduled {
 /// How the elements of a value that is read are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pattern {
-    /// As many elements as the group has.
-    Whole,
     /// One for all.
     Scalar,
     /// A row repeated: element `i` is element `i % period`.
@@ -84,45 +82,67 @@ pub(crate) struct Fused {
     registers: usize,
 }
 
+/// A value that need not be in memory for a pass to read it.
+#[derive(Clone, Copy)]
+enum Virtual {
+    /// The same number everywhere.
+    Constant(f64),
+    /// Another value, repeated.
+    Repeated { source: Variable, pattern: Pattern },
+}
+
+/// The state of scheduling.
+struct Planner<'j> {
+    jaxpr: &'j Jaxpr,
+    /// For each equation whose result is virtual, what it is.
+    virtuals: Vec<Option<Virtual>>,
+    /// For each variable, the equation that makes it.
+    makers: Vec<Option<usize>>,
+    /// For each variable, whether it is in memory by now.
+    available: Vec<bool>,
+    taken: Vec<bool>,
+    uses: Vec<usize>,
+    scheduled: Vec<Scheduled>,
+}
+
 /// Puts the equations of a jaxpr in an order, chains fused.
 pub(crate) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
-    let mut available = vec![false; jaxpr.variables.len()];
+    let mut planner = Planner {
+        jaxpr,
+        virtuals: jaxpr
+            .equations
+            .iter()
+            .map(|equation| virtual_value(jaxpr, equation))
+            .collect(),
+        makers: vec![None; jaxpr.variables.len()],
+        available: vec![false; jaxpr.variables.len()],
+        taken: vec![false; jaxpr.equations.len()],
+        uses: count_uses(jaxpr),
+        scheduled: Vec::with_capacity(jaxpr.equations.len()),
+    };
     for variable in jaxpr
         .inputs
         .iter()
         .chain(jaxpr.constants.iter().map(|(variable, _)| variable))
     {
-        available[variable.index()] = true;
+        planner.available[variable.index()] = true;
     }
-    let uses = count_uses(jaxpr);
-    let mut taken = vec![false; jaxpr.equations.len()];
-    let mut scheduled = Vec::with_capacity(jaxpr.equations.len());
-    for start in 0..jaxpr.equations.len() {
-        if taken[start] {
-            continue;
-        }
-        let members = match class(jaxpr, &jaxpr.equations[start]) {
-            Some(class) => members(jaxpr, start, class, &available, &taken),
-            None => vec![start],
-        };
-        for &member in &members {
-            taken[member] = true;
-            jaxpr.equations[member]
-                .outputs
-                .iter()
-                .for_each(|output| available[output.index()] = true);
-        }
-        let computes = members
+    for (position, equation) in jaxpr.equations.iter().enumerate() {
+        equation
+            .outputs
             .iter()
-            .filter(|&&member| jaxpr.equations[member].primitive.elementwise().is_some())
-            .count();
-        if computes == 0 || members.len() == 1 {
-            scheduled.extend(members.into_iter().map(Scheduled::One));
-        } else {
-            scheduled.push(Scheduled::Fused(fuse(jaxpr, &members, &uses)));
+            .for_each(|output| planner.makers[output.index()] = Some(position));
+    }
+    for start in 0..jaxpr.equations.len() {
+        if !planner.taken[start] && planner.virtuals[start].is_none() {
+            planner.take(start);
         }
     }
-    scheduled
+    jaxpr
+        .outputs
+        .iter()
+        .for_each(|&output| planner.materialize(output));
+    planner.scheduled
 }
 
 fn count_uses(jaxpr: &Jaxpr) -> Vec<usize> {
@@ -143,24 +163,30 @@ fn class(jaxpr: &Jaxpr, equation: &Equation) -> Option<(usize, Option<DType>)> {
     let dtype = |position: usize| jaxpr.info(equation.inputs[position]).dtype;
     let float = |dtype: DType| dtype.is_float().then_some(Some(dtype));
     let of_bools = (output.dtype == DType::Bool).then_some(None);
-    let settled = match equation.primitive.elementwise() {
-        Some(Elementwise::Unary(Unary::Not)) => of_bools,
-        Some(Elementwise::Binary(Binary::And | Binary::Or | Binary::Xor)) => of_bools,
-        Some(Elementwise::Unary(_) | Elementwise::Binary(_)) => float(output.dtype),
-        Some(Elementwise::Compare(_)) => float(dtype(0)),
-        Some(Elementwise::Select) => float(output.dtype),
-        Some(Elementwise::Convert(_)) if dtype(0) == DType::Bool => float(output.dtype),
-        Some(Elementwise::Convert(_)) => None,
-        None if constant(equation).is_some() => float(output.dtype),
-        None => pattern(jaxpr, equation).and_then(|_| float(output.dtype)),
+    let settled = match equation.primitive.elementwise()? {
+        Elementwise::Unary(Unary::Not)
+        | Elementwise::Binary(Binary::And | Binary::Or | Binary::Xor) => of_bools,
+        Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Select => float(output.dtype),
+        Elementwise::Compare(_) => float(dtype(0)),
+        Elementwise::Convert(_) if dtype(0) == DType::Bool => float(output.dtype),
+        Elementwise::Convert(_) => None,
     };
     settled.map(|float| (output.len(), float))
 }
 
-/// The value of an equation that makes a constant.
-fn constant(equation: &Equation) -> Option<f64> {
+/// What an equation makes, if a pass can do without it in memory.
+fn virtual_value(jaxpr: &Jaxpr, equation: &Equation) -> Option<Virtual> {
+    if !jaxpr.info(*equation.outputs.first()?).dtype.is_float() {
+        return None;
+    }
     let primitive: &dyn Any = &*equation.primitive;
-    primitive.downcast_ref::<Full>().map(|full| full.value)
+    if let Some(full) = primitive.downcast_ref::<Full>() {
+        return Some(Virtual::Constant(full.value));
+    }
+    pattern(jaxpr, equation).map(|pattern| Virtual::Repeated {
+        source: equation.inputs[0],
+        pattern,
+    })
 }
 
 /// How the operand of a broadcast is repeated, if it is one that can be read in place.
@@ -182,6 +208,9 @@ fn pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     if kept.is_empty() {
         return Some(Pattern::Scalar);
     }
+    if operand.is_empty() {
+        return None;
+    }
     if kept.len() <= rest.len() && kept[..] == rest[rest.len() - kept.len()..] {
         return Some(Pattern::Cycle {
             period: operand.len(),
@@ -189,108 +218,168 @@ fn pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     }
     if kept[..] == rest[..kept.len().min(rest.len())] {
         return Some(Pattern::Stretch {
-            times: broadcast.shape.iter().product::<usize>() / operand.len().max(1),
+            times: broadcast.shape.iter().product::<usize>() / operand.len(),
         });
     }
     None
 }
 
-/// The equations that one pass can hold, beginning with `start`.
-fn members(
-    jaxpr: &Jaxpr,
-    start: usize,
-    (length, mut float): (usize, Option<DType>),
-    available: &[bool],
-    taken: &[bool],
-) -> Vec<usize> {
-    let mut members = vec![start];
-    let mut inside: Vec<Variable> = jaxpr.equations[start].outputs.to_vec();
-    let end = jaxpr.equations.len().min(start + WINDOW);
-    for position in start + 1..end {
-        let equation = &jaxpr.equations[position];
-        if taken[position] {
-            continue;
-        }
-        let Some((other_length, other_float)) = class(jaxpr, equation) else {
-            continue;
+impl Planner<'_> {
+    /// Schedules an equation, alone or with those that its pass can hold.
+    fn take(&mut self, start: usize) {
+        let members = match class(self.jaxpr, &self.jaxpr.equations[start]) {
+            Some(class) => self.members(start, class),
+            None => vec![start],
         };
-        let one_float = float.is_none() || other_float.is_none() || float == other_float;
-        // What a broadcast reads has another length, so it can't be made inside.
-        let reads_outside = equation.primitive.elementwise().is_none();
-        let ready = |input: &Variable| {
-            available[input.index()] || (!reads_outside && inside.contains(input))
+        let reads_virtual = |equation: &Equation| {
+            equation
+                .inputs
+                .iter()
+                .any(|&input| self.virtual_of(input).is_some())
         };
-        if other_length == length && one_float && equation.inputs.iter().all(ready) {
-            float = float.or(other_float);
-            members.push(position);
-            inside.extend(&equation.outputs);
+        let fuses = members.len() > 1
+            || (self.jaxpr.equations[start]
+                .primitive
+                .elementwise()
+                .is_some()
+                && class(self.jaxpr, &self.jaxpr.equations[start]).is_some()
+                && reads_virtual(&self.jaxpr.equations[start]));
+        if fuses {
+            let fused = self.fuse(&members);
+            self.scheduled.push(Scheduled::Fused(fused));
+            members.into_iter().for_each(|member| self.done(member));
+        } else {
+            self.alone(start);
         }
     }
-    members
-}
 
-/// Makes one pass of equations.
-fn fuse(jaxpr: &Jaxpr, members: &[usize], uses: &[usize]) -> Fused {
-    let equations = || members.iter().map(|&member| &jaxpr.equations[member]);
-    let length = jaxpr.info(jaxpr.equations[members[0]].outputs[0]).len();
-    let float = equations()
-        .find_map(|equation| class(jaxpr, equation).and_then(|(_, float)| float))
-        .unwrap_or(DType::F32);
-    let mut fused = Fused {
-        float,
-        length,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        stores: Vec::new(),
-        loads: Vec::new(),
-        operations: Vec::new(),
-        registers: 0,
-    };
-    let mut places: Vec<Option<Place>> = vec![None; jaxpr.variables.len()];
-    let mut uses_inside = vec![0_usize; jaxpr.variables.len()];
-    for equation in equations() {
-        let output = equation.outputs[0];
-        let register = match equation.primitive.elementwise() {
-            Some(elementwise) => {
-                let operands = equation
-                    .inputs
-                    .iter()
-                    .map(|input| {
-                        uses_inside[input.index()] += 1;
-                        *places[input.index()].get_or_insert_with(|| fused.read_in_place(*input))
-                    })
-                    .collect();
-                let output = fused.new_register();
-                fused.operations.push(Operation {
-                    elementwise,
-                    operands,
-                    output,
-                });
-                output
-            }
-            None => match constant(equation) {
-                Some(value) => fused.load(Source::Constant(value)),
-                None => {
-                    uses_inside[equation.inputs[0].index()] += 1;
-                    let input = fused.input(equation.inputs[0]);
-                    let pattern = pattern(jaxpr, equation).unwrap_or(Pattern::Scalar);
-                    fused.load(Source::Value { input, pattern })
-                }
-            },
-        };
-        places[output.index()] = Some(Place::Register(register));
+    fn alone(&mut self, position: usize) {
+        self.jaxpr.equations[position]
+            .inputs
+            .iter()
+            .for_each(|&input| self.materialize(input));
+        self.scheduled.push(Scheduled::One(position));
+        self.done(position);
     }
-    for equation in equations() {
-        let output = equation.outputs[0];
-        if let (true, Some(Place::Register(register))) = (
-            uses[output.index()] > uses_inside[output.index()],
-            places[output.index()],
+
+    fn done(&mut self, position: usize) {
+        self.taken[position] = true;
+        self.jaxpr.equations[position]
+            .outputs
+            .iter()
+            .for_each(|output| self.available[output.index()] = true);
+    }
+
+    /// Puts a virtual value in memory, for an equation that can't do without.
+    fn materialize(&mut self, variable: Variable) {
+        if let (false, Some(maker)) = (
+            self.available[variable.index()],
+            self.makers[variable.index()],
         ) {
-            fused.outputs.push(output);
-            fused.stores.push((register, jaxpr.info(output).clone()));
+            if self.virtuals[maker].is_some() {
+                self.alone(maker);
+            }
         }
     }
-    fused
+
+    /// What a value is, unless it is in memory anyway.
+    fn virtual_of(&self, variable: Variable) -> Option<Virtual> {
+        if self.available[variable.index()] {
+            return None;
+        }
+        self.makers[variable.index()].and_then(|maker| self.virtuals[maker])
+    }
+
+    /// Whether a pass can read a value from outside of it.
+    fn readable(&self, variable: Variable) -> bool {
+        match self.virtual_of(variable) {
+            Some(Virtual::Constant(_)) => true,
+            Some(Virtual::Repeated { source, .. }) => self.available[source.index()],
+            None => self.available[variable.index()],
+        }
+    }
+
+    /// The equations that one pass can hold, beginning with `start`.
+    fn members(&mut self, start: usize, (length, mut float): (usize, Option<DType>)) -> Vec<usize> {
+        // What the first reads may be a repetition of a repetition, whose source is not in memory yet.
+        for &input in &self.jaxpr.equations[start].inputs {
+            if let Some(Virtual::Repeated { source, .. }) = self.virtual_of(input) {
+                self.materialize(source);
+            }
+        }
+        let mut members = vec![start];
+        let mut inside: Vec<Variable> = self.jaxpr.equations[start].outputs.to_vec();
+        let end = self.jaxpr.equations.len().min(start + WINDOW);
+        for position in start + 1..end {
+            let equation = &self.jaxpr.equations[position];
+            if self.taken[position] || self.virtuals[position].is_some() {
+                continue;
+            }
+            let Some((other_length, other_float)) = class(self.jaxpr, equation) else {
+                continue;
+            };
+            let one_float = float.is_none() || other_float.is_none() || float == other_float;
+            let ready = |&input: &Variable| inside.contains(&input) || self.readable(input);
+            if other_length == length && one_float && equation.inputs.iter().all(ready) {
+                float = float.or(other_float);
+                members.push(position);
+                inside.extend(&equation.outputs);
+            }
+        }
+        members
+    }
+
+    /// Makes one pass of equations.
+    fn fuse(&self, members: &[usize]) -> Fused {
+        let jaxpr = self.jaxpr;
+        let equations = || members.iter().map(|&member| &jaxpr.equations[member]);
+        let length = jaxpr.info(jaxpr.equations[members[0]].outputs[0]).len();
+        let float =
+            equations().find_map(|equation| class(jaxpr, equation).and_then(|(_, float)| float));
+        let mut fused = Fused {
+            float: float.unwrap_or(DType::F32),
+            length,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            stores: Vec::new(),
+            loads: Vec::new(),
+            operations: Vec::new(),
+            registers: 0,
+        };
+        let mut places: Vec<Option<Place>> = vec![None; jaxpr.variables.len()];
+        let mut uses_inside = vec![0_usize; jaxpr.variables.len()];
+        for equation in equations() {
+            let Some(elementwise) = equation.primitive.elementwise() else {
+                continue;
+            };
+            let mut operands = SmallVec::new();
+            for &input in &equation.inputs {
+                uses_inside[input.index()] += 1;
+                let place = match places[input.index()] {
+                    Some(place) => place,
+                    None => fused.read(input, self.virtual_of(input)),
+                };
+                places[input.index()] = Some(place);
+                operands.push(place);
+            }
+            let output = fused.new_register();
+            fused.operations.push(Operation {
+                elementwise,
+                operands,
+                output,
+            });
+            places[equation.outputs[0].index()] = Some(Place::Register(output));
+        }
+        for equation in equations() {
+            let output = equation.outputs[0];
+            let needed = self.uses[output.index()] > uses_inside[output.index()];
+            if let (true, Some(Place::Register(register))) = (needed, places[output.index()]) {
+                fused.outputs.push(output);
+                fused.stores.push((register, jaxpr.info(output).clone()));
+            }
+        }
+        fused
+    }
 }
 
 impl Fused {
@@ -309,26 +398,25 @@ impl Fused {
         }
     }
 
-    fn load(&mut self, source: Source) -> usize {
+    fn load(&mut self, source: Source) -> Place {
         let register = self.new_register();
         self.loads.push(Load {
             source,
             register: Some(register),
         });
-        register
+        Place::Register(register)
     }
 
-    /// A value with as many elements as the group.
-    fn read_in_place(&mut self, variable: Variable) -> Place {
-        let input = self.input(variable);
-        self.loads.push(Load {
-            source: Source::Value {
-                input,
-                pattern: Pattern::Whole,
-            },
-            register: None,
-        });
-        Place::Input(input)
+    /// A value from outside: in place if it has as many elements as the pass, else through a register.
+    fn read(&mut self, variable: Variable, virtual_value: Option<Virtual>) -> Place {
+        match virtual_value {
+            Some(Virtual::Constant(value)) => self.load(Source::Constant(value)),
+            Some(Virtual::Repeated { source, pattern }) => {
+                let input = self.input(source);
+                self.load(Source::Value { input, pattern })
+            }
+            None => Place::Input(self.input(variable)),
+        }
     }
 
     /// Runs the pass.
@@ -353,33 +441,61 @@ impl Fused {
                     Source::Value {
                         input,
                         pattern: Pattern::Scalar,
-                    } => tiles.fill(register, inputs[input].elements::<F>()[0]),
+                    } => {
+                        // An empty pass reads nothing.
+                        let value = inputs[input].elements::<F>().first().copied();
+                        tiles.fill(register, value.unwrap_or_default());
+                    }
                     Source::Value { .. } => {}
                 }
             }
         }
+        pulp::Arch::new().dispatch(Pass {
+            fused: self,
+            tiles: &mut tiles,
+            inputs,
+            results: &mut results,
+        });
+        results
+    }
+}
+
+/// One pass over memory, compiled for each instruction set.
+struct Pass<'a, F: Float> {
+    fused: &'a Fused,
+    tiles: &'a mut Tiles<F>,
+    inputs: &'a [Arc<Array>],
+    results: &'a mut [Array],
+}
+
+impl<F: Float> pulp::WithSimd for Pass<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
         let mut start = 0;
-        while start < self.length {
-            let count = TILE.min(self.length - start);
-            self.load_tile(&mut tiles, inputs, start, count);
-            for operation in &self.operations {
-                tiles.apply(
-                    operation.elementwise,
-                    &operation.operands,
-                    operation.output,
-                    inputs,
-                    start,
-                    count,
-                );
+        while start < self.fused.length {
+            let count = TILE.min(self.fused.length - start);
+            self.fused.load_tile(self.tiles, self.inputs, start, count);
+            for operation in &self.fused.operations {
+                let Operation {
+                    elementwise,
+                    operands,
+                    output,
+                } = operation;
+                self.tiles
+                    .apply(*elementwise, operands, *output, self.inputs, start, count);
             }
-            for ((register, _), result) in self.stores.iter().zip(&mut results) {
-                tiles.store(*register, result, start, count);
+            for ((register, _), result) in self.fused.stores.iter().zip(self.results.iter_mut()) {
+                self.tiles.store(*register, result, start, count);
             }
             start += count;
         }
-        results
     }
+}
 
+impl Fused {
+    #[inline(always)]
     fn load_tile<F: Float>(
         &self,
         tiles: &mut Tiles<F>,
@@ -407,13 +523,14 @@ impl Fused {
                     start,
                     count,
                 ),
-                Pattern::Whole | Pattern::Scalar => {}
+                Pattern::Scalar => {}
             }
         }
     }
 }
 
 /// Whether a comparison is of floats; the planner lets no other in.
+#[inline(always)]
 pub(crate) fn holds<F: PartialOrd>(comparison: Comparison, left: &F, right: &F) -> bool {
     match comparison {
         Comparison::Eq => left == right,

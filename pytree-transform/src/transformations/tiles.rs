@@ -1,4 +1,12 @@
 //! The registers of a fused pass: tiles of elements that stay in the first-level cache.
+//!
+//! Everything that touches elements is inlined into the pass, which is compiled for several instruction
+//! sets and chosen when the program runs.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -63,11 +71,13 @@ impl<F: Float> Tiles<F> {
     }
 
     /// One value in all places.
+    #[inline(always)]
     pub(crate) fn fill(&mut self, register: usize, value: F) {
         self.0.floats[register].fill(value);
     }
 
     /// A row repeated.
+    #[inline(always)]
     pub(crate) fn cycle(
         &mut self,
         register: usize,
@@ -88,6 +98,7 @@ impl<F: Float> Tiles<F> {
     }
 
     /// A column repeated.
+    #[inline(always)]
     pub(crate) fn stretch(
         &mut self,
         register: usize,
@@ -109,6 +120,7 @@ impl<F: Float> Tiles<F> {
     }
 
     /// Copies a register into a result.
+    #[inline(always)]
     pub(crate) fn store(&self, register: usize, result: &mut Array, start: usize, count: usize) {
         if let Some(elements) = F::slice_mut(&mut result.data) {
             elements[start..start + count].copy_from_slice(&self.0.floats[register][..count]);
@@ -118,6 +130,7 @@ impl<F: Float> Tiles<F> {
     }
 
     /// Runs one operation on a tile.
+    #[inline(always)]
     pub(crate) fn apply(
         &mut self,
         operation: Elementwise,
@@ -143,6 +156,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
+    #[inline(always)]
     fn floats<'a>(
         &'a self,
         place: Place,
@@ -156,6 +170,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
+    #[inline(always)]
     fn bools<'a>(
         &'a self,
         place: Place,
@@ -169,6 +184,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
+    #[inline(always)]
     fn apply_to_floats(
         &self,
         operation: Elementwise,
@@ -201,6 +217,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
+    #[inline(always)]
     fn apply_to_bools(
         &self,
         operation: Elementwise,
@@ -237,6 +254,7 @@ impl<F: Float> Tiles<F> {
 }
 
 /// Each comparison in a loop of its own, so that the loop has no branch.
+#[inline(always)]
 fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
     macro_rules! each {
         ($($comparison:ident),*) => {
@@ -260,10 +278,12 @@ macro_rules! floats {
 
         impl Float for $float {
             #[allow(clippy::cast_possible_truncation, trivial_numeric_casts, reason = "a constant takes the type of its tensor")]
+            #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as Self
             }
 
+            #[inline(always)]
             fn of_bool(value: bool) -> Self {
                 if value { 1.0 } else { 0.0 }
             }
@@ -272,7 +292,9 @@ macro_rules! floats {
                 &$spare
             }
 
+            #[inline(always)]
             fn unary(operation: Unary, operand: &[Self], output: &mut [Self]) {
+                #[inline(always)]
                 fn map(operand: &[$float], output: &mut [$float], function: impl Fn($float) -> $float) {
                     output.iter_mut().zip(operand).for_each(|(output, &operand)| *output = function(operand));
                 }
@@ -294,7 +316,9 @@ macro_rules! floats {
                 }
             }
 
+            #[inline(always)]
             fn binary(operation: Binary, left: &[Self], right: &[Self], output: &mut [Self]) {
+                #[inline(always)]
                 fn zip(left: &[$float], right: &[$float], output: &mut [$float], function: impl Fn($float, $float) -> $float) {
                     for ((output, &left), &right) in output.iter_mut().zip(left).zip(right) {
                         *output = function(left, right);

@@ -1,0 +1,123 @@
+//! What the documents claim is so: every test that `docs/features.md` names exists, and code and messages that
+//! the documents quote are in the files they are quoted from.
+
+use std::fs;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&whole)
+        .unwrap_or_else(|error| panic!("{} cannot be read: {error}", whole.display()))
+}
+
+/// The rows of the tables of a document, each with its cells; heads and rules are left out.
+fn rows(document: &str) -> Vec<Vec<&str>> {
+    let lines: Vec<&str> = document.lines().collect();
+    let is_rule = |line: &str| line.starts_with("|-");
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(at, line)| {
+            let is_head = lines.get(at + 1).is_some_and(|next| is_rule(next));
+            line.starts_with('|') && !is_rule(line) && !is_head
+        })
+        .map(|(_, line)| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect()
+}
+
+/// What a text has in backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// Whether a file has a test of that name: the first function after some `#[test]`.
+fn has_test(file: &str, name: &str) -> bool {
+    file.split("#[test]").skip(1).any(|after| {
+        let function = after
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("fn "));
+        function.and_then(|function| function.split(['(', '<']).next()) == Some(name)
+    })
+}
+
+#[test]
+fn every_test_that_the_features_name_exists() {
+    let document = read("docs/features.md");
+    let rows = rows(&document);
+    assert!(rows.len() > 40, "the tables are read");
+    let mut problems = Vec::new();
+    for row in rows {
+        let [feature, place, tests] = row[..] else {
+            problems.push(format!("a row has {} cells: {row:?}", row.len()));
+            continue;
+        };
+        if place.is_empty() || quoted(tests).is_empty() {
+            problems.push(format!("`{feature}` names no place or no test"));
+        }
+        for test in quoted(tests) {
+            match test.split_once("::") {
+                Some((path, name)) if has_test(&read(path), name) => {}
+                _ => problems.push(format!("`{feature}` names `{test}`, which is no test")),
+            }
+        }
+        for folder in quoted(place)
+            .iter()
+            .filter(|name| name.starts_with("tests/"))
+        {
+            if !Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).is_dir() {
+                problems.push(format!("`{feature}` names `{folder}`, which is no folder"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The blocks of text in a document.
+fn text_blocks(document: &str) -> Vec<&str> {
+    document
+        .split("```text\n")
+        .skip(1)
+        .filter_map(|after| after.split("```").next())
+        .collect()
+}
+
+/// A text without what formatting may change.
+fn unformatted(text: &str) -> String {
+    text.chars()
+        .filter(|character| !character.is_whitespace() && *character != ',')
+        .collect()
+}
+
+#[test]
+fn quoted_rules_of_primitives_are_in_their_files() {
+    let document = read("docs/adding-a-primitive.md");
+    let folder = "pytree-transform/src/primitives";
+    let sources: String = ["elementwise.rs", "select.rs"]
+        .map(|file| unformatted(&read(&format!("{folder}/{file}"))))
+        .concat();
+    let blocks = text_blocks(&document);
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        assert!(sources.contains(&unformatted(block)), "not there:\n{block}");
+    }
+}
+
+#[test]
+fn the_message_in_the_guide_is_the_compilers() {
+    let document = read("docs/guide.md");
+    let message = read("tests/ui/missing_kind/float_array.stderr");
+    let block = text_blocks(&document)
+        .into_iter()
+        .find(|block| block.starts_with("error[E0277]"))
+        .expect("the guide shows the message");
+    // Another type, name and place; the words are the same.
+    for words in ["is it trained or not?", "= note: write `#[param]`"] {
+        let line = |text: &str| {
+            text.lines()
+                .find(|line| line.contains(words))
+                .map(|line| line.trim_start_matches([' ', '|', '^']).to_owned())
+        };
+        assert_eq!(line(block), line(&message));
+        assert!(line(block).is_some(), "{words}");
+    }
+}
