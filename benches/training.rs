@@ -6,8 +6,10 @@
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
+    clippy::type_complexity,
     missing_docs,
     missing_debug_implementations,
+    unreachable_pub,
     reason = "a benchmark is read as a script"
 )]
 

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use pytree_transform::{DType, Tensor};
+use pytree_transform::Tensor;
 
 /// log Σ exp(x) along an axis, which goes: `[.., n, ..]` to `[.., ..]`.
 ///
@@ -85,13 +85,12 @@ pub fn softplus(x: &Tensor) -> Tensor {
     x.relu() + ((-x.abs()).exp() + 1.0).log()
 }
 
-/// A number close to the largest along an axis, which stays with length 1.
+/// The largest along an axis, which stays with length 1.
 ///
-/// Subtracting it keeps exponentials finite and changes no result, so it needs no gradient: it is made of
-/// integers, which have none.
+/// Subtracting it keeps exponentials finite and changes no result, so it needs no gradient.
 #[track_caller]
 pub(crate) fn shift(x: &Tensor, axis: isize) -> Tensor {
-    x.max_keep([axis]).convert(DType::I64).convert(x.dtype())
+    x.max_keep([axis]).stop_gradient()
 }
 
 #[cfg(test)]

@@ -5,6 +5,15 @@
 //! forward and reverse mode, and with themselves under `jit` and `vmap`. The last test reads the names of
 //! the primitives from their sources and looks for each of them in what the table records.
 
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -861,7 +870,7 @@ fn reverse_mode_is_the_transpose_of_forward_mode() {
              tolerance,
          }| {
             let forward = inner(
-                &[weights.clone()],
+                std::slice::from_ref(&weights),
                 &[pushed(&case.function, &operands, &direction)],
             );
             let backward = inner(&pulled(&case.function, &operands, &weights), &direction);

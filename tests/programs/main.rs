@@ -4,7 +4,9 @@
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
+    clippy::type_complexity,
     missing_docs,
+    unreachable_pub,
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 

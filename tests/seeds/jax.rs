@@ -179,7 +179,6 @@ impl RegisteredSpecial {
         statics: &[],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,
-        type_name: std::any::type_name::<Self>,
         ..NodeShape::builtin(NodeKind::Struct, "RegisteredSpecial")
     };
 }

@@ -8,3 +8,4 @@ mod jax;
 mod nnx;
 mod pax;
 mod printed;
+mod treedefs;

@@ -96,7 +96,6 @@ impl Foo {
         statics: &["c"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,
-        type_name: std::any::type_name::<Self>,
         ..NodeShape::builtin(NodeKind::Struct, "Foo")
     };
 }
@@ -198,7 +197,8 @@ fn a_derived_pytree_lists_its_leaves_with_their_paths() {
 macro_rules! say_what_is_data {
     ($out:ident: $($type:ty),* $(,)?) => {$({
         let data = <Probe<$type>>::IS_STATE || <Probe<$type>>::IS_MODULE;
-        let is_static = !<Probe<$type>>::HOLDS_ARRAYS && !<Probe<$type>>::IS_MODULE && <Probe<$type>>::IS_VALUE;
+        let is_comparable = <Probe<$type>>::IS_VALUE || <Probe<$type>>::IS_HASH;
+        let is_static = is_comparable && !<Probe<$type>>::HOLDS_ARRAYS && !<Probe<$type>>::IS_MODULE;
         $out.say(format_args!("{}: data = {data}, static = {is_static}", stringify!($type)));
     })*};
 }

@@ -63,7 +63,6 @@ impl ListModule {
         statics: &["is_training"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,
-        type_name: std::any::type_name::<Self>,
         ..NodeShape::builtin(NodeKind::Struct, "ListModule")
     };
 }

@@ -100,22 +100,13 @@ pub enum Mismatch {
         /// The name in the template that is most alike, of those that are not in the file.
         nearest: Option<String>,
     },
-    /// Of another shape.
-    Shape {
+    /// Of another shape or element type.
+    Different {
         /// The leaf.
         name: String,
-        /// The shape in the template.
-        expected: Vec<usize>,
-        /// The shape in the file.
-        found: Vec<usize>,
-    },
-    /// Of another element type.
-    DType {
-        /// The leaf.
-        name: String,
-        /// The element type in the template.
-        expected: DType,
-        /// The element type in the file.
+        /// Element type and shape in the template.
+        expected: AbstractArray,
+        /// Element type and shape in the file.
         found: String,
     },
 }
@@ -148,19 +139,12 @@ fn list(mismatches: &[Mismatch]) -> String {
                     suggestion(nearest)
                 )
             }
-            Mismatch::Shape {
+            Mismatch::Different {
                 name,
                 expected,
                 found,
             } => {
-                format!("{name}: expected the shape {expected:?}, found {found:?}")
-            }
-            Mismatch::DType {
-                name,
-                expected,
-                found,
-            } => {
-                format!("{name}: expected elements of {expected}, found {found}")
+                format!("{name}: expected {expected}, found {found}")
             }
         };
         text.push_str("\n  ");

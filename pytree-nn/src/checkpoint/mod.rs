@@ -130,25 +130,14 @@ fn matched(
             missing.push((name, leaf));
             continue;
         };
-        let before = different.len();
-        if view.shape() != leaf.shape() {
-            let (expected, found) = (leaf.shape().to_vec(), view.shape().to_vec());
-            different.push(Mismatch::Shape {
-                name: name.clone(),
-                expected,
-                found,
-            });
-        }
-        if stored_dtype(leaf.dtype()) != Some(view.dtype()) {
-            let found = dtype_name(view.dtype());
-            different.push(Mismatch::DType {
-                name: name.clone(),
-                expected: leaf.dtype(),
-                found,
-            });
-        }
-        if before == different.len() {
+        if view.shape() == leaf.shape() && stored_dtype(leaf.dtype()) == Some(view.dtype()) {
             leaves.push(tensor_of(leaf.dtype(), view.shape(), view.data()));
+        } else {
+            different.push(Mismatch::Different {
+                name: name.clone(),
+                expected: leaf.info().clone(),
+                found: described(&view),
+            });
         }
     }
     let unused: Vec<&String> = found.keys().collect();
@@ -160,7 +149,7 @@ fn matched(
     });
     let unexpected = found.iter().map(|(name, view)| Mismatch::Unexpected {
         name: name.clone(),
-        found: format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', ""),
+        found: described(view),
         nearest: nearest(name, &absent),
     });
     let mismatches: Vec<Mismatch> = missing.chain(unexpected).chain(different).collect();
@@ -169,6 +158,11 @@ fn matched(
     } else {
         Err(mismatches)
     }
+}
+
+/// Element type and shape of a stored tensor, as `f32[2,3]`.
+fn described(view: &TensorView<'_>) -> String {
+    format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', "")
 }
 
 /// The leaves that a checkpoint holds, without a template, in the order of their names.

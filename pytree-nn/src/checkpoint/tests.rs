@@ -169,8 +169,8 @@ fn all_mismatches_are_reported_at_once() {
         [
             "  ['weight2']: expected f32[1,2], not in the file; did you mean ['wieght2']?",
             "  ['wieght2']: found f32[1], not in the template; did you mean ['weight2']?",
-            "  ['shape']: expected the shape [1, 2], found [1]",
-            "  ['type']: expected elements of f64, found f32",
+            "  ['shape']: expected f32[1,2], found f32[1]",
+            "  ['type']: expected f64[1], found f32[1]",
             "load it into what was saved, or inspect it with `inspect`",
         ]
     );

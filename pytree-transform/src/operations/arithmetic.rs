@@ -220,6 +220,20 @@ impl Tensor {
         or_panic(elementwise::unary(Unary::IntegerPower(exponent), self))
     }
 
+    /// The tensor itself, to be taken as a constant by `grad` and `jvp`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, grad};
+    /// let slope = grad(|x: &Tensor| x * x.stop_gradient())(&Tensor::from(3.0_f32));
+    /// assert_eq!(slope.item::<f32>(), 3.0);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn stop_gradient(&self) -> Self {
+        or_panic(elementwise::unary(Unary::StopGradient, self))
+    }
+
     /// Each element squared.
     #[must_use]
     #[track_caller]

@@ -41,6 +41,7 @@ pub(crate) enum Unary {
     ErfInv,
     IntegerPower(i32),
     Not,
+    StopGradient,
 }
 
 /// An operation on two tensors.
@@ -141,10 +142,10 @@ pub(crate) fn broadcast_shapes(left: &[usize], right: &[usize]) -> Option<crate:
 
 /// Moves the batch axis of every mapped operand to the front and gives the others one.
 pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Vec<Tensor> {
-    if let Some(&Some(axis)) = axes.first() {
-        if axes.iter().all(|&other| other == Some(axis)) {
-            return operands.to_vec();
-        }
+    if let Some(&Some(axis)) = axes.first()
+        && axes.iter().all(|&other| other == Some(axis))
+    {
+        return operands.to_vec();
     }
     operands
         .iter()
@@ -265,10 +266,10 @@ fn take_one(operands: Operands) -> Arc<Array> {
 /// The operands as an array; their number is the primitive's.
 pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
     let count = operands.len();
-    match <[Arc<Array>; N]>::try_from(operands.into_vec()) {
-        Ok(operands) => operands,
-        Err(_) => panic!("a primitive of {N} operands was given {count}; this is a bug of pytree"),
-    }
+    let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());
+    operands.unwrap_or_else(|_| {
+        panic!("a primitive of {N} operands was given {count}; this is a bug of pytree")
+    })
 }
 
 macro_rules! float_kernel {
@@ -299,6 +300,7 @@ impl Primitive for Unary {
             Self::ErfInv => "erf_inv",
             Self::IntegerPower(_) => "integer_pow",
             Self::Not => "not",
+            Self::StopGradient => "stop_gradient",
         }
     }
 
@@ -311,6 +313,7 @@ impl Primitive for Unary {
             Self::Neg | Self::Abs | Self::Sign => (dtype != DType::Bool, "a number"),
             Self::IntegerPower(exponent) if *exponent >= 0 => (dtype != DType::Bool, "a number"),
             Self::Not => (!dtype.is_float(), "bool or integers"),
+            Self::StopGradient => (true, "any"),
             _ => (dtype.is_float(), "f32 or f64"),
         };
         if !accepted {
@@ -357,6 +360,7 @@ impl Primitive for Unary {
                 _ => map_in_place::<f64>(operand, crate::special::erf_inv_f64),
             },
             Self::IntegerPower(exponent) => integer_power(operand, *exponent),
+            Self::StopGradient => Arc::unwrap_or_clone(operand),
             Self::Not => match operand.dtype() {
                 DType::I32 => map_in_place::<i32>(operand, |x| !x),
                 DType::I64 => map_in_place::<i64>(operand, |x| !x),
@@ -377,7 +381,7 @@ impl Primitive for Unary {
             Self::Neg => Some(-t),
             // The derivative at 0 is 1, as in JAX.
             Self::Abs => Some(x.greater_equal(0.0).select(t, &-t)),
-            Self::Sign | Self::Not => None,
+            Self::Sign | Self::Not | Self::StopGradient | Self::IntegerPower(0) => None,
             Self::Exp => Some(t * &y),
             Self::Log => Some(t / x),
             Self::Sqrt => Some(t / (&y * 2.0)),
@@ -387,7 +391,6 @@ impl Primitive for Unary {
             Self::Logistic => Some(t * (&y * (1.0 - &y))),
             // d/dx erf⁻¹(x) = √π/2 · exp(erf⁻¹(x)²).
             Self::ErfInv => Some(t * ((&y * &y).exp() * (std::f64::consts::PI.sqrt() / 2.0))),
-            Self::IntegerPower(0) => None,
             Self::IntegerPower(1) => Some(t.clone()),
             Self::IntegerPower(n) => Some(t * (x.powi(n - 1) * f64::from(*n))),
         });
@@ -507,15 +510,15 @@ impl Binary {
                 left,
                 right,
                 u32::checked_shl,
-                |l, r| l.checked_shl(r),
-                |l, r| l.checked_shl(r),
+                i32::checked_shl,
+                i64::checked_shl,
             ),
             Self::ShiftRight => shift(
                 left,
                 right,
                 u32::checked_shr,
-                |l, r| (l as u32).checked_shr(r).map(|x| x as i32),
-                |l, r| (l as u64).checked_shr(r).map(|x| x as i64),
+                |l, r| l.cast_unsigned().checked_shr(r).map(u32::cast_signed),
+                |l, r| l.cast_unsigned().checked_shr(r).map(u64::cast_signed),
             ),
         }
     }
@@ -690,6 +693,11 @@ fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
 }
 
 impl Comparison {
+    #[allow(
+        clippy::float_cmp,
+        clippy::bool_comparison,
+        reason = "comparing is what this does, of all element types alike"
+    )]
     fn evaluate_pair(self, left: &Array, right: &Array) -> Vec<bool> {
         fn run<T: TensorElement>(
             left: &Array,

@@ -232,11 +232,9 @@ impl Body {
                     let operands: Vec<Linear> = inputs
                         .iter()
                         .zip(unknown)
-                        .map(|(info, &unknown)| match unknown {
-                            true => Linear::Unknown(info.clone()),
-                            false => tensors
-                                .next()
-                                .map_or_else(|| Linear::Unknown(info.clone()), Linear::Known),
+                        .map(|(info, &unknown)| {
+                            let known = if unknown { None } else { tensors.next() };
+                            known.map_or_else(|| Linear::Unknown(info.clone()), Linear::Known)
                         })
                         .collect();
                     let cotangents: Vec<Option<Tensor>> = has_cotangent

@@ -5,6 +5,11 @@
 //! that repeat a scalar, a row or a column are read in place. An equation joins the group of an earlier
 //! one if all it needs is there by then, so equations in between do not break a chain.
 
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -275,10 +280,9 @@ impl Planner<'_> {
         if let (false, Some(maker)) = (
             self.available[variable.index()],
             self.makers[variable.index()],
-        ) {
-            if self.virtuals[maker].is_some() {
-                self.alone(maker);
-            }
+        ) && self.virtuals[maker].is_some()
+        {
+            self.alone(maker);
         }
     }
 
@@ -389,12 +393,11 @@ impl Fused {
     }
 
     fn input(&mut self, variable: Variable) -> usize {
-        match self.inputs.iter().position(|&known| known == variable) {
-            Some(position) => position,
-            None => {
-                self.inputs.push(variable);
-                self.inputs.len() - 1
-            }
+        if let Some(position) = self.inputs.iter().position(|&known| known == variable) {
+            position
+        } else {
+            self.inputs.push(variable);
+            self.inputs.len() - 1
         }
     }
 

@@ -312,7 +312,7 @@ macro_rules! floats {
                     Unary::ErfInv => map(operand, output, $erf_inv),
                     Unary::IntegerPower(2) => map(operand, output, |x| x * x),
                     Unary::IntegerPower(exponent) => map(operand, output, |x| x.powi(exponent)),
-                    Unary::Not => output.copy_from_slice(operand),
+                    Unary::Not | Unary::StopGradient => output.copy_from_slice(operand),
                 }
             }
 
