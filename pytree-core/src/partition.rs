@@ -183,11 +183,18 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
             problems: unassigned,
         });
     }
-    Ok(std::array::from_fn(|part| {
-        select(&treedef, &leaves, |position| {
-            assigned[position] == Some(part)
-        })
-    }))
+    // `N` stands for no part; it does not occur, since all leaves are assigned.
+    let assigned: Vec<usize> = assigned.into_iter().map(|part| part.unwrap_or(N)).collect();
+    let mut kept: [Vec<L>; N] = std::array::from_fn(|_| Vec::with_capacity(leaves.len()));
+    for (leaf, &part) in leaves.into_iter().zip(&assigned) {
+        if let Some(kept) = kept.get_mut(part) {
+            kept.push(leaf);
+        }
+    }
+    let mut kept = kept.into_iter();
+    Ok(treedef
+        .split::<N>(&assigned)
+        .map(|part| Partition::from_tree(Tree::from_parts(part, kept.next().unwrap_or_default()))))
 }
 
 /// The part of a tree that a filter accepts.

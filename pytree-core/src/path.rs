@@ -23,6 +23,17 @@ pub enum Key {
     Other(String),
 }
 
+impl Key {
+    /// The key that displays as `text` in brackets. What reads as a number or a quoted text is one, so that
+    /// a path is what it parses back to.
+    pub(crate) fn of_display(text: &str) -> Self {
+        match parse_bracket(&format!("{text}]")) {
+            Some((key, "")) => key,
+            _ => Self::Other(text.to_owned()),
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,11 +196,17 @@ fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
         return None;
     }
     let mut depth = 0_usize;
+    let mut quote = None;
+    let mut escaped = false;
     for (position, character) in inner.char_indices() {
-        match character {
-            '[' | '(' => depth += 1,
-            ')' => depth = depth.checked_sub(1)?,
-            ']' if depth == 0 => {
+        match (quote, character) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '[' | '(' | '{') => depth += 1,
+            (None, ']') if depth == 0 => {
                 let key = &inner[..position];
                 if key.is_empty() {
                     return None;
@@ -199,8 +216,8 @@ fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
                     .map_or_else(|_| Key::Other(key.to_owned()), Key::Index);
                 return Some((key, &inner[position + 1..]));
             }
-            ']' => depth -= 1,
-            _ => {}
+            (None, ']' | ')' | '}') => depth = depth.checked_sub(1)?,
+            (None, _) => {}
         }
     }
     None

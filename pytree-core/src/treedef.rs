@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Difference, DifferenceKind};
 use crate::kind::LeafKind;
@@ -36,7 +36,8 @@ pub(crate) struct Inner {
     pub(crate) nodes: Vec<Node>,
     pub(crate) aux: Vec<StaticBox>,
     leaves: usize,
-    hash: u64,
+    /// Computed when it is first asked for: comparing needs none.
+    hash: OnceLock<u64>,
 }
 
 /// The structure of a tree: nodes, keys and static values, without the leaves.
@@ -271,7 +272,6 @@ impl TreeDef {
 
     /// A treedef from its arrays, whose invariants hold already.
     pub(crate) fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>) -> Self {
-        let hash = hash_parts(&nodes, &aux);
         let leaves = nodes
             .iter()
             .filter(|node| node.shape.kind == NodeKind::Leaf)
@@ -280,7 +280,7 @@ impl TreeDef {
             nodes,
             aux,
             leaves,
-            hash,
+            hash: OnceLock::new(),
         }))
     }
 
@@ -381,6 +381,36 @@ impl TreeDef {
             }
         }
         Self::from_parts(nodes, self.0.aux.clone())
+    }
+
+    /// The treedefs of `N` parts: the leaf at each position is present in the part that `assigned` tells.
+    pub(crate) fn split<const N: usize>(&self, assigned: &[usize]) -> [Self; N] {
+        let mut parts: [Vec<Node>; N] = std::array::from_fn(|_| self.0.nodes.clone());
+        let mut counts = [0; N];
+        let mut assigned = assigned.iter();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            if node.shape.kind != NodeKind::Leaf {
+                continue;
+            }
+            let owner = assigned.next().copied();
+            for (part, nodes) in parts.iter_mut().enumerate() {
+                if owner == Some(part) {
+                    counts[part] += 1;
+                } else {
+                    nodes[at].shape = &shape::ABSENT;
+                }
+            }
+        }
+        let mut counts = counts.into_iter();
+        parts.map(|nodes| {
+            let leaves = counts.next().unwrap_or(0);
+            Self(Arc::new(Inner {
+                nodes,
+                aux: self.0.aux.clone(),
+                leaves,
+                hash: OnceLock::new(),
+            }))
+        })
     }
 
     /// The treedef with every static value of the type `T` replaced by what `function` makes of it.
@@ -512,7 +542,10 @@ fn key_of_static(value: &StaticBox) -> Key {
     integers!(
         usize, i32, i64, u32, u64, isize, u8, i8, u16, i16, i128, u128
     );
-    Key::Other(format!("{value:?}"))
+    if let Some(&character) = value.downcast_ref::<char>() {
+        return Key::Text(character.to_string());
+    }
+    Key::of_display(&format!("{value:?}"))
 }
 
 fn path_of(inner: &Inner, target: usize) -> KeyPath {
@@ -560,8 +593,7 @@ fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
 impl PartialEq for TreeDef {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-            || (self.0.hash == other.0.hash
-                && self.0.nodes.len() == other.0.nodes.len()
+            || (self.0.nodes.len() == other.0.nodes.len()
                 && self
                     .0
                     .nodes
@@ -574,7 +606,12 @@ impl PartialEq for TreeDef {
 impl Eq for TreeDef {}
 impl Hash for TreeDef {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
+        state.write_u64(
+            *self
+                .0
+                .hash
+                .get_or_init(|| hash_parts(&self.0.nodes, &self.0.aux)),
+        );
     }
 }
 impl fmt::Display for TreeDef {
