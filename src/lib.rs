@@ -45,13 +45,24 @@ pub mod prelude {
     };
     pub use crate::nn::*;
     pub use crate::{
-        Collection, DType, Filter, Gradient, Jit, Leaf, Module, ModuleType, Partition, Pytree,
-        Shared, Static, Tensor, Tree, grad, graph, hessian, ix, jit, jvp, module_object, partition,
-        stack, tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap,
+        AnyLeaf, Collection, DType, Filter, Gradient, Jit, KeyPath, Leaf, Module, ModuleType,
+        Partition, Pytree, PytreeOf, Shared, Static, Tensor, Tree, TreeDef, TreeError, grad, graph,
+        hessian, ix, jit, jvp, module_object, partition, stack, tree, unstack, value_and_grad,
+        value_and_grad_mut, vjp, vmap,
     };
 }
 
-// The examples of the README are compiled and run.
+// The programs of the documents are compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/guide.md")]
+    struct Guide;
+    #[doc = include_str!("../docs/for-jax-users.md")]
+    struct ForJaxUsers;
+    #[doc = include_str!("../docs/adding-a-layer.md")]
+    struct AddingALayer;
+    #[doc = include_str!("../docs/adding-a-primitive.md")]
+    struct AddingAPrimitive;
+}

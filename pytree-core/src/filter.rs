@@ -5,9 +5,11 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
+use crate::error::TreeError;
 use crate::kind::{Collection, CollectionId, LeafKind};
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
+use crate::treedef::TreeDef;
 
 type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
 
@@ -31,7 +33,7 @@ enum Rule {
     Param,
     AnyState,
     State(CollectionId),
-    Path(String),
+    Path(KeyPath),
     Contains(String),
     Type(TypeId, &'static str),
     Predicate(Arc<Predicate>),
@@ -66,9 +68,16 @@ impl Filter {
         Self(Rule::State(CollectionId::of::<C>()))
     }
 
-    /// Leaves at or below a path such as `layers[0]`.
-    pub fn path(path: impl Into<String>) -> Self {
-        Self(Rule::Path(path.into()))
+    /// Leaves at or below a path such as `layers[0]`. Where the filter is used, the path must be there.
+    ///
+    /// # Panics
+    /// If the text is no key path.
+    #[track_caller]
+    pub fn path(path: impl AsRef<str>) -> Self {
+        match path.as_ref().parse() {
+            Ok(path) => Self(Rule::Path(path)),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Leaves whose path has a step of this name: `weight` accepts `layers[0].weight`.
@@ -93,6 +102,30 @@ impl Filter {
         self.0.accepts(path, kind, leaf)
     }
 
+    /// Checks that each path of the filter leads to a leaf of a structure or above one: a misspelt path would
+    /// select nothing, silently.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that is there.
+    pub fn check(&self, treedef: &TreeDef) -> Result<(), TreeError> {
+        let mut wanted = Vec::new();
+        self.0.collect_paths(&mut wanted);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut places = Vec::new();
+        treedef.walk_places(|place| places.push(place.path.clone()));
+        match wanted.into_iter().find(|path| {
+            !path.keys().is_empty() && !places.iter().any(|place| path.is_prefix_of(place))
+        }) {
+            None => Ok(()),
+            Some(path) => Err(TreeError::NoLeaf {
+                path: path.clone(),
+                nearest: nearest_prefix(path, &places),
+            }),
+        }
+    }
+
     /// Whether the kind alone decides.
     pub(crate) fn is_by_kind(&self) -> bool {
         self.0.is_by_kind()
@@ -104,12 +137,37 @@ impl Filter {
     }
 }
 
+/// The path to a place, or above one, that is most like `path`.
+fn nearest_prefix(path: &KeyPath, places: &[KeyPath]) -> Option<KeyPath> {
+    let length = path.keys().len();
+    let prefixes = places.iter().map(|place| {
+        place
+            .keys()
+            .iter()
+            .take(length)
+            .cloned()
+            .collect::<KeyPath>()
+    });
+    let text = path.to_string();
+    prefixes.min_by_key(|prefix| crate::error::edit_distance(&prefix.to_string(), &text))
+}
+
 impl Rule {
+    fn collect_paths<'a>(&'a self, paths: &mut Vec<&'a KeyPath>) {
+        match self {
+            Self::Path(path) => paths.push(path),
+            Self::Not(rule) => rule.collect_paths(paths),
+            Self::And(left, right) | Self::Or(left, right) => {
+                left.collect_paths(paths);
+                right.collect_paths(paths);
+            }
+            _ => {}
+        }
+    }
+
     fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
         match self {
-            Self::Path(prefix) => prefix
-                .parse::<KeyPath>()
-                .is_ok_and(|prefix| prefix.is_prefix_of(path)),
+            Self::Path(prefix) => prefix.is_prefix_of(path),
             Self::Contains(name) => path
                 .keys()
                 .iter()

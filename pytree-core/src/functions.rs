@@ -24,9 +24,9 @@ macro_rules! family {
                 match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
                     Some(leaf) => leaf,
                     None => panic!(
-                        "cannot flatten: expected every leaf to be a {}, found a {}; a trait object holds it",
-                        std::any::type_name::<L>(),
-                        leaf.type_name(),
+                        "cannot flatten: expected every leaf to be of type {}, found {}; a trait object or a tree of mixed leaves holds it",
+                        crate::leaf::short_name(std::any::type_name::<L>()),
+                        crate::leaf::short_name(leaf.type_name()),
                     ),
                 }
             }

@@ -304,6 +304,11 @@ __leaf_is_pytree!([] &'static str);
 
 impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
     __leaf_methods!();
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What ndarray's `Debug` adds, strides and layout, is of no interest in a tree.
+        let text = format!("{self:?}");
+        f.write_str(text.split(", shape=[").next().unwrap_or(&text))
+    }
     fn array_info(&self) -> Option<ArrayInfo> {
         Some(ArrayInfo {
             element: T::TYPE,
@@ -312,6 +317,21 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
     }
 }
 __leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
+
+/// The name of a type without the modules it is in: `Vec<Tensor>` for `alloc::vec::Vec<crate::Tensor>`.
+pub(crate) fn short_name(full: &str) -> String {
+    let mut short = String::with_capacity(full.len());
+    let mut word = 0;
+    for character in full.chars() {
+        short.push(character);
+        if character == ':' {
+            short.truncate(word);
+        } else if !character.is_alphanumeric() && character != '_' {
+            word = short.len();
+        }
+    }
+    short
+}
 
 /// A string as Python writes it: in single quotes, or in double quotes if it holds a single one.
 pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
@@ -370,6 +390,11 @@ impl AnyLeaf {
 impl Clone for AnyLeaf {
     fn clone(&self) -> Self {
         Self(self.0.clone_boxed())
+    }
+}
+impl fmt::Display for AnyLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
     }
 }
 impl fmt::Debug for AnyLeaf {

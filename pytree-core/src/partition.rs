@@ -177,7 +177,58 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     filters: [Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
     let (leaves, treedef) = graph::flatten::<L, M>(whole);
-    let (assigned, unassigned) = assign(&treedef, &leaves, &filters);
+    split_leaves(&treedef, leaves, &filters)
+}
+
+/// The part of a tree that a filter accepts.
+///
+/// # Panics
+/// If a path of the filter is not there.
+#[track_caller]
+pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    match filter_leaves(&treedef, &leaves, filter) {
+        Ok(part) => part,
+        Err(error) => panic!("cannot select a part: {error}"),
+    }
+}
+
+impl<M, L: Leaf + Clone> Partition<M, L> {
+    /// The part of this part that a filter accepts: still a part of an `M`.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] if a path of the filter is not there.
+    pub fn filter(&self, filter: &Filter) -> Result<Self, TreeError> {
+        filter_leaves(self.tree.treedef(), self.leaves(), filter)
+    }
+
+    /// Splits this part into parts of an `M`, as [`split`] does with a whole.
+    ///
+    /// # Errors
+    /// As [`split`].
+    pub fn split<const N: usize>(self, filters: [Filter; N]) -> Result<[Self; N], TreeError> {
+        let (leaves, treedef) = self.tree.into_parts();
+        split_leaves(&treedef, leaves, &filters)
+    }
+}
+
+fn filter_leaves<M, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
+    let (assigned, _) = assign(treedef, leaves, std::slice::from_ref(filter))?;
+    Ok(select(treedef, leaves, |position| {
+        assigned[position].is_some()
+    }))
+}
+
+fn split_leaves<M, L: Leaf, const N: usize>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    filters: &[Filter; N],
+) -> Result<[Partition<M, L>; N], TreeError> {
+    let (assigned, unassigned) = assign(treedef, &leaves, filters)?;
     if !unassigned.is_empty() {
         return Err(TreeError::Merge {
             problems: unassigned,
@@ -197,20 +248,18 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
         .map(|part| Partition::from_tree(Tree::from_parts(part, kept.next().unwrap_or_default()))))
 }
 
-/// The part of a tree that a filter accepts.
-#[track_caller]
-pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
-    let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter));
-    select(&treedef, &leaves, |position| assigned[position].is_some())
-}
+/// For each leaf the number of the first filter that accepts it, and the leaves that none does.
+type Assignment = (Vec<Option<usize>>, Vec<MergeProblem>);
 
 /// The number of the first filter that accepts each leaf, and the leaves that none does.
 fn assign<L: Leaf>(
     treedef: &TreeDef,
     leaves: &[L],
     filters: &[Filter],
-) -> (Vec<Option<usize>>, Vec<MergeProblem>) {
+) -> Result<Assignment, TreeError> {
+    filters
+        .iter()
+        .try_for_each(|filter| filter.check(treedef))?;
     let mut assigned = Vec::with_capacity(leaves.len());
     let mut unassigned = Vec::new();
     if filters.iter().all(Filter::is_by_kind) {
@@ -223,7 +272,7 @@ fn assign<L: Leaf>(
             },
         );
         if assigned.iter().all(Option::is_some) {
-            return (assigned, unassigned);
+            return Ok((assigned, unassigned));
         }
         assigned.clear();
     }
@@ -242,7 +291,7 @@ fn assign<L: Leaf>(
             assigned.push(part);
         }
     });
-    (assigned, unassigned)
+    Ok((assigned, unassigned))
 }
 
 /// The part of the leaves whose position `keep` accepts.

@@ -642,7 +642,10 @@ fn write_tree<W: fmt::Write>(
             NodeKind::Leaf => leaf(f)?,
             NodeKind::Absent => f.write_str("-")?,
             NodeKind::None => f.write_str("None")?,
-            NodeKind::Alias => write!(f, "alias {:?}", inner.aux_of(at))?,
+            NodeKind::Alias => match inner.aux_of(at).first() {
+                Some(number) => write!(f, "alias {number:?}")?,
+                None => f.write_str("alias")?,
+            },
             NodeKind::List => f.write_char('[')?,
             NodeKind::Tuple => f.write_char('(')?,
             NodeKind::Dict => f.write_char('{')?,

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use crate::error::{LeafMismatch, TreeError};
-use crate::leaf::{AnyLeaf, Leaf};
+use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
 use crate::shape::{NodeKind, NodeShape};
 use crate::treedef::TreeDef;
@@ -153,7 +153,7 @@ impl Unflattener<'_> {
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
         match self.treedef.0.nodes.get(self.node) {
             Some(node) if node.shape.kind == NodeKind::Leaf => {}
-            _ => return Err(self.wrong_node(std::any::type_name::<L>())),
+            _ => return Err(self.wrong_node(&short_name(std::any::type_name::<L>()))),
         }
         let mut slot: Option<L> = None;
         let outcome = self.leaves.next_leaf(&mut slot);
@@ -164,8 +164,8 @@ impl Unflattener<'_> {
                 doing: "cannot unflatten",
                 mismatches: vec![LeafMismatch {
                     path: self.treedef.path_of(self.node - 1),
-                    expected: std::any::type_name::<L>().to_owned(),
-                    found: outcome.err().unwrap_or("nothing").to_owned(),
+                    expected: short_name(std::any::type_name::<L>()),
+                    found: short_name(outcome.err().unwrap_or("nothing")),
                 }],
             }),
         }
@@ -218,8 +218,8 @@ impl Unflattener<'_> {
             if expected != found && expected != TypeId::of::<()>() {
                 mismatches.push(LeafMismatch {
                     path: self.treedef.path_of(node),
-                    expected: (shape.type_name)().to_owned(),
-                    found: name.to_owned(),
+                    expected: short_name((shape.type_name)()),
+                    found: short_name(name),
                 });
             }
         }

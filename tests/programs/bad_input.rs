@@ -27,8 +27,8 @@ fn pair() -> Pair {
 }
 
 /// The message of the panic that `action` ends in.
-fn message(action: impl FnOnce() + std::panic::UnwindSafe) -> String {
-    let payload = std::panic::catch_unwind(action).unwrap_err();
+fn message(action: impl FnOnce()) -> String {
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action)).unwrap_err();
     payload
         .downcast_ref::<String>()
         .cloned()
@@ -175,4 +175,39 @@ fn mapped_axes_of_different_lengths_are_named() {
         let _ = vmap(|(x, y): (Tensor, Tensor)| x + y)((x, y));
     });
     assert!(text.contains("[0] has 3, [1] has 4"), "{text}");
+}
+
+#[test]
+fn a_misspelt_path_in_a_filter_is_an_error_and_not_an_empty_selection() {
+    let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
+    let misspelt = Filter::param() & Filter::path("layrs[0]");
+    let split = partition::split(&model, [misspelt.clone(), Filter::everything()])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(split, "no leaf at layrs[0]; did you mean `layers[0]`?");
+    let optimizer = Optimizer::try_with_filter(&model, adam(1e-3), &misspelt)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        optimizer.contains("did you mean `layers[0]`?"),
+        "{optimizer}"
+    );
+    let text = message(move || {
+        let x = Tensor::zeros(DType::F32, [1, 2]);
+        let _ = grad(|model: &Mlp| model.forward(&x).sum()).wrt(misspelt)(&model);
+    });
+    assert!(text.contains("did you mean `layers[0]`?"), "{text}");
+}
+
+#[test]
+fn a_part_of_a_gradient_is_still_a_part_of_the_model() {
+    let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
+    let x = Tensor::ones(DType::F32, [1, 2]);
+    let gradient = grad(|model: &Mlp| model.forward(&x).sum())(&model);
+    let [first, rest] = gradient
+        .split([Filter::path("layers[0]"), Filter::everything()])
+        .unwrap();
+    assert_eq!((first.len(), rest.len()), (2, 2));
+    let whole: Mlp = partition::merge([first, rest]).unwrap();
+    assert_eq!(whole.layers.len(), 2);
 }

@@ -1,7 +1,7 @@
 //! `Linear` on plain ndarray fields, trained by a hand-written gradient, without tensors.
 
 use ndarray::{Array1, Array2, Axis};
-use pytree_core::{Leaf, Module, ModuleType, graph};
+use pytree_core::{Module, ModuleType, graph};
 
 #[derive(Module, Clone, Debug)]
 struct Linear {

@@ -41,6 +41,9 @@ pub enum OptimizerError {
         "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
     )]
     NoLearningRate,
+    /// The filter names a path that is not there.
+    #[error("cannot choose what to train: {0}")]
+    Filter(TreeError),
     /// The model does not go together again.
     #[error("cannot update the model: {0}")]
     Tree(#[from] TreeError),

@@ -88,6 +88,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         filter: &Filter,
     ) -> Result<Self, OptimizerError> {
         let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
+        filter.check(&treedef).map_err(OptimizerError::Filter)?;
         let places = treedef.leaf_paths().into_iter().zip(treedef.leaf_kinds());
         let mut trained = Vec::with_capacity(leaves.len());
         for ((path, kind), leaf) in places.zip(&leaves) {

@@ -187,6 +187,11 @@ fn active_leaves(
             .map(|kind| !matches!(kind, Some(LeafKind::State(_))))
             .collect(),
         Some(filter) => {
+            if let Err(error) = filter.check(treedef) {
+                panic!(
+                    "cannot choose what to differentiate by {filter:?}: {error} (gradient taken at {line})"
+                );
+            }
             let paths = treedef.leaf_paths();
             paths
                 .iter()
