@@ -184,7 +184,7 @@ impl<T: Pytree> Pytree for Named<T> {
         })
     }
 }
-impl<L: Leaf + Clone, T: pytree::PytreeOf<L>> pytree::PytreeOf<L> for Named<T> {}
+impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Named<T> {}
 
 fn registered_by_hand() {
     println!("# registered by hand");

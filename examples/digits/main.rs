@@ -123,7 +123,10 @@ fn train(
         let order = if options.workload_d {
             workload::permutation(1000 + epoch as u64, TRAINING)
         } else {
-            shuffled(&Key::new(options.seed).fold_in(epoch as u32 + 1), TRAINING)
+            shuffled(
+                &Key::new(options.seed).fold_in(u32::try_from(epoch + 1).unwrap_or(u32::MAX)),
+                TRAINING,
+            )
         };
         let mut losses = Vec::new();
         for batch in order.chunks_exact(BATCH) {

@@ -117,6 +117,11 @@ fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
         .draw()?;
     for (digit, row) in confusion.iter().enumerate() {
         for (predicted, &count) in row.iter().enumerate() {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "from 0 to 200"
+            )]
             let shade = 255 - (count as f64 / largest * 200.0) as u8;
             let colour = if digit == predicted {
                 RGBColor(shade, 255, shade)

@@ -1,5 +1,10 @@
 //! The deterministic data of the peers' benchmarks: the same numbers in every language.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "the definition of the data says how numbers are cut, and lengths are small"
+)]
+
 /// Scrambles a counter.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -203,7 +203,6 @@ fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
             _ if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
             (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, '[' | '(' | '{') => depth += 1,
             (None, ']') if depth == 0 => {
@@ -217,7 +216,7 @@ fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
                 return Some((key, &inner[position + 1..]));
             }
             (None, ']' | ')' | '}') => depth = depth.checked_sub(1)?,
-            (None, _) => {}
+            _ => {}
         }
     }
     None

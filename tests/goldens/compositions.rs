@@ -13,8 +13,12 @@ type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
 fn transform(name: &str, f: Function, direction: Tensor, directions: Tensor) -> Function {
     match name {
         "jit" => {
-            let f = jit(move |x: Tensor| f(x));
-            Arc::new(move |x| f(x))
+            let compiled = jit(move |x: Tensor| f(x));
+            #[allow(
+                clippy::redundant_closure,
+                reason = "a `Jit` derefs to a function and is none itself"
+            )]
+            Arc::new(move |x| compiled(x))
         }
         "vmap" => Arc::new(move |x| vmap(|x: Tensor| f(x))(x)),
         "grad" => Arc::new(move |x| grad(|x: &Tensor| f(x.clone()).sum())(&x)),

@@ -2,6 +2,16 @@
 //!
 //! The cases are the same in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` try others.
 
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    clippy::redundant_closure,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
 mod close;
 mod dynamic;
 mod nesting;
