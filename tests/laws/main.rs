@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::type_complexity,
     clippy::redundant_closure,
+    clippy::collapsible_if,
     missing_docs,
     unreachable_pub,
     reason = "a test says what it checks in its name, and fails by panicking"
