@@ -74,7 +74,32 @@ pub struct NodeShape {
     pub variant: u32,
 }
 
+impl Field {
+    /// A field of a plain container, which has no kind.
+    pub const fn plain(name: &'static str) -> Self {
+        Self { name, kind: None }
+    }
+}
+
 impl NodeShape {
+    /// The shape of a struct `T` with named fields, for types that are made pytrees by hand: the fields that
+    /// are children and the names of the static ones, each in the order they are visited.
+    pub const fn structure<T: 'static>(
+        name: &'static str,
+        fields: &'static [Field],
+        statics: &'static [&'static str],
+    ) -> Self {
+        Self {
+            kind: NodeKind::Struct,
+            name,
+            fields,
+            statics,
+            identity: TypeId::of::<T>,
+            type_name: std::any::type_name::<T>,
+            variant: 0,
+        }
+    }
+
     /// The shape of a leaf of the type `L`. Shapes of leaves are equal, whatever their types: structure is
     /// what is above the leaves.
     pub const fn leaf<L: 'static>() -> Self {

@@ -11,6 +11,8 @@
 )]
 
 mod bad_input;
+// Left as compact as its author wrote it.
+#[rustfmt::skip]
 mod p01_mlp;
 mod p02_state;
 mod p03_layers;

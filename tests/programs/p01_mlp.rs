@@ -1,66 +1,38 @@
-//! `Linear` and `Mlp` written by the user, trained with a jitted step.
+//! `Linear` and `Mlp` written by the user in twelve lines, trained with a jitted step of four.
 
-use pytree::prelude::*;
-
-#[derive(Module, Clone, Debug)]
-struct Linear {
-    #[param]
-    weight: Tensor,
-    #[param]
-    bias: Tensor,
-}
+use pytree::prelude::{DType, Initializer, Key, Module, Optimizer, Rngs, Tensor, adam, jit, mse, value_and_grad};
 
 #[derive(Module, Clone, Debug)]
-struct Mlp {
-    layers: Vec<Linear>,
-    #[r#static]
-    activation: fn(&Tensor) -> Tensor,
+struct Linear { #[param] weight: Tensor, #[param] bias: Tensor }
+#[derive(Module, Clone, Debug)]
+struct Mlp { hidden: Vec<Linear>, output: Linear }
+impl Linear {
+    fn forward(&self, x: &Tensor) -> Tensor { x.matmul(&self.weight) + &self.bias }
 }
-
 impl Mlp {
     fn forward(&self, x: &Tensor) -> Tensor {
-        let (last, hidden) = self.layers.split_last().unwrap();
-        let apply = |x: Tensor, layer: &Linear| x.matmul(&layer.weight) + &layer.bias;
-        apply(
-            hidden
-                .iter()
-                .fold(x.clone(), |x, layer| (self.activation)(&apply(x, layer))),
-            last,
-        )
+        self.output.forward(&self.hidden.iter().fold(x.clone(), |x, layer| layer.forward(&x).tanh()))
     }
 }
 
 fn linear(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Linear {
-    let weight =
-        Initializer::lecun_normal().initialize(&rngs.params(), DType::F32, &[inputs, outputs]);
-    Linear {
-        weight,
-        bias: Tensor::zeros(DType::F32, [outputs]),
-    }
+    let weight = Initializer::lecun_normal().initialize(&rngs.params(), DType::F32, &[inputs, outputs]);
+    Linear { weight, bias: Tensor::zeros(DType::F32, [outputs]) }
 }
 
 fn train(sizes: [usize; 4], seed: u64) -> (f32, f32) {
     let mut rngs = Rngs::new(seed);
-    let layers = sizes
-        .windows(2)
-        .map(|pair| linear(pair[0], pair[1], &mut rngs))
-        .collect();
-    let mut model = Mlp {
-        layers,
-        activation: Tensor::tanh,
-    };
+    let hidden = vec![linear(sizes[0], sizes[1], &mut rngs), linear(sizes[1], sizes[2], &mut rngs)];
+    let mut model = Mlp { hidden, output: linear(sizes[2], sizes[3], &mut rngs) };
     let mut optimizer = Optimizer::new(&model, adam(1e-2));
     let x = Key::new(seed + 1).normal(DType::F32, [64, sizes[0]]);
     let y = x.sum_keep([-1]).sin().broadcast_to([64, sizes[3]]);
 
-    let step = jit(
-        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-            let (loss, gradient) =
-                value_and_grad(|model: &Mlp| mse(&model.forward(&x), &y))(&model);
-            optimizer.update(&mut model, &gradient);
-            (model, optimizer, loss)
-        },
-    );
+    let step = jit(|(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+        let (loss, gradient) = value_and_grad(|model: &Mlp| mse(&model.forward(&x), &y))(&model);
+        optimizer.update(&mut model, &gradient);
+        (model, optimizer, loss)
+    });
     let mut losses = Vec::new();
     for _ in 0..200 {
         let loss;

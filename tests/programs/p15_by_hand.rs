@@ -1,6 +1,6 @@
 //! A container type registered by hand, and a dynamic tree by macro.
 
-use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{PytreeOf, TreeError};
@@ -14,24 +14,11 @@ struct Special<T> {
 }
 
 impl<T: 'static> Special<T> {
-    const SHAPE: &'static NodeShape = &NodeShape {
-        kind: NodeKind::Struct,
-        name: "Special",
-        fields: &[
-            Field {
-                name: "x",
-                kind: None,
-            },
-            Field {
-                name: "y",
-                kind: None,
-            },
-        ],
-        statics: &["name"],
-        identity: std::any::TypeId::of::<Self>,
-        type_name: std::any::type_name::<Self>,
-        variant: 0,
-    };
+    const SHAPE: &'static NodeShape = &NodeShape::structure::<Self>(
+        "Special",
+        &[Field::plain("x"), Field::plain("y")],
+        &["name"],
+    );
 }
 
 impl<T: Pytree> Pytree for Special<T> {

@@ -1,0 +1,309 @@
+//! The cases: functions of tensors, and what they are called with.
+
+use pytree_transform::indexing::{Index, Step};
+use pytree_transform::{DType, Tensor, grad, ix, jit, raw, vjp, vmap};
+
+use crate::sample::Domain::{self, Index as Indices, NonZero, Positive, Real, Truth, Unit};
+use crate::sample::Precision;
+
+use DType::{F32, F64, I32, U32};
+
+/// A function of the table.
+pub struct Case {
+    pub name: &'static str,
+    /// The domain and the shape of each operand.
+    pub operands: Vec<(Domain, &'static [usize])>,
+    pub function: fn(&[Tensor]) -> Tensor,
+    pub precision: Precision,
+}
+
+fn case<const N: usize>(
+    name: &'static str,
+    operands: [(Domain, &'static [usize]); N],
+    function: fn(&[Tensor]) -> Tensor,
+) -> Case {
+    let (operands, precision) = (operands.to_vec(), Precision::Double);
+    Case {
+        name,
+        operands,
+        function,
+        precision,
+    }
+}
+
+/// A case that goes through f32.
+fn single<const N: usize>(
+    name: &'static str,
+    operands: [(Domain, &'static [usize]); N],
+    function: fn(&[Tensor]) -> Tensor,
+) -> Case {
+    let precision = Precision::Single;
+    Case {
+        precision,
+        ..case(name, operands, function)
+    }
+}
+
+/// The table; one line a case where it fits.
+pub fn table() -> Vec<Case> {
+    let mut table = Vec::new();
+    table.extend(functions());
+    table.extend(operators());
+    table.extend(choices());
+    table.extend(conversions());
+    table.extend(reductions());
+    table.extend(products());
+    table.extend(shapes());
+    table.extend(parts());
+    table.extend(rest());
+    table
+}
+
+/// Functions of one tensor, element by element.
+#[rustfmt::skip]
+fn functions() -> Vec<Case> {
+    vec![
+        case("neg", [(Real, &[2, 3])], |x| -&x[0]),
+        case("abs", [(Real, &[2, 3])], |x| x[0].abs()),
+        case("sign", [(Real, &[2, 3])], |x| x[0].sign() * &x[0]),
+        case("exp", [(Real, &[2, 3])], |x| x[0].exp()),
+        case("exp of no axes", [(Real, &[])], |x| x[0].exp()),
+        case("exp of no elements", [(Real, &[0, 3])], |x| x[0].exp()),
+        case("log", [(Positive, &[2, 3])], |x| x[0].log()),
+        case("sqrt", [(Positive, &[2, 3])], |x| x[0].sqrt()),
+        case("sin", [(Real, &[2, 3])], |x| x[0].sin()),
+        case("cos", [(Real, &[2, 3])], |x| x[0].cos()),
+        case("tanh", [(Real, &[2, 3])], |x| x[0].tanh()),
+        case("sigmoid", [(Real, &[2, 3])], |x| x[0].sigmoid()),
+        case("erf_inv", [(Unit, &[2, 3])], |x| x[0].erf_inv()),
+        case("powi -2", [(NonZero, &[2, 3])], |x| x[0].powi(-2)),
+        case("powi -1", [(NonZero, &[2, 3])], |x| x[0].powi(-1)),
+        case("powi 0", [(Real, &[2, 3])], |x| x[0].powi(0)),
+        case("powi 1", [(Real, &[2, 3])], |x| x[0].powi(1)),
+        case("powi 2", [(Real, &[2, 3])], |x| x[0].powi(2)),
+        case("powi 5", [(Real, &[2, 3])], |x| x[0].powi(5)),
+        case("square", [(Real, &[2, 3])], |x| x[0].square()),
+        case("relu", [(Real, &[2, 3])], |x| x[0].relu()),
+        case("clip", [(Real, &[2, 3])], |x| x[0].clip(-1.0, 1.0)),
+        // A sign is constant around a sample, so stopping its gradient changes nothing.
+        case("stop_gradient", [(Real, &[2, 3])], |x| x[0].sign().stop_gradient() * &x[0]),
+    ]
+}
+
+/// Functions of two tensors, element by element.
+#[rustfmt::skip]
+fn operators() -> Vec<Case> {
+    vec![
+        case("add", [(Real, &[2, 3]), (Real, &[2, 3])], |x| &x[0] + &x[1]),
+        case("add a row", [(Real, &[2, 3]), (Real, &[3])], |x| &x[0] + &x[1]),
+        case("add of the same", [(Real, &[3])], |x| &x[0] + &x[0]),
+        case("sub", [(Real, &[2, 3]), (Real, &[2, 3])], |x| &x[0] - &x[1]),
+        case("sub a column", [(Real, &[2, 3]), (Real, &[2, 1])], |x| &x[0] - &x[1]),
+        case("sub from a number", [(Real, &[3])], |x| 1.0 - &x[0]),
+        case("mul", [(Real, &[2, 3]), (Real, &[2, 3])], |x| &x[0] * &x[1]),
+        case("mul of a column and a row", [(Real, &[2, 1]), (Real, &[1, 3])], |x| &x[0] * &x[1]),
+        case("mul by no axes", [(Real, &[]), (Real, &[2, 3])], |x| &x[0] * &x[1]),
+        case("mul of the same", [(Real, &[2, 3])], |x| &x[0] * &x[0]),
+        case("mul of no elements", [(Real, &[0, 3]), (Real, &[3])], |x| &x[0] * &x[1]),
+        case("div", [(Real, &[2, 3]), (NonZero, &[2, 3])], |x| &x[0] / &x[1]),
+        case("div by a row", [(Real, &[2, 3]), (NonZero, &[3])], |x| &x[0] / &x[1]),
+        case("div of a number", [(NonZero, &[3])], |x| 2.0 / &x[0]),
+        case("maximum", [(Real, &[2, 3]), (Real, &[2, 3])], |x| x[0].maximum(&x[1])),
+        case("maximum with a number", [(Real, &[2, 3])], |x| x[0].maximum(0.0)),
+        case("maximum of equals", [(Real, &[2, 3])], |x| x[0].maximum(&x[0])),
+        case("minimum", [(Real, &[2, 3]), (Real, &[2, 3])], |x| x[0].minimum(&x[1])),
+        case("minimum with a row", [(Real, &[2, 3]), (Real, &[3])], |x| x[0].minimum(&x[1])),
+        case("minimum of equals", [(Real, &[2, 3])], |x| x[0].minimum(&x[0])),
+    ]
+}
+
+/// A choice between two tensors by what `condition` says of them.
+fn choose(x: &[Tensor], condition: &Tensor) -> Tensor {
+    condition.select(&x[0].sin(), &x[1].square())
+}
+
+/// Comparisons, logic and `select`.
+#[rustfmt::skip]
+fn choices() -> Vec<Case> {
+    const PAIR: [(Domain, &[usize]); 2] = [(Real, &[2, 3]), (Real, &[2, 3])];
+    vec![
+        case("select", [(Real, &[2, 3]), (Real, &[2, 3]), (Truth, &[2, 3])], |x| x[2].select(&x[0], &x[1])),
+        case("select by a row", [(Real, &[2, 3]), (Real, &[2, 1]), (Truth, &[3])], |x| x[2].select(&x[0], &x[1])),
+        case("select of the same", [(Real, &[3]), (Truth, &[3])], |x| x[1].select(&x[0], &x[0])),
+        case("equal", PAIR, |x| choose(x, &x[0].equal(&x[1]))),
+        case("not_equal", PAIR, |x| choose(x, &x[0].not_equal(&x[1]))),
+        case("less", PAIR, |x| choose(x, &x[0].less(&x[1]))),
+        case("less_equal", PAIR, |x| choose(x, &x[0].less_equal(&x[1]))),
+        case("greater", PAIR, |x| choose(x, &x[0].greater(&x[1]))),
+        case("greater_equal", PAIR, |x| choose(x, &x[0].greater_equal(0.0))),
+        case("and", PAIR, |x| choose(x, &(x[0].greater(0.0) & x[1].greater(0.0)))),
+        case("or", PAIR, |x| choose(x, &(x[0].greater(0.0) | x[1].greater(0.0)))),
+        case("not", PAIR, |x| choose(x, &!x[0].greater(0.0))),
+        case("xor", PAIR, |x| choose(x, &x[0].greater(0.0).bit_xor(x[1].greater(0.0)))),
+    ]
+}
+
+/// Changes of the element type, and integers on the way.
+#[rustfmt::skip]
+fn conversions() -> Vec<Case> {
+    vec![
+        single("convert to f32", [(Real, &[2, 3])], |x| x[0].convert(F32).convert(F64)),
+        single("f32 functions", [(Real, &[2, 3]), (Real, &[3])], |x| {
+            (x[0].convert(F32).sin() * x[1].convert(F32) + 0.5_f32).convert(F64)
+        }),
+        case("convert from bool", [(Real, &[3]), (Truth, &[3])], |x| x[1].convert(F64) * &x[0]),
+        case("convert from i32", [(Real, &[3]), (Indices(4), &[3])], |x| x[1].convert(F64) * &x[0]),
+        case("convert to i32", [(Real, &[3])], |x| x[0].convert(I32).convert(F64) * &x[0]),
+        case("shift_left", [(Real, &[3]), (Indices(4), &[3])], |x| x[1].shift_left(2).convert(F64) * &x[0]),
+        case("shift_right", [(Real, &[3]), (Indices(4), &[3])], |x| x[1].abs().shift_right(1).convert(F64) * &x[0]),
+    ]
+}
+
+/// Sums, means, maxima.
+#[rustfmt::skip]
+fn reductions() -> Vec<Case> {
+    vec![
+        case("sum", [(Real, &[2, 3])], |x| x[0].sum()),
+        case("sum of the first axis", [(Real, &[2, 3, 2])], |x| x[0].sum_axes([0])),
+        case("sum of the middle axis", [(Real, &[2, 3, 2])], |x| x[0].sum_axes([1])),
+        case("sum of the outer axes", [(Real, &[2, 3, 2])], |x| x[0].sum_axes([-1, 0])),
+        case("sum of no axes", [(Real, &[2, 3])], |x| x[0].sum_axes([])),
+        case("sum of no elements", [(Real, &[2, 0])], |x| x[0].sum_axes([1])),
+        case("sum_keep", [(Real, &[2, 3])], |x| &x[0] * x[0].sum_keep([1])),
+        case("max", [(Real, &[2, 3])], |x| x[0].max()),
+        case("max of the first axis", [(Real, &[2, 3])], |x| x[0].max_axes([0])),
+        case("max of the outer axes", [(Real, &[2, 3, 2])], |x| x[0].max_axes([0, 2])),
+        case("max of equals", [(Real, &[2, 3])], |x| Tensor::stack(&[x[0].clone(), x[0].clone()], 1).max_axes([1])),
+        case("max_keep", [(Real, &[2, 3])], |x| &x[0] - x[0].max_keep([-1])),
+        case("mean", [(Real, &[2, 3])], |x| x[0].mean()),
+        case("mean of an axis", [(Real, &[2, 3])], |x| x[0].mean_axes([1])),
+        case("mean_keep", [(Real, &[2, 3])], |x| &x[0] * x[0].mean_keep([0])),
+        case("variance", [(Real, &[2, 3])], |x| x[0].variance_axes([0])),
+        case("variance of all", [(Real, &[2, 3])], |x| x[0].variance_axes([0, 1])),
+        case("softmax", [(Real, &[2, 3])], |x| {
+            let shifted = (&x[0] - x[0].max_keep([-1])).exp();
+            &shifted / shifted.sum_keep([-1])
+        }),
+    ]
+}
+
+fn matmul(x: &[Tensor]) -> Tensor {
+    x[0].matmul(&x[1])
+}
+
+/// Products of matrices, in each combination of ranks.
+#[rustfmt::skip]
+fn products() -> Vec<Case> {
+    vec![
+        case("matmul 1 × 1", [(Real, &[3]), (Real, &[3])], matmul),
+        case("matmul 1 × 2", [(Real, &[3]), (Real, &[3, 2])], matmul),
+        case("matmul 2 × 1", [(Real, &[2, 3]), (Real, &[3])], matmul),
+        case("matmul 2 × 2", [(Real, &[2, 3]), (Real, &[3, 4])], matmul),
+        case("matmul 1 × 3", [(Real, &[3]), (Real, &[2, 3, 2])], matmul),
+        case("matmul 3 × 1", [(Real, &[2, 2, 3]), (Real, &[3])], matmul),
+        case("matmul 2 × 3", [(Real, &[2, 3]), (Real, &[2, 3, 2])], matmul),
+        case("matmul 3 × 2", [(Real, &[2, 2, 3]), (Real, &[3, 2])], matmul),
+        case("matmul 3 × 3", [(Real, &[2, 2, 3]), (Real, &[2, 3, 2])], matmul),
+        case("matmul 3 × 3, one repeated", [(Real, &[1, 2, 3]), (Real, &[2, 3, 2])], matmul),
+        case("matmul 4 × 3, both repeated", [(Real, &[2, 1, 2, 3]), (Real, &[3, 3, 2])], matmul),
+        case("matmul 2 × 2 of no depth", [(Real, &[2, 0]), (Real, &[0, 3])], matmul),
+        case("matmul 2 × 2 of no rows", [(Real, &[0, 2]), (Real, &[2, 3])], matmul),
+        case("matmul of the same", [(Real, &[2, 3])], |x| x[0].matmul(&x[0].t())),
+    ]
+}
+
+/// The same elements along other axes.
+#[rustfmt::skip]
+fn shapes() -> Vec<Case> {
+    vec![
+        case("t", [(Real, &[2, 3])], |x| x[0].t()),
+        case("transpose", [(Real, &[2, 3, 4])], |x| x[0].transpose([2, 0, 1])),
+        case("move_axis", [(Real, &[2, 3, 4])], |x| x[0].move_axis(0, -1)),
+        case("reshape", [(Real, &[2, 6])], |x| x[0].reshape([3, 4])),
+        case("reshape to no axes", [(Real, &[1, 1])], |x| x[0].reshape([])),
+        case("flatten", [(Real, &[2, 3])], |x| x[0].flatten()),
+        case("expand_dims", [(Real, &[2, 3])], |x| x[0].expand_dims(1)),
+        case("squeeze", [(Real, &[2, 1, 3])], |x| x[0].squeeze(1)),
+        case("broadcast no axes", [(Real, &[])], |x| x[0].broadcast_to([2, 3])),
+        case("broadcast a row", [(Real, &[3])], |x| x[0].broadcast_to([2, 3])),
+        case("broadcast a column", [(Real, &[2, 1])], |x| x[0].broadcast_to([2, 3])),
+        case("broadcast a middle axis", [(Real, &[2, 1, 3])], |x| x[0].broadcast_to([2, 2, 2, 3])),
+        case("broadcast to no elements", [(Real, &[3])], |x| x[0].broadcast_to([0, 3])),
+        case("reverse", [(Real, &[2, 3])], |x| x[0].reverse([0, -1])),
+    ]
+}
+
+/// What the transposition of `function`, a linear one of a tensor of this shape, makes of a cotangent.
+fn transposed(function: impl Fn(&Tensor) -> Tensor, shape: &[usize], cotangent: &Tensor) -> Tensor {
+    vjp(|x: &Tensor| function(x), &Tensor::zeros(F64, shape))
+        .1
+        .call(cotangent)
+}
+
+/// Parts of tensors, and tensors put together.
+#[rustfmt::skip]
+fn parts() -> Vec<Case> {
+    vec![
+        case("take at an index", [(Real, &[3, 2]), (Indices(3), &[])], |x| x[0].take(&x[1], 0)),
+        case("take of the first axis", [(Real, &[3, 2]), (Indices(3), &[4])], |x| x[0].take(&x[1], 0)),
+        case("take of the last axis", [(Real, &[2, 3]), (Indices(3), &[4])], |x| x[0].take(&x[1], -1)),
+        case("take of the middle axis", [(Real, &[2, 3, 2]), (Indices(3), &[2])], |x| x[0].take(&x[1], 1)),
+        case("take of one axis alone", [(Real, &[3]), (Indices(3), &[2, 2])], |x| x[0].take(&x[1], 0)),
+        case("take with a matrix", [(Real, &[2, 3]), (Indices(3), &[2, 2])], |x| x[0].take(&x[1], 1)),
+        case("take of nothing", [(Real, &[2, 3]), (Indices(3), &[0])], |x| x[0].take(&x[1], 1)),
+        case("scatter_add", [(Real, &[4, 2]), (Indices(3), &[4])], |x| {
+            transposed(|whole| whole.take(&x[1], 0), &[3, 2], &x[0])
+        }),
+        case("scatter_add with a matrix", [(Real, &[2, 2, 2]), (Indices(3), &[2, 2])], |x| {
+            transposed(|whole| whole.take(&x[1], 1), &[2, 3], &x[0])
+        }),
+        case("index", [(Real, &[3, 4])], |x| x[0].index(ix![1.., ..2])),
+        case("index at positions", [(Real, &[3, 4])], |x| x[0].index(ix![-1, 2])),
+        case("index in steps", [(Real, &[5, 4])], |x| x[0].index(ix![Step(.., 2), Step(1..4, 2)])),
+        case("index backwards", [(Real, &[5, 3])], |x| x[0].index(ix![Step(.., -2), Step(.., -1)])),
+        case("index with other axes", [(Real, &[2, 3])], |x| x[0].index(ix![Index::NewAxis, Index::Ellipsis, 1])),
+        case("index of nothing", [(Real, &[2, 3])], |x| x[0].index(ix![2.., ..])),
+        case("pad", [(Real, &[2, 3])], |x| x[0].pad(0.5, [(1, 2, 0), (0, 1, 0)])),
+        case("pad between", [(Real, &[2, 3])], |x| x[0].pad(0.0, [(0, 0, 2), (1, 0, 1)])),
+        case("pad less than nothing", [(Real, &[4, 3])], |x| x[0].pad(0.5, [(-1, 1, 0), (1, -2, 1)])),
+        case("pad with a tensor", [(Real, &[2, 2]), (Real, &[])], |x| x[0].pad(&x[1], [(1, 0, 1), (0, 2, 0)])),
+        case("pad nothing", [(Real, &[0]), (Real, &[])], |x| x[0].pad(&x[1], [(1, 1, 3)])),
+        case("concatenate", [(Real, &[1, 3]), (Real, &[2, 3])], |x| Tensor::concatenate(x, 0)),
+        case("concatenate three", [(Real, &[2, 1]), (Real, &[2, 0]), (Real, &[2, 3])], |x| Tensor::concatenate(x, -1)),
+        case("concatenate the same", [(Real, &[2, 2])], |x| Tensor::concatenate(&[x[0].clone(), x[0].clone()], 1)),
+        case("stack", [(Real, &[2, 3]), (Real, &[2, 3])], |x| Tensor::stack(x, 1)),
+    ]
+}
+
+/// Constants, operations without derivative beside ones with, and calls.
+#[rustfmt::skip]
+fn rest() -> Vec<Case> {
+    vec![
+        case("full", [(Real, &[2, 3])], |x| &x[0] * Tensor::full(F64, [2, 3], 0.3)),
+        case("arange", [(Real, &[2, 3])], |x| &x[0] * Tensor::arange(F64, 3)),
+        case("iota", [(Real, &[2, 3])], |x| &x[0] * Tensor::iota(F64, [2, 3], 0)),
+        case("eye", [(Real, &[3, 3])], |x| &x[0] * Tensor::eye(F64, 3)),
+        case("ones_like", [(Real, &[3])], |x| &x[0] / (Tensor::ones_like(&x[0]) + 1.0)),
+        case("one_hot", [(Real, &[3, 4]), (Indices(4), &[3])], |x| &x[0] * x[1].one_hot(4, F64)),
+        case("argmax", [(Real, &[2, 3])], |x| x[0].argmax(1).one_hot(3, F64) * x[0].sin()),
+        case("argsort", [(Real, &[2, 3])], |x| raw::argsort(&x[0], 1).convert(F64) * x[0].sin()),
+        case("sort", [(Real, &[4])], |x| x[0].take(&raw::argsort(&x[0], 0), 0)),
+        case("threefry2x32", [(Real, &[3]), (Indices(9), &[3]), (Indices(9), &[3])], |x| {
+            let (key, count) = (x[1].convert(U32), x[2].convert(U32));
+            let (first, second) = raw::threefry2x32(&key, &count, &count, &key);
+            (first.bit_xor(second).convert(F64) / 2_f64.powi(32)) * &x[0]
+        }),
+        case("jit", [(Real, &[2, 3]), (Real, &[3])], |x| {
+            let inner = jit(|(x, y): (Tensor, Tensor)| (x.sin() * y).sum_axes([0]));
+            inner((x[0].clone(), x[1].clone())) * &x[1]
+        }),
+        case("jit that captures", [(Real, &[2, 3]), (Real, &[3])], |x| {
+            let captured = x[1].exp();
+            jit(move |x: Tensor| x.square() * &captured)(x[0].clone())
+        }),
+        case("vmap", [(Real, &[2, 3]), (Real, &[3])], |x| {
+            vmap(|(x, y): (Tensor, Tensor)| x.matmul(&y)).in_axes((0, None))((x[0].clone(), x[1].clone()))
+        }),
+        case("grad", [(Real, &[3])], |x| grad(|x: &Tensor| (x.exp() * x.sin()).sum())(&x[0])),
+    ]
+}
