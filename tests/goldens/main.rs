@@ -10,6 +10,7 @@
 )]
 
 mod compositions;
+mod display;
 mod files;
 mod models;
 mod operations;

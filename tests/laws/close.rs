@@ -16,7 +16,7 @@ fn bound(dtype: DType) -> f64 {
 }
 
 /// The elements as f64, whatever their type.
-pub fn numbers(tensor: &Tensor) -> Vec<f64> {
+fn numbers(tensor: &Tensor) -> Vec<f64> {
     tensor.convert(DType::F64).to_vec()
 }
 
@@ -26,22 +26,39 @@ pub fn assert_close(what: &str, found: &[Tensor], expected: &[Tensor]) {
     assert_eq!(found.len(), expected.len(), "{what}: the number of results");
     for (position, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(found.info(), expected.info(), "{what}: result {position}");
-        let expected_numbers = numbers(expected);
-        let greatest = expected_numbers
-            .iter()
-            .filter(|x| x.is_finite())
-            .fold(1.0_f64, |greatest, x| greatest.max(x.abs()));
-        let bound = bound(expected.dtype()) * greatest;
-        for (index, (found, expected)) in
-            numbers(found).into_iter().zip(expected_numbers).enumerate()
-        {
-            let same = found == expected
-                || (found.is_nan() && expected.is_nan())
-                || (found - expected).abs() <= bound;
+        let bound = bound(expected.dtype());
+        let (found, expected) = (numbers(found), numbers(expected));
+        let finite = expected.iter().filter(|x| x.is_finite());
+        let greatest = finite.fold(1.0_f64, |greatest, x| greatest.max(x.abs()));
+        for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
+            let same = found == expected || (found.is_nan() && expected.is_nan());
             assert!(
-                same,
-                "{what}: result {position}, element {index}: found {found}, expected {expected} ± {bound}"
+                same || (found - expected).abs() <= bound * greatest,
+                "{what}: result {position}, element {index}: found {found}, expected {expected}"
             );
         }
     }
+}
+
+/// Asserts that two inner products agree. What they may differ by depends on their terms, which may be
+/// much greater than the sum.
+#[track_caller]
+pub fn assert_sums_close(
+    what: &str,
+    found: (&[Tensor], &[Tensor]),
+    expected: (&[Tensor], &[Tensor]),
+) {
+    let terms = |(left, right): (&[Tensor], &[Tensor])| -> Vec<f64> {
+        left.iter()
+            .zip(right)
+            .flat_map(|(left, right)| numbers(&(left * right)))
+            .collect()
+    };
+    let (found, expected) = (terms(found), terms(expected));
+    let weight: f64 = found.iter().chain(&expected).map(|term| term.abs()).sum();
+    let (found, expected): (f64, f64) = (found.iter().sum(), expected.iter().sum());
+    assert!(
+        (found - expected).abs() <= bound(DType::F64) * weight.max(1.0),
+        "{what}: found {found}, expected {expected}"
+    );
 }

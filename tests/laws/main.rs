@@ -15,11 +15,13 @@
 
 mod close;
 mod dynamic;
+mod interpreter;
 mod nesting;
 mod parts;
 mod paths;
 mod programs;
 mod sharing;
+mod steps;
 mod transformations;
 mod trees;
 mod typed;

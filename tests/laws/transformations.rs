@@ -1,229 +1,192 @@
 //! Laws of `jit`, `vmap`, `grad`, `jvp` and `vjp`, alone and two deep, on random programs.
 
+use proptest::array::uniform5;
 use proptest::prelude::*;
-use pytree::{DType, Tensor, grad, jit, jvp, vjp, vmap};
+use pytree::{DType, Filter, Jit, Tensor};
+use pytree::{grad, jit, jvp, stack, unstack, value_and_grad, vjp, vmap};
 
 use crate::cases;
-use crate::close::{assert_close, numbers};
+use crate::close::{assert_close, assert_sums_close};
 use crate::programs::{
     Program, long_programs, long_smooth_programs, noise, short_programs, smooth_programs,
 };
 
-/// Tensors one stack of examples each, along this axis.
-fn stacked(examples: &[Vec<Tensor>], axis: isize) -> Vec<Tensor> {
-    let column = |position: usize| {
-        examples
-            .iter()
-            .map(|example| example[position].clone())
-            .collect::<Vec<_>>()
-    };
-    (0..examples[0].len())
-        .map(|position| Tensor::stack(&column(position), axis))
-        .collect()
+type Compiled = Jit<Vec<Tensor>, Vec<Tensor>>;
+
+fn compiled(program: &Program) -> Compiled {
+    let program = program.clone();
+    jit(move |inputs: Vec<Tensor>| program.run(&inputs))
 }
 
-/// Tensors with elements that nobody else holds.
-fn copied(tensors: &[Tensor]) -> Vec<Tensor> {
-    tensors
-        .iter()
-        .map(|tensor| Tensor::from(tensor.to_ndarray::<f64>().unwrap()))
+fn compiled_loss(program: &Program) -> Jit<Vec<Tensor>, Tensor> {
+    let program = program.clone();
+    jit(move |inputs: Vec<Tensor>| program.loss(&inputs))
+}
+
+fn examples(program: &Program, count: u64) -> Vec<Vec<Tensor>> {
+    (0..count)
+        .map(|example| program.inputs(DType::F64, example))
         .collect()
 }
 
 /// Tensors of random numbers with the shapes of others.
 fn noise_like(tensors: &[Tensor], seed: u64) -> Vec<Tensor> {
-    tensors
-        .iter()
-        .zip(seed..)
+    let pairs = tensors.iter().zip(seed..);
+    pairs
         .map(|(tensor, seed)| noise(tensor.dtype(), tensor.shape(), seed))
         .collect()
 }
 
-fn compiled(program: &Program) -> pytree::Jit<Vec<Tensor>, Vec<Tensor>> {
-    let program = program.clone();
-    jit(move |inputs: Vec<Tensor>| program.run(&inputs))
-}
-
 fn gradient(program: &Program, inputs: &Vec<Tensor>) -> Vec<Tensor> {
-    grad(|inputs: &Vec<Tensor>| program.loss(inputs))(inputs)
-        .leaves()
-        .to_vec()
+    let slope = grad(|inputs: &Vec<Tensor>| program.loss(inputs))(inputs);
+    slope.leaves().to_vec()
 }
 
 /// The product of the Hessian of the loss with a direction, forward over reverse.
 fn curvature(program: &Program, inputs: &Vec<Tensor>, direction: &Vec<Tensor>) -> Vec<Tensor> {
-    jvp(
-        |inputs: &Vec<Tensor>| gradient(program, inputs),
-        inputs,
-        direction,
-    )
-    .1
+    let slope = |inputs: &Vec<Tensor>| gradient(program, inputs);
+    jvp(slope, inputs, direction).1
 }
 
 fn inner(left: &[Tensor], right: &[Tensor]) -> Tensor {
-    left.iter()
-        .zip(right)
-        .fold(Tensor::from(0.0_f64), |sum, (left, right)| {
-            sum + (left * right).sum()
-        })
-}
-
-/// The sum of |a b| over all elements: what the rounding of their inner product is relative to.
-fn weight(left: &[Tensor], right: &[Tensor]) -> f64 {
     let products = left
         .iter()
         .zip(right)
-        .flat_map(|(left, right)| numbers(&(left * right)));
-    products.map(f64::abs).sum()
+        .map(|(left, right)| (left * right).sum());
+    products.fold(Tensor::from(0.0_f64), |sum, product| sum + product)
 }
 
-/// The laws of first derivatives of a program.
+/// Forward mode, reverse mode and both through `jit` agree.
 fn check_derivatives(program: &Program) {
     let inputs = program.inputs(DType::F64, 0);
     let direction = noise_like(&inputs, 7);
     let run = |inputs: &Vec<Tensor>| program.run(inputs);
+    let expected = program.run(&inputs);
+
     let (results, tangents) = jvp(run, &inputs, &direction);
-    assert_close("the value under jvp", &results, &program.run(&inputs));
-    let cotangents = noise_like(&results, 11);
+    assert_close("the value under jvp", &results, &expected);
     let (results, pullback) = vjp(run, &inputs);
-    assert_close("the value under vjp", &results, &program.run(&inputs));
+    assert_close("the value under vjp", &results, &expected);
+    let cotangents = noise_like(&results, 11);
     let pulled = pullback.call(&cotangents).leaves().to_vec();
-    let (forward, backward) = (inner(&cotangents, &tangents), inner(&pulled, &direction));
-    let difference = (forward.item::<f64>() - backward.item::<f64>()).abs();
-    let scale = weight(&cotangents, &tangents) + weight(&pulled, &direction) + 1.0;
-    assert!(
-        difference <= 1e-11 * scale,
-        "⟨v, J u⟩ = {forward}, ⟨Jᵀ v, u⟩ = {backward}"
+    assert_sums_close(
+        "⟨Jᵀ v, u⟩ = ⟨v, J u⟩",
+        (&pulled, &direction),
+        (&cotangents, &tangents),
     );
 
     let compiled = compiled(program);
-    let (results, through) = jvp(&*compiled_as_function(&compiled), &inputs, &direction);
-    assert_close(
-        "the value under jvp of jit",
-        &results,
-        &program.run(&inputs),
-    );
-    assert_close("jvp of jit", &through, &tangents);
-    let (_, pullback) = vjp(&*compiled_as_function(&compiled), &inputs);
+    let (results, through_jit) = jvp(compiled.clone(), &inputs, &direction);
+    assert_close("the value under jvp of jit", &results, &expected);
+    assert_close("jvp of jit", &through_jit, &tangents);
+    let (_, pullback) = vjp(compiled, &inputs);
     assert_close("vjp of jit", pullback.call(&cotangents).leaves(), &pulled);
-}
-
-fn compiled_as_function(
-    compiled: &pytree::Jit<Vec<Tensor>, Vec<Tensor>>,
-) -> Box<dyn Fn(&Vec<Tensor>) -> Vec<Tensor> + '_> {
-    Box::new(|inputs| compiled(inputs.clone()))
 }
 
 /// Differentiating under `jit` and `jit` under differentiation change nothing.
 fn check_jit_of_derivatives(program: &Program) {
     let inputs = program.inputs(DType::F64, 0);
     let direction = noise_like(&inputs, 7);
-    let (slope, curved) = (
-        gradient(program, &inputs),
-        curvature(program, &inputs, &direction),
-    );
-    let (p, argument) = (program.clone(), inputs.clone());
-    assert_close(
-        "jit of grad",
-        &jit(move |inputs: Vec<Tensor>| gradient(&p, &inputs))(argument),
-        &slope,
-    );
+    let slope = gradient(program, &inputs);
+    let curved = curvature(program, &inputs, &direction);
+
     let p = program.clone();
-    let loss = jit(move |inputs: Vec<Tensor>| p.loss(&inputs));
-    assert_close("grad of jit", grad(loss.clone())(&inputs).leaves(), &slope);
-    let of_loss = move |inputs: &Vec<Tensor>| grad(loss.clone())(inputs).leaves().to_vec();
+    let outside = jit(move |inputs: Vec<Tensor>| gradient(&p, &inputs));
+    assert_close("jit of grad", &outside(inputs.clone()), &slope);
+
+    let loss = compiled_loss(program);
+    let (value, found) = value_and_grad(loss.clone())(&inputs);
     assert_close(
-        "jvp of grad of jit",
-        &jvp(&of_loss, &inputs, &direction).1,
-        &curved,
+        "value under grad of jit",
+        &[value],
+        &[program.loss(&inputs)],
     );
+    assert_close("grad of jit", found.leaves(), &slope);
+
+    let of_loss = |inputs: &Vec<Tensor>| grad(loss.clone())(inputs).leaves().to_vec();
+    let (_, found) = jvp(of_loss, &inputs, &direction);
+    assert_close("jvp of grad of jit", &found, &curved);
+
     let p = program.clone();
-    let of_both = jit(move |(inputs, direction): (Vec<Tensor>, Vec<Tensor>)| {
+    let outside = jit(move |(inputs, direction): (Vec<Tensor>, Vec<Tensor>)| {
         curvature(&p, &inputs, &direction)
     });
-    assert_close("jit of jvp of grad", &of_both((inputs, direction)), &curved);
+    assert_close("jit of jvp of grad", &outside((inputs, direction)), &curved);
+}
+
+/// The tensors that are chosen, and the whole with others in their place.
+fn chosen(tensors: &[Tensor], choice: [bool; 5]) -> Vec<Tensor> {
+    let pairs = tensors.iter().zip(choice).filter(|(_, chosen)| *chosen);
+    pairs.map(|(tensor, _)| tensor.clone()).collect()
+}
+
+fn with_chosen(tensors: &[Tensor], choice: [bool; 5], part: &[Tensor]) -> Vec<Tensor> {
+    let (mut whole, mut part) = (tensors.to_vec(), part.iter().cloned());
+    for (tensor, _) in whole.iter_mut().zip(choice).filter(|(_, chosen)| *chosen) {
+        *tensor = part.next().unwrap();
+    }
+    whole
+}
+
+fn choices() -> impl Strategy<Value = [bool; 5]> {
+    uniform5(any::<bool>()).prop_filter("nothing is chosen", |choice| choice.contains(&true))
 }
 
 proptest! {
     #![proptest_config(cases(192))]
 
     #[test]
-    fn jit_computes_what_the_program_does(program in long_programs(), dtype in prop::sample::select(vec![DType::F32, DType::F64])) {
-        let inputs = program.inputs(dtype, 0);
-        let expected = program.run(&inputs);
+    fn jit_computes_what_the_program_does(program in long_programs()) {
         let compiled = compiled(&program);
-        assert_close("jit", &compiled(inputs.clone()), &expected);
-        assert_close("the arguments after it", &inputs, &program.inputs(dtype, 0));
-        let other = program.inputs(dtype, 1);
-        assert_close("jit on other inputs", &compiled(program.inputs(dtype, 1)), &program.run(&other));
-        assert_close("jit on the first again", &compiled(program.inputs(dtype, 0)), &expected);
-        prop_assert_eq!(compiled.traces(), 1);
+        for (dtype, example) in [(DType::F32, 0), (DType::F64, 0), (DType::F32, 1), (DType::F32, 0)] {
+            let inputs = program.inputs(dtype, example);
+            assert_close("jit", &compiled(inputs.clone()), &program.run(&inputs));
+            assert_close("the arguments after it", &inputs, &program.inputs(dtype, example));
+            assert_close("jit that may reuse them", &compiled(inputs), &program.run(&program.inputs(dtype, example)));
+        }
+        prop_assert_eq!(compiled.traces(), 2);
     }
 
     #[test]
     fn jit_takes_one_tensor_at_several_places(program in short_programs()) {
         let mut inputs = program.inputs(DType::F64, 0);
+        inputs[4] = program.inputs(DType::F64, 0).swap_remove(0);
+        let expected = program.run(&inputs);
         inputs[4] = inputs[0].clone();
-        let expected = program.run(&copied(&inputs));
-        let compiled = compiled(&program);
-        assert_close("jit", &compiled(inputs.clone()), &expected);
-        drop(inputs.pop());
-        let same = inputs[0].clone();
-        inputs.push(same);
-        assert_close("jit that may reuse", &compiled(inputs), &expected);
+        assert_close("jit", &compiled(&program)(inputs), &expected);
     }
 
     #[test]
     fn jit_of_jit_computes_what_the_program_does(program in short_programs()) {
         let inputs = program.inputs(DType::F64, 0);
-        let inside = compiled(&program);
-        let p = program.clone();
-        let outside = jit(move |inputs: Vec<Tensor>| {
-            let mut results = inside(inputs.clone());
-            results.extend(p.run(&inputs));
-            results
-        });
+        let (p, inside) = (program.clone(), compiled(&program));
+        let outside = jit(move |inputs: Vec<Tensor>| [inside(inputs.clone()), p.run(&inputs)].concat());
         let expected = [program.run(&inputs), program.run(&inputs)].concat();
         assert_close("jit of jit", &outside(inputs), &expected);
     }
 
     #[test]
-    fn vmap_is_the_stack_of_the_examples(
-        program in short_programs(),
-        mapped in prop::array::uniform5(any::<bool>()),
-        count in 1..4_u64,
-        last in any::<bool>(),
-    ) {
-        let mapped = if mapped.contains(&true) { mapped } else { [true; 5] };
-        let first = program.inputs(DType::F64, 0);
-        let choose = |chosen: bool, tensors: &[Tensor]| -> Vec<Tensor> {
-            tensors.iter().zip(mapped).filter(|(_, mapped)| *mapped == chosen).map(|(tensor, _)| tensor.clone()).collect()
-        };
-        let whole = |part: &[Tensor]| -> Vec<Tensor> {
-            let mut part = part.iter();
-            first.iter().zip(mapped).map(|(other, mapped)| if mapped { part.next().unwrap() } else { other }.clone()).collect()
-        };
-        let examples: Vec<Vec<Tensor>> = (0..count).map(|example| choose(true, &program.inputs(DType::F64, example))).collect();
-        let results: Vec<Vec<Tensor>> = examples.iter().map(|example| program.run(&whole(example))).collect();
-        let expected = stacked(&results, 0);
-        let axis = if last { -1 } else { 0 };
-        let batch = stacked(&examples, axis as isize);
-        let run = |part: Vec<Tensor>| program.run(&whole(&part));
-        assert_close("vmap", &vmap(run).in_axes(axis)(batch.clone()), &expected);
+    fn vmap_is_the_stack_of_the_examples(program in short_programs(), choice in choices(), count in 1..4_u64) {
+        let examples = examples(&program, count);
+        let whole = |part: &[Tensor]| with_chosen(&examples[0], choice, part);
+        let parts: Vec<Vec<Tensor>> = examples.iter().map(|example| chosen(example, choice)).collect();
+        let results: Vec<Vec<Tensor>> = parts.iter().map(|part| program.run(&whole(part))).collect();
+        let (batch, expected) = (stack(&parts), stack(&results));
+        prop_assert_eq!(unstack(&batch), parts);
 
         let inside = compiled(&program);
-        let through = vmap(|part: Vec<Tensor>| inside(whole(&part))).in_axes(axis);
-        assert_close("vmap of jit", &through(batch.clone()), &expected);
-
-        let (p, rest) = (program.clone(), first.clone());
-        let outside = jit(move |batch: Vec<Tensor>| {
-            let whole = |part: &[Tensor]| -> Vec<Tensor> {
-                let mut part = part.iter();
-                rest.iter().zip(mapped).map(|(other, mapped)| if mapped { part.next().unwrap() } else { other }.clone()).collect()
-            };
-            vmap(|part: Vec<Tensor>| p.run(&whole(&part))).in_axes(axis)(batch)
-        });
-        assert_close("jit of vmap", &outside(batch), &expected);
+        for axis in [0, -1] {
+            let batch: Vec<Tensor> = batch.iter().map(|tensor| tensor.move_axis(0, axis as isize)).collect();
+            let each = vmap(|part: Vec<Tensor>| program.run(&whole(&part))).in_axes(axis);
+            assert_close("vmap", &each(batch.clone()), &expected);
+            let each = vmap(|part: Vec<Tensor>| inside(whole(&part))).in_axes(axis);
+            assert_close("vmap of jit", &each(batch.clone()), &expected);
+            let (p, rest) = (program.clone(), examples[0].clone());
+            let outside = jit(move |batch: Vec<Tensor>| {
+                vmap(|part: Vec<Tensor>| p.run(&with_chosen(&rest, choice, &part))).in_axes(axis)(batch)
+            });
+            assert_close("jit of vmap", &outside(batch), &expected);
+        }
     }
 
     #[test]
@@ -241,17 +204,52 @@ proptest! {
         let inputs = program.inputs(DType::F64, 0);
         let (u, v) = (noise_like(&inputs, 7), noise_like(&inputs, 19));
         let (along_u, along_v) = (curvature(&program, &inputs, &u), curvature(&program, &inputs, &v));
-        let difference = (inner(&along_u, &v).item::<f64>() - inner(&along_v, &u).item::<f64>()).abs();
-        prop_assert!(difference <= 1e-11 * (weight(&along_u, &v) + weight(&along_v, &u) + 1.0), "{}", difference);
-        let along = |inputs: &Vec<Tensor>| inner(&gradient(&program, inputs), &u);
-        assert_close("reverse over reverse", grad(along)(&inputs).leaves(), &along_u);
+        assert_sums_close("⟨H u, v⟩ = ⟨H v, u⟩", (&along_u, &v), (&along_v, &u));
+        let slope_along_u = |inputs: &Vec<Tensor>| inner(&gradient(&program, inputs), &u);
+        assert_close("reverse over reverse", grad(slope_along_u)(&inputs).leaves(), &along_u);
+    }
+
+    #[test]
+    fn one_compiled_function_is_differentiated_by_any_arguments_and_results(
+        program in smooth_programs(),
+        choices in [choices(), choices()],
+    ) {
+        let inputs = program.inputs(DType::F64, 0);
+        let compiled = compiled(&program);
+        for (choice, number) in choices.into_iter().zip(0..) {
+            let whole = |part: &Vec<Tensor>| with_chosen(&inputs, choice, part);
+            let part = chosen(&inputs, choice);
+            let direction = noise_like(&part, 7);
+            let (_, expected) = jvp(|part: &Vec<Tensor>| program.run(&whole(part)), &part, &direction);
+            let (_, found) = jvp(|part: &Vec<Tensor>| compiled(whole(part)), &part, &direction);
+            assert_close("jvp by some arguments", &found, &expected);
+
+            let result = |results: Vec<Tensor>| results[number % results.len()].sin().sum();
+            let expected = grad(|part: &Vec<Tensor>| result(program.run(&whole(part))))(&part);
+            let found = grad(|part: &Vec<Tensor>| result(compiled(whole(part))))(&part);
+            assert_close("grad of one result", found.leaves(), expected.leaves());
+
+            let is_chosen = (0..5).filter(|&place| choice[place]).map(|place| Filter::path(format!("[{place}]")));
+            let filter = is_chosen.fold(Filter::nothing(), |filter, one| filter | one);
+            let found = grad(|inputs: &Vec<Tensor>| result(program.run(inputs))).wrt(filter)(&inputs);
+            // A parameter that received no gradient is absent there, and zeros here.
+            let places = (0..5).filter(|&place| choice[place]);
+            for (place, expected) in places.zip(expected.leaves()) {
+                if let Ok(found) = found.get(&format!("[{place}]")) {
+                    assert_close("grad with a filter", &[found.clone()], &[expected.clone()]);
+                } else {
+                    assert_close("no gradient", &[expected.clone()], &[Tensor::zeros_like(expected)]);
+                }
+            }
+        }
     }
 
     #[test]
     fn vmap_and_grad_go_together(program in smooth_programs(), count in 1..4_u64) {
-        let examples: Vec<Vec<Tensor>> = (0..count).map(|example| program.inputs(DType::F64, example)).collect();
+        let examples = examples(&program, count);
         let gradients: Vec<Vec<Tensor>> = examples.iter().map(|inputs| gradient(&program, inputs)).collect();
-        let (batch, expected) = (stacked(&examples, 0), stacked(&gradients, 0));
+        let (batch, expected) = (stack(&examples), stack(&gradients));
+
         let each = vmap(|inputs: Vec<Tensor>| gradient(&program, &inputs));
         assert_close("vmap of grad", &each(batch.clone()), &expected);
 
@@ -264,12 +262,15 @@ proptest! {
 
         let p = program.clone();
         let inside = jit(move |inputs: Vec<Tensor>| gradient(&p, &inputs));
-        assert_close("vmap of jit of grad", &vmap(|inputs: Vec<Tensor>| inside(inputs))(batch.clone()), &expected);
+        let each = vmap(|inputs: Vec<Tensor>| inside(inputs));
+        assert_close("vmap of jit of grad", &each(batch.clone()), &expected);
 
-        let p = program.clone();
-        let loss = jit(move |inputs: Vec<Tensor>| p.loss(&inputs));
+        let loss = compiled_loss(&program);
         let each = vmap(|inputs: Vec<Tensor>| grad(loss.clone())(&inputs).leaves().to_vec());
-        assert_close("vmap of grad of jit", &each(batch), &expected);
+        assert_close("vmap of grad of jit", &each(batch.clone()), &expected);
+
+        let whole = |batch: &Vec<Tensor>| vmap(loss.clone())(batch.clone()).sum();
+        assert_close("grad of vmap of jit", grad(whole)(&batch).leaves(), &expected);
     }
 }
 
