@@ -131,6 +131,18 @@ impl AbstractArray {
         self.shape.iter().product()
     }
 
+    /// Whether there could be memory for all elements: less than 64 TiB, half of what a process can address.
+    pub(crate) fn fits_memory(&self) -> bool {
+        const LARGEST: usize = 1 << 46;
+        let bytes = self
+            .shape
+            .iter()
+            .try_fold(self.dtype.bytes(), |product, &length| {
+                product.checked_mul(length)
+            });
+        bytes.is_some_and(|bytes| bytes < LARGEST)
+    }
+
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -48,6 +48,16 @@ pub enum TensorError {
         /// The number of elements given.
         found: usize,
     },
+    /// A result that no memory can hold.
+    #[error(
+        "cannot make {found} by `{operation}`: no memory is that large; check the lengths of its axes"
+    )]
+    TooLarge {
+        /// What was being done.
+        operation: &'static str,
+        /// The result.
+        found: AbstractArray,
+    },
     /// Elements were asked for as another type than they have.
     #[error("cannot read {found} as {expected}; ask for `{}`, or convert the tensor first", .found.dtype)]
     Read {

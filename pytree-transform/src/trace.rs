@@ -198,6 +198,12 @@ pub(crate) fn bind(
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let results = primitive.abstract_evaluation(&infos)?;
+    if let Some(found) = results.iter().find(|info| !info.fits_memory()) {
+        return Err(TensorError::TooLarge {
+            operation: primitive.name(),
+            found: found.clone(),
+        });
+    }
     let innermost = operands
         .iter()
         .filter_map(|operand| operand.tracer())
