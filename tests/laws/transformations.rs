@@ -192,6 +192,19 @@ proptest! {
     }
 
     #[test]
+    fn vmap_of_no_examples_gives_no_results(program in short_programs()) {
+        let inputs = program.inputs(DType::F64, 0);
+        let empty = |tensors: &[Tensor]| -> Vec<Tensor> {
+            let shapes = tensors.iter().map(|tensor| [&[0], tensor.shape()].concat());
+            shapes.map(|shape| Tensor::zeros(DType::F64, shape)).collect()
+        };
+        let expected = empty(&program.run(&inputs));
+        let compiled = compiled(&program);
+        assert_close("vmap", &vmap(|inputs: Vec<Tensor>| program.run(&inputs))(empty(&inputs)), &expected);
+        assert_close("vmap of jit", &vmap(compiled)(empty(&inputs)), &expected);
+    }
+
+    #[test]
     fn reverse_mode_is_the_transpose_of_forward_mode(program in smooth_programs()) {
         check_derivatives(&program);
     }

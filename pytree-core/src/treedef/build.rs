@@ -1,0 +1,138 @@
+//! Building treedefs: node by node, or by visiting a value.
+
+use super::{Node, TreeDef};
+use crate::leaf::Leaf;
+use crate::pytree::{Pytree, SharedVisit, Visitor};
+use crate::shape::{self, NodeShape};
+use crate::shared::{Identity, IdentityMap};
+use crate::statics::{StaticBox, StaticRef};
+
+/// Builds a treedef node by node, in preorder.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    nodes: Vec<Node>,
+    aux: Vec<StaticBox>,
+    open: Vec<u32>,
+}
+
+impl Builder {
+    pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.open.push(count(self.nodes.len()));
+        self.push(shape, count(arity));
+    }
+
+    pub(crate) fn aux(&mut self, value: StaticBox) {
+        self.aux.push(value);
+    }
+
+    pub(crate) fn leaf(&mut self, shape: &'static NodeShape) {
+        self.push(shape, 0);
+    }
+
+    pub(crate) fn absent(&mut self) {
+        self.push(&shape::ABSENT, 0);
+    }
+
+    pub(crate) fn exit(&mut self) {
+        if let Some(start) = self.open.pop() {
+            let size = count(self.nodes.len()) - start;
+            self.nodes[start as usize].size = size;
+        }
+    }
+
+    /// Adds a whole tree as the next child.
+    pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
+        let offset = count(self.aux.len());
+        self.nodes.extend(treedef.0.nodes.iter().map(|node| Node {
+            aux: node.aux + offset,
+            ..*node
+        }));
+        self.aux.extend_from_slice(&treedef.0.aux);
+    }
+
+    pub(crate) fn finish(self) -> TreeDef {
+        TreeDef::from_parts(self.nodes, self.aux)
+    }
+
+    fn push(&mut self, shape: &'static NodeShape, arity: u32) {
+        self.nodes.push(Node {
+            shape,
+            arity,
+            size: 1,
+            aux: count(self.aux.len()),
+        });
+    }
+}
+
+/// Counts of nodes fit in 32 bits: a tree of more would need over 100 GB.
+fn count(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// How a traversal treats shared nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// As trees do: a shared node is visited at each place.
+    Duplicate,
+    /// As graphs do: a shared node is visited once, and later places are aliases.
+    Preserve,
+}
+
+/// Builds a treedef and hands each leaf on.
+pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
+    builder: Builder,
+    on_leaf: F,
+    sharing: Sharing,
+    seen: IdentityMap,
+    lifetime: std::marker::PhantomData<&'a ()>,
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
+    pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
+        Self {
+            builder: Builder::default(),
+            on_leaf,
+            sharing,
+            seen: IdentityMap::default(),
+            lifetime: std::marker::PhantomData,
+        }
+    }
+
+    pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> TreeDef {
+        tree.visit(&mut self);
+        self.builder.finish()
+    }
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.builder.enter(shape, arity);
+    }
+    fn aux(&mut self, value: StaticRef<'a>) {
+        self.builder.aux(value.to_box());
+    }
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        self.builder.leaf(leaf.leaf_shape());
+        (self.on_leaf)(leaf);
+    }
+    fn absent(&mut self) {
+        self.builder.absent();
+    }
+    fn exit(&mut self) {
+        self.builder.exit();
+    }
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        if self.sharing == Sharing::Duplicate {
+            return SharedVisit::Descend;
+        }
+        match self.seen.insert(identity) {
+            Ok(()) => SharedVisit::Descend,
+            Err(number) => {
+                self.builder.enter(&shape::ALIAS, 0);
+                self.builder.aux(StaticBox::new(number));
+                self.builder.exit();
+                SharedVisit::Skip
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Writing a tree in JAX's notation, leaf by leaf.
+
+use std::fmt;
+
+use super::Inner;
+use crate::shape::NodeKind;
+
+pub(super) fn write_tree<W: fmt::Write>(
+    inner: &Inner,
+    f: &mut W,
+    leaf: &mut impl FnMut(&mut W) -> fmt::Result,
+) -> fmt::Result {
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for (at, node) in inner.nodes.iter().enumerate() {
+        if let Some((parent, next)) = open.last_mut() {
+            write_child_prefix(inner, f, *parent, *next)?;
+            *next += 1;
+        }
+        match node.shape.kind {
+            NodeKind::Leaf => leaf(f)?,
+            NodeKind::Absent => f.write_str("-")?,
+            NodeKind::None => f.write_str("None")?,
+            NodeKind::Alias => match inner.aux_of(at).first() {
+                Some(number) => write!(f, "alias {number:?}")?,
+                None => f.write_str("alias")?,
+            },
+            NodeKind::List => f.write_char('[')?,
+            NodeKind::Tuple => f.write_char('(')?,
+            NodeKind::Dict => f.write_char('{')?,
+            NodeKind::OrderedDict => f.write_str("OrderedDict({")?,
+            NodeKind::Struct => {
+                f.write_str(node.shape.name)?;
+                if node.arity > 0 || !inner.aux_of(at).is_empty() {
+                    f.write_str(" { ")?;
+                }
+            }
+            NodeKind::TupleStruct => {
+                f.write_str(node.shape.name)?;
+                if node.arity > 0 || !inner.aux_of(at).is_empty() {
+                    f.write_char('(')?;
+                }
+            }
+            NodeKind::Some | NodeKind::Object | NodeKind::Shared => {}
+        }
+        open.push((at, 0));
+        while let Some(&(at, next)) = open.last() {
+            if next < inner.nodes[at].arity as usize {
+                break;
+            }
+            write_close(inner, f, at)?;
+            open.pop();
+        }
+    }
+    Ok(())
+}
+
+fn write_child_prefix<W: fmt::Write>(
+    inner: &Inner,
+    f: &mut W,
+    parent: usize,
+    position: usize,
+) -> fmt::Result {
+    let shape = inner.nodes[parent].shape;
+    if position > 0 {
+        f.write_str(", ")?;
+    }
+    match shape.kind {
+        NodeKind::Struct => write!(
+            f,
+            "{}: ",
+            shape.fields.get(position).map_or("?", |field| field.name)
+        ),
+        NodeKind::Dict | NodeKind::OrderedDict => match inner.aux_of(parent).get(position) {
+            Some(key) => write!(f, "{key:?}: "),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn write_close<W: fmt::Write>(inner: &Inner, f: &mut W, at: usize) -> fmt::Result {
+    let node = inner.nodes[at];
+    let aux = inner.aux_of(at);
+    match node.shape.kind {
+        NodeKind::List => f.write_char(']'),
+        NodeKind::Tuple if node.arity == 1 => f.write_str(",)"),
+        NodeKind::Tuple => f.write_char(')'),
+        NodeKind::Dict => f.write_char('}'),
+        NodeKind::OrderedDict => f.write_str("})"),
+        NodeKind::Struct | NodeKind::TupleStruct if node.arity > 0 || !aux.is_empty() => {
+            for (position, value) in aux.iter().enumerate() {
+                if position > 0 || node.arity > 0 {
+                    f.write_str(", ")?;
+                }
+                write!(
+                    f,
+                    "{} = {value:?}",
+                    node.shape.statics.get(position).copied().unwrap_or("?")
+                )?;
+            }
+            f.write_str(if node.shape.kind == NodeKind::Struct {
+                " }"
+            } else {
+                ")"
+            })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,119 @@
+//! Walking the places of a treedef in order, with their paths or kinds.
+
+use super::keys::child_key;
+use super::{Inner, TreeDef};
+use crate::kind::LeafKind;
+use crate::path::KeyPath;
+use crate::shape::{Field, NodeKind};
+
+impl TreeDef {
+    /// Calls `visit` for each place, present or absent, in order.
+    pub(crate) fn walk_places(&self, mut visit: impl FnMut(Place<'_>)) {
+        let mut path = KeyPath::root();
+        let mut open: Vec<OpenNode> = Vec::new();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            let mut kind = None;
+            let mut pushed = false;
+            if let Some(parent) = open.last_mut() {
+                kind = parent.child_kind(&self.0);
+                if let Some(key) = child_key(&self.0, parent.node, parent.next) {
+                    path.push(key);
+                    pushed = true;
+                }
+                parent.next += 1;
+            }
+            if node.is_place() {
+                visit(Place {
+                    path: &path,
+                    kind,
+                    holds_leaf: node.shape.kind == NodeKind::Leaf,
+                });
+            }
+            open.push(OpenNode {
+                node: at,
+                next: 0,
+                arity: node.arity as usize,
+                inherited: kind,
+                pushed,
+            });
+            while open.last().is_some_and(|node| node.next == node.arity) {
+                if open.pop().is_some_and(|node| node.pushed) {
+                    path.pop();
+                }
+            }
+        }
+    }
+
+    /// Calls `visit` with presence and decision of each place, in order. `decide` is asked once for each
+    /// field that settles a kind, and once for places outside of such fields.
+    pub(crate) fn walk_decisions<T: Copy>(
+        &self,
+        mut decide: impl FnMut(Option<LeafKind>) -> T,
+        mut visit: impl FnMut(bool, T),
+    ) {
+        let without_kind = decide(None);
+        // Of each open node: the fields whose kinds are yet to be asked for, how many children are left, and
+        // what a field above decided.
+        let mut open: Vec<(&'static [Field], u32, Option<T>)> = Vec::new();
+        for node in &self.0.nodes {
+            let mut decision = None;
+            if let Some((fields, left, inherited)) = open.last_mut() {
+                *left -= 1;
+                decision = *inherited;
+                if let Some((field, rest)) = fields.split_first() {
+                    *fields = rest;
+                    if decision.is_none() {
+                        decision = field
+                            .kind
+                            .and_then(LeafKind::of_field)
+                            .map(|kind| decide(Some(kind)));
+                    }
+                }
+            }
+            if node.arity > 0 {
+                open.push((node.shape.fields, node.arity, decision));
+                continue;
+            }
+            if node.is_place() {
+                visit(
+                    node.shape.kind == NodeKind::Leaf,
+                    decision.unwrap_or(without_kind),
+                );
+            }
+            while open.last().is_some_and(|(_, left, _)| *left == 0) {
+                open.pop();
+            }
+        }
+    }
+}
+
+/// A place of a tree: where a leaf is, or was before a partition.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) path: &'a KeyPath,
+    pub(crate) kind: Option<LeafKind>,
+    pub(crate) holds_leaf: bool,
+}
+
+/// A node of a walk whose children are not all visited.
+struct OpenNode {
+    node: usize,
+    next: usize,
+    arity: usize,
+    inherited: Option<LeafKind>,
+    pushed: bool,
+}
+
+impl OpenNode {
+    /// The kind that the next child inherits: that of the outermost field that decides one.
+    fn child_kind(&self, inner: &Inner) -> Option<LeafKind> {
+        self.inherited.or_else(|| {
+            inner.nodes[self.node]
+                .shape
+                .fields
+                .get(self.next)
+                .and_then(|field| field.kind)
+                .and_then(LeafKind::of_field)
+        })
+    }
+}
