@@ -29,8 +29,8 @@ pub use pytree_nn as nn;
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     AnyLeaf, CollectionId, FieldKind, Filter, Key as PathKey, KeyPath, LeafKind, ModuleType,
-    Partition, PytreeOf, Shared, Tree, TreeDef, TreeError, graph, kind, match_structure, partition,
-    tree,
+    Partition, PytreeOf, SelectPart, Shared, Tree, TreeDef, TreeError, graph, kind,
+    match_structure, partition, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,

@@ -75,6 +75,12 @@ pub enum TreeError {
         /// Each place that is in no part or in several.
         problems: Vec<MergeProblem>,
     },
+    /// Filters leave leaves over.
+    #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take what is left", list(.paths))]
+    Unassigned {
+        /// Each leaf that no filter accepts.
+        paths: Vec<KeyPath>,
+    },
     /// A leaf was asked for that is in another part, or nowhere.
     #[error("no leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
     NoLeaf {
@@ -84,7 +90,7 @@ pub enum TreeError {
         nearest: Option<KeyPath>,
     },
     /// A leaf is there, but in another part of the partition.
-    #[error("the leaf at {} is in another part of the partition", .path.or_root())]
+    #[error("the leaf at {} is absent: it is in another part, or, of a gradient, the loss does not depend on it", .path.or_root())]
     InAnotherPart {
         /// The path asked for.
         path: KeyPath,

@@ -169,7 +169,7 @@ impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
 /// Splits a tree into parts: each leaf goes to the first filter that accepts it.
 ///
 /// # Errors
-/// [`TreeError::Merge`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
+/// [`TreeError::Unassigned`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
 /// what is left.
 #[track_caller]
 pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
@@ -230,9 +230,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
 ) -> Result<[Partition<M, L>; N], TreeError> {
     let (assigned, unassigned) = assign(treedef, &leaves, filters)?;
     if !unassigned.is_empty() {
-        return Err(TreeError::Merge {
-            problems: unassigned,
-        });
+        return Err(TreeError::Unassigned { paths: unassigned });
     }
     // `N` stands for no part; it does not occur, since all leaves are assigned.
     let assigned: Vec<usize> = assigned.into_iter().map(|part| part.unwrap_or(N)).collect();
@@ -249,7 +247,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
 }
 
 /// For each leaf the number of the first filter that accepts it, and the leaves that none does.
-type Assignment = (Vec<Option<usize>>, Vec<MergeProblem>);
+type Assignment = (Vec<Option<usize>>, Vec<KeyPath>);
 
 /// The number of the first filter that accepts each leaf, and the leaves that none does.
 fn assign<L: Leaf>(
@@ -286,7 +284,7 @@ fn assign<L: Leaf>(
                 .iter()
                 .position(|filter| filter.accepts(place.path, place.kind, leaf));
             if part.is_none() {
-                unassigned.push(MergeProblem::Missing(place.path.clone()));
+                unassigned.push(place.path.clone());
             }
             assigned.push(part);
         }

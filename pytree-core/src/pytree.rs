@@ -52,6 +52,11 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {}
 ///
 /// The part of a leaf is the leaf, the part of a tuple is the tuple of the parts, and the part of
 /// anything else is a [`Partition`]. Gradients come in this form.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no parts of `{L}` leaves",
+    label = "a module, a tensor, or a tuple or container of them is needed here",
+    note = "a type of your own gets them by `#[derive(Module)]` or `#[derive(Pytree)]`"
+)]
 pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
     /// The part's type.
     type Part: PytreeOf<L>;

@@ -48,6 +48,17 @@ pub enum TensorError {
         /// The number of elements given.
         found: usize,
     },
+    /// A number beside a tensor whose elements can't be it.
+    #[error(
+        "cannot put the number {number} beside {found}: {} holds no such number; convert the tensor first, for instance with `.convert(DType::F32)`",
+        .found.dtype
+    )]
+    Number {
+        /// The number, as written.
+        number: String,
+        /// The tensor.
+        found: AbstractArray,
+    },
     /// A result that no memory can hold.
     #[error(
         "cannot make {found} by `{operation}`: no memory is that large; check the lengths of its axes"

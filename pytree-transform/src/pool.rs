@@ -13,6 +13,10 @@ const SMALLEST: usize = 4 << 10;
 /// The most bytes that one thread keeps.
 const KEPT: usize = 128 << 20;
 
+/// The most arrays of one length that a thread keeps: what one step of a program has at once, and not
+/// all that it ever made.
+const KEPT_OF_A_LENGTH: usize = 32;
+
 /// Arrays by their length, and the bytes of all.
 #[derive(Default)]
 pub(crate) struct Pool<T> {
@@ -49,11 +53,11 @@ pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
     let _ = T::pool().try_with(|pool| {
         let mut pool = pool.borrow_mut();
         if pool.bytes + bytes <= KEPT {
-            pool.bytes += bytes;
-            pool.by_length
-                .entry(elements.len())
-                .or_default()
-                .push(elements);
+            let bucket = pool.by_length.entry(elements.len()).or_default();
+            if bucket.len() < KEPT_OF_A_LENGTH {
+                bucket.push(elements);
+                pool.bytes += bytes;
+            }
         }
     });
 }

@@ -211,3 +211,33 @@ fn a_part_of_a_gradient_is_still_a_part_of_the_model() {
     let whole: Mlp = partition::merge([first, rest]).unwrap();
     assert_eq!(whole.layers.len(), 2);
 }
+
+#[test]
+fn a_number_that_an_integer_tensor_cannot_hold_is_an_error() {
+    let x = Tensor::arange(DType::I32, 4);
+    let error = x.try_less(0.5).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot put the number 0.5 beside i32[4]: i32 holds no such number; convert the tensor first, for instance with `.convert(DType::F32)`"
+    );
+    assert!(x.try_add(4_294_967_295_u32).is_err());
+    assert!(Tensor::from([1_u32]).try_add(-1).is_err());
+    assert!(Tensor::from([1_i32]).try_add(f64::NAN).is_err());
+    assert_eq!((&x + 1.0).to_vec::<i32>(), [1, 2, 3, 4]);
+    assert_eq!(
+        (Tensor::from([0_i64]) + 9_007_199_254_740_993_i64).item::<i64>(),
+        9_007_199_254_740_993
+    );
+}
+
+#[test]
+fn a_cotangent_of_another_shape_is_an_error() {
+    let (_, pullback) = pytree::vjp(|x: &Tensor| x.sin(), &Tensor::from([1.0_f32, 2.0]));
+    let text = message(|| {
+        let _ = pullback.call(&Tensor::from(1.0_f32));
+    });
+    assert!(
+        text.contains("the cotangent is f32[], expected that of the result, f32[2]"),
+        "{text}"
+    );
+}

@@ -1,5 +1,6 @@
 //! What can go wrong with checkpoints, with all mismatches at once.
 
+use std::fmt::{self, Write as _};
 use std::io;
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use pytree_transform::{AbstractArray, DType, TensorError};
 use thiserror::Error;
 
 /// A checkpoint can't be written or read.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The file system refused.
@@ -111,13 +112,23 @@ pub enum Mismatch {
     },
 }
 
+impl fmt::Debug for CheckpointError {
+    /// As it displays: this is what a program prints that returns it from `main`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The most mismatches a message lists; the rest is counted.
+const LISTED: usize = 20;
+
 fn list(mismatches: &[Mismatch]) -> String {
     let suggestion = |nearest: &Option<String>| match nearest {
         Some(name) => format!("; did you mean {name}?"),
         None => String::new(),
     };
     let mut text = String::new();
-    for mismatch in mismatches {
+    for mismatch in mismatches.iter().take(LISTED) {
         let line = match mismatch {
             Mismatch::Missing {
                 name,
@@ -149,6 +160,9 @@ fn list(mismatches: &[Mismatch]) -> String {
         };
         text.push_str("\n  ");
         text.push_str(&line);
+    }
+    if mismatches.len() > LISTED {
+        let _ = write!(text, "\n  and {} more", mismatches.len() - LISTED);
     }
     text
 }

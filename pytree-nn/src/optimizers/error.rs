@@ -68,14 +68,17 @@ pub enum GradientProblem {
     },
 }
 
+/// The most problems a message lists; the rest is counted.
+const LISTED: usize = 20;
+
 fn list(problems: &[GradientProblem]) -> String {
     let mut text = String::new();
     let mut mends = BTreeSet::new();
-    for problem in problems {
+    for problem in problems.iter().take(LISTED) {
         let (line, mend) = match problem {
             GradientProblem::Missing(path) => (
                 format!("{} received no gradient", path.or_root()),
-                "the loss does not depend on a parameter without gradient: use it, or freeze it with `Optimizer::with_filter(&model, …, filter)`",
+                "the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, or freeze it with `Optimizer::with_filter(&model, …, &filter)`",
             ),
             GradientProblem::Frozen(path) => (
                 format!("{} is frozen, but received a gradient", path.or_root()),
@@ -96,6 +99,11 @@ fn list(problems: &[GradientProblem]) -> String {
         text.push_str("\n  ");
         text.push_str(&line);
         mends.insert(mend);
+    }
+    if problems.len() > LISTED {
+        text.push_str("\n  and ");
+        text.push_str(&(problems.len() - LISTED).to_string());
+        text.push_str(" more");
     }
     for mend in mends {
         text.push('\n');

@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "cannot update the model:\n  layers[1].weight received no gradient\n  layers[1].bias received no gradient\n\
-             the loss does not depend on a parameter without gradient: use it, or freeze it with `Optimizer::with_filter(&model, …, filter)`"
+             the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, or freeze it with `Optimizer::with_filter(&model, …, &filter)`"
         );
         assert_eq!(model, before);
         assert_eq!(optimizer.step().item::<u32>(), 0);

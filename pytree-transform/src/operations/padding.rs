@@ -41,7 +41,7 @@ impl Tensor {
         let low: SmallVec<[isize; 4]> = padding.iter().map(|axis| axis.0).collect();
         let high: SmallVec<[isize; 4]> = padding.iter().map(|axis| axis.1).collect();
         let interior: SmallVec<[usize; 4]> = padding.iter().map(|axis| axis.2).collect();
-        slice::pad(self, &value.beside(self), &low, &high, &interior)
+        slice::pad(self, &value.beside(self)?, &low, &high, &interior)
     }
 
     /// The tensor with the order along some axes turned round; negative axes count from the end.

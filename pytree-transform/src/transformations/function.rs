@@ -12,7 +12,8 @@ use crate::tensor::Tensor;
     message = "`{Self}` can't be traced: every leaf must be a `Tensor`",
     label = "holds leaves that are not tensors, or is no pytree",
     note = "change numbers and ndarray arrays to `Tensor`, or mark fields that are not data `#[r#static]`; \
-            a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`"
+            a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`; \
+            `jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`"
 )]
 pub trait Traceable: PytreeOf<Tensor> {}
 

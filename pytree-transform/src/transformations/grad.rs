@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph, partition};
 
+use crate::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::trace::at_own_lines;
 use crate::transformations::differentiate::{Tape, linearize};
@@ -257,7 +258,7 @@ fn differentiate<M: SelectPart<Tensor>, L: Loss>(
 fn check_loss(loss: &Tensor, line: &Location<'_>) {
     assert!(
         loss.rank() == 0 && loss.dtype().is_float(),
-        "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce it, for instance with `.mean()` (gradient taken at {line})",
+        "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce it, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
         loss.info()
     );
 }
@@ -337,11 +338,13 @@ where
         let output = at_own_lines(|| function.call(&model));
         graph::flatten::<Tensor, R>(&output)
     });
+    let output_infos = results.iter().map(|result| result.info().clone()).collect();
     let output = rebuild(&output_treedef, results);
     (
         output,
         Pullback {
             tape,
+            output_infos,
             treedef,
             leaves,
             active,
@@ -361,6 +364,7 @@ pub struct Pullback<M, R> {
     active: Vec<bool>,
     kinds: Vec<Option<LeafKind>>,
     output_treedef: TreeDef,
+    output_infos: Vec<AbstractArray>,
     types: std::marker::PhantomData<fn(R) -> M>,
 }
 
@@ -368,7 +372,7 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
     /// The cotangent of the argument.
     ///
     /// # Panics
-    /// If the cotangent is of another structure than the result.
+    /// If the cotangent has another structure, or a leaf another shape or element type, than the result.
     #[track_caller]
     pub fn call(&self, cotangent: &R) -> Gradient<M> {
         let (cotangents, treedef) = graph::flatten::<Tensor, R>(cotangent);
@@ -377,6 +381,18 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
             "cannot pull back: the cotangent has the structure {treedef}, expected that of the result, {}",
             self.output_treedef
         );
+        for (path, (cotangent, info)) in treedef
+            .leaf_paths()
+            .iter()
+            .zip(cotangents.iter().zip(&self.output_infos))
+        {
+            assert!(
+                cotangent.info() == info,
+                "cannot pull back: at {} the cotangent is {}, expected that of the result, {info}",
+                path.or_root(),
+                cotangent.info()
+            );
+        }
         let cotangents = self
             .tape
             .transpose_again(cotangents.into_iter().map(Some).collect());
