@@ -241,3 +241,20 @@ fn a_cotangent_of_another_shape_is_an_error() {
         "{text}"
     );
 }
+
+#[test]
+fn absurd_sizes_and_axes_are_errors() {
+    let x = Tensor::from([1.0_f32, 2.0, 3.0]);
+    assert!(x.try_pad(0.0, [(isize::MAX, 1, 0)]).is_err());
+    assert!(x.expand_dims(0).try_broadcast_to([usize::MAX, 3]).is_err());
+    let text = message(|| {
+        let _ = x.reverse([0, 0]);
+    });
+    assert!(text.contains("reverse"), "{text}");
+    let text = message(|| {
+        let _ = Tensor::zeros(DType::F32, [usize::MAX, 2]);
+    });
+    assert!(text.contains("no memory is that large"), "{text}");
+    let slope = grad(|x: &Tensor| x.powi(i32::MIN))(&Tensor::from(1.0_f64));
+    assert_eq!(slope.item::<f64>(), f64::from(i32::MIN));
+}

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::error::{TensorError, or_panic};
 use crate::operations::arithmetic::Operand;
-use crate::operations::shape::axis_of;
+use crate::operations::shape::axes_of;
 use crate::primitives::slice;
 use crate::tensor::Tensor;
 
@@ -47,15 +47,11 @@ impl Tensor {
     /// The tensor with the order along some axes turned round; negative axes count from the end.
     ///
     /// # Panics
-    /// If an axis is not there.
+    /// If an axis is not there, or named twice.
     #[must_use]
     #[track_caller]
     pub fn reverse(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes
-            .as_ref()
-            .iter()
-            .map(|&axis| axis_of("reverse", self.info(), axis));
-        let axes = or_panic(axes.collect::<Result<SmallVec<[usize; 4]>, TensorError>>());
+        let axes = or_panic(axes_of("reverse", self.info(), axes.as_ref()));
         or_panic(slice::reverse(self, &axes))
     }
 }

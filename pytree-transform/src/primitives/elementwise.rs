@@ -392,7 +392,13 @@ impl Primitive for Unary {
             // d/dx erf⁻¹(x) = √π/2 · exp(erf⁻¹(x)²).
             Self::ErfInv => Some(t * ((&y * &y).exp() * (std::f64::consts::PI.sqrt() / 2.0))),
             Self::IntegerPower(1) => Some(t.clone()),
-            Self::IntegerPower(n) => Some(t * (x.powi(n - 1) * f64::from(*n))),
+            Self::IntegerPower(n) => {
+                // The least exponent has none below it.
+                let lower = n
+                    .checked_sub(1)
+                    .map_or_else(|| &y / x, |lower| x.powi(lower));
+                Some(t * (lower * f64::from(*n)))
+            }
         });
         (one(y), one(tangent))
     }

@@ -59,8 +59,12 @@ struct PaddedAxis {
 
 impl Pad {
     fn length(&self, axis: usize, length: usize) -> Option<usize> {
-        let spread = length + length.saturating_sub(1) * self.interior[axis];
-        usize::try_from(spread.cast_signed() + self.low[axis] + self.high[axis]).ok()
+        let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
+        let spread = isize::try_from(length.checked_add(between)?).ok()?;
+        let padded = spread
+            .checked_add(self.low[axis])?
+            .checked_add(self.high[axis])?;
+        usize::try_from(padded).ok()
     }
 
     fn result_shape(&self, operand: &[usize]) -> Option<Shape> {

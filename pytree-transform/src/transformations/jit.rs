@@ -105,13 +105,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         ));
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first.
-        if let Some(first) = entries
-            .iter()
-            .find(|other| other.treedef == entry.treedef && other.infos == entry.infos)
-        {
-            if entry.captured.is_empty() {
-                return (Arc::clone(first), leaves);
-            }
+        let same =
+            |other: &&Arc<Entry>| other.treedef == entry.treedef && other.infos == entry.infos;
+        if let (true, Some(first)) = (entry.captured.is_empty(), entries.iter().find(same)) {
+            return (Arc::clone(first), leaves);
         }
         if let Some(last) = entries.last() {
             *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(explain(last, &entry));
