@@ -232,7 +232,7 @@ fn a_number_that_an_integer_tensor_cannot_hold_is_an_error() {
 
 #[test]
 fn a_cotangent_of_another_shape_is_an_error() {
-    let (_, pullback) = pytree::vjp(|x: &Tensor| x.sin(), &Tensor::from([1.0_f32, 2.0]));
+    let (_, pullback) = vjp(|x: &Tensor| x.sin(), &Tensor::from([1.0_f32, 2.0]));
     let text = message(|| {
         let _ = pullback.call(&Tensor::from(1.0_f32));
     });
