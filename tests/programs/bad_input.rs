@@ -258,3 +258,34 @@ fn absurd_sizes_and_axes_are_errors() {
     let slope = grad(|x: &Tensor| x.powi(i32::MIN))(&Tensor::from(1.0_f64));
     assert_eq!(slope.item::<f64>(), f64::from(i32::MIN));
 }
+
+#[test]
+fn a_model_of_other_shapes_is_an_error_and_changes_nothing() {
+    let made_for = Linear::new(2, 3, &mut Rngs::new(0));
+    let mut other = Linear::new(2, 5, &mut Rngs::new(0));
+    let x = Tensor::ones(DType::F32, [1, 2]);
+    let gradient = grad(|model: &Linear| model.forward(&x).sum())(&other);
+    for transformation in [adam(1e-2), sgd_momentum(1e-2, 0.9, false)] {
+        let mut optimizer = Optimizer::new(&made_for, transformation);
+        let before = (
+            other.weight.clone(),
+            graph::flatten::<Tensor, _>(&optimizer).0,
+        );
+        let error = optimizer
+            .try_update(&mut other, &gradient)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("weight is f32[2,5], the optimizer was made for f32[2,3]"),
+            "{error}"
+        );
+        assert!(error.contains("bias is f32[5]"), "{error}");
+        assert_eq!(
+            (
+                other.weight.clone(),
+                graph::flatten::<Tensor, _>(&optimizer).0
+            ),
+            before
+        );
+    }
+}

@@ -2,9 +2,9 @@
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{AbstractArray, DType, Tensor};
 
-use crate::optimizers::transformation::Scalar;
+use crate::optimizers::transformation::{Scalar, differing};
 use crate::optimizers::{
     Chain, GradientTransformation, add_decayed_weights, chain, scale_by_learning_rate,
 };
@@ -93,6 +93,10 @@ impl GradientTransformation for ScaleByAdam {
     fn init(&mut self, parameters: &Tree<Tensor>) {
         self.mean = parameters.map(Tensor::zeros_like);
         self.square_mean = self.mean.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {

@@ -66,6 +66,15 @@ pub enum GradientProblem {
         /// What its gradient is.
         found: AbstractArray,
     },
+    /// The parameter is of another shape or element type than the optimiser was made for.
+    Parameter {
+        /// The parameter.
+        path: KeyPath,
+        /// What the optimiser was made for.
+        expected: AbstractArray,
+        /// What it is.
+        found: AbstractArray,
+    },
 }
 
 /// The most problems a message lists; the rest is counted.
@@ -83,6 +92,17 @@ fn list(problems: &[GradientProblem]) -> String {
             GradientProblem::Frozen(path) => (
                 format!("{} is frozen, but received a gradient", path.or_root()),
                 "take the gradient with respect to the leaves that are trained: `.wrt(filter)`, with the filter of the optimizer",
+            ),
+            GradientProblem::Parameter {
+                path,
+                expected,
+                found,
+            } => (
+                format!(
+                    "{} is {found}, the optimizer was made for {expected}",
+                    path.or_root()
+                ),
+                "make a new optimizer for this model: `Optimizer::new(&model, …)`",
             ),
             GradientProblem::Shape {
                 path,

@@ -196,6 +196,21 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
             &gradient_treedef,
             &gradients,
         )?;
+        let others = self.transformation.other_parameters(parameters.leaves());
+        if !others.is_empty() {
+            let paths = parameters.tree().treedef().leaf_paths();
+            let problems =
+                others
+                    .into_iter()
+                    .map(|(position, expected)| GradientProblem::Parameter {
+                        path: paths[position].clone(),
+                        expected,
+                        found: parameters.leaves()[position].info().clone(),
+                    });
+            return Err(OptimizerError::Gradients {
+                problems: problems.collect(),
+            });
+        }
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = leaves
             .iter_mut()

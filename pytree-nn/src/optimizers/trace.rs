@@ -2,8 +2,9 @@
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
-use pytree_transform::Tensor;
+use pytree_transform::{AbstractArray, Tensor};
 
+use crate::optimizers::transformation::differing;
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 
 /// Stochastic gradient descent with momentum: see [`trace`].
@@ -39,6 +40,10 @@ pub fn trace(decay: f64, nesterov: bool) -> Chain {
 impl GradientTransformation for Trace {
     fn init(&mut self, parameters: &Tree<Tensor>) {
         self.sums = parameters.map(Tensor::zeros_like);
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.sums.leaves(), parameters)
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {

@@ -1,7 +1,7 @@
 //! What a gradient transformation is, and chains of them.
 
 use pytree_core::{Module, Tree, module_object};
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{AbstractArray, DType, Tensor};
 
 /// A step from gradients to updates, with its state in leaves.
 ///
@@ -35,6 +35,14 @@ pub trait GradientTransformation {
     ///
     /// The last updates of a chain are added to the parameters.
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
+
+    /// The parameters, by position, that differ in shape or element type from those that the states were
+    /// made for, with what was expected; none by default. A transformation with a state for each parameter
+    /// tells here, so that a model of other shapes is an error before anything is changed.
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        let _ = parameters;
+        Vec::new()
+    }
 
     /// The learning rate, if this is where it is kept: `[]`.
     fn learning_rate(&self) -> Option<&Tensor> {
@@ -86,6 +94,16 @@ impl GradientTransformation for Chain {
             .fold(gradients, |updates, step| step.update(updates, parameters))
     }
 
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        let mut differing = self
+            .steps
+            .iter()
+            .map(|step| step.other_parameters(parameters));
+        differing
+            .find(|found| !found.is_empty())
+            .unwrap_or_default()
+    }
+
     fn learning_rate(&self) -> Option<&Tensor> {
         self.steps.iter().find_map(|step| step.learning_rate())
     }
@@ -134,4 +152,13 @@ impl Scalar {
         self.converted.push(converted.clone());
         converted
     }
+}
+
+/// The parameters whose shape or element type is not that of their state.
+pub(super) fn differing(states: &[Tensor], parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+    let pairs = states.iter().zip(parameters).enumerate();
+    pairs
+        .filter(|(_, (state, parameter))| state.info() != parameter.info())
+        .map(|(position, (state, _))| (position, state.info().clone()))
+        .collect()
 }
