@@ -8,10 +8,11 @@ use indexmap::IndexMap;
 
 use crate::dynamic::Tree;
 use crate::error::TreeError;
+use crate::insertion::InsertionOrder;
 use crate::leaf::Leaf;
 use crate::partition::Partition;
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor, select_partition};
-use crate::shape;
+use crate::shape::{self, NodeKind};
 use crate::statics::{StaticRef, StaticValue};
 use crate::unflatten::Unflattener;
 
@@ -51,7 +52,7 @@ impl<T: Pytree> Pytree for Vec<T> {
         for _ in 0..arity {
             items.push(T::unflatten(source)?);
         }
-        Ok(items)
+        Ok(source.exit(items))
     }
 }
 
@@ -66,7 +67,10 @@ impl<T: Pytree, const N: usize> Pytree for [T; N] {
         let items = (0..N)
             .map(|_| T::unflatten(source))
             .collect::<Result<Vec<T>, TreeError>>()?;
-        items.try_into().map_err(|_| source.wrong_node("array"))
+        match items.try_into() {
+            Ok(array) => Ok(source.exit(array)),
+            Err(_) => Err(source.wrong_node("array")),
+        }
     }
 }
 
@@ -84,10 +88,11 @@ impl<T: Pytree> Pytree for Option<T> {
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         if source.peek() == Some(&shape::NONE) {
             source.enter(&shape::NONE)?;
-            return Ok(None);
+            return Ok(source.exit(None));
         }
         source.enter_fixed(&shape::SOME, 1)?;
-        T::unflatten(source).map(Some)
+        let value = T::unflatten(source)?;
+        Ok(source.exit(Some(value)))
     }
 }
 
@@ -118,7 +123,8 @@ impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
     }
 }
 
-/// Visits the entries of a map: the keys first, then the children.
+/// Visits the entries of a map: the keys first, then the order of insertion if the keys are sorted, then the
+/// children.
 fn visit_map<'a, K: StaticValue, T: Pytree>(
     shape: &'static shape::NodeShape,
     entries: impl ExactSizeIterator<Item = (&'a K, &'a T)> + Clone,
@@ -128,22 +134,34 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     entries
         .clone()
         .for_each(|(key, _)| visitor.aux(StaticRef::new(key)));
+    if shape.kind == NodeKind::Dict {
+        visitor.aux(StaticRef::new(InsertionOrder::SORTED));
+    }
     entries.for_each(|(_, child)| child.visit(visitor));
     visitor.exit();
 }
 
-/// Rebuilds the entries of a map.
-fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)>>(
+/// Rebuilds the entries of a map, of sorted keys or in the order of insertion: a map read from a tree takes both.
+fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,
 ) -> Result<M, TreeError> {
+    let other = if shape.kind == NodeKind::Dict { &shape::ORDERED_DICT } else { &shape::DICT };
+    let shape = if source.peek() == Some(other) { other } else { shape };
     let arity = source.enter(shape)?;
     let keys = (0..arity)
         .map(|_| source.aux())
         .collect::<Result<Vec<K>, TreeError>>()?;
-    keys.into_iter()
+    let order: InsertionOrder = if shape.kind == NodeKind::Dict {
+        source.aux()?
+    } else {
+        InsertionOrder::default()
+    };
+    let entries = keys
+        .into_iter()
         .map(|key| Ok((key, T::unflatten(source)?)))
-        .collect()
+        .collect::<Result<Vec<(K, T)>, TreeError>>()?;
+    Ok(source.exit(order.restore(entries).into_iter().collect()))
 }
 
 impl<K: StaticValue + Ord, T: Pytree> Pytree for BTreeMap<K, T> {
@@ -189,7 +207,8 @@ macro_rules! tuples {
             }
             fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
                 source.enter_fixed(&shape::TUPLE, $arity)?;
-                Ok(($($name::unflatten(source)?,)*))
+                let built = ($($name::unflatten(source)?,)*);
+                Ok(source.exit(built))
             }
         }
         impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {}

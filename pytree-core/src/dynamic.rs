@@ -3,15 +3,19 @@
 //! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the
 //! structure of what it was made from.
 
+mod builder;
+mod subtree;
+
 use std::fmt;
 
 use indexmap::IndexMap;
 
 use crate::error::TreeError;
+use crate::insertion::sort_entries;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
-use crate::shape::{self, NodeKind};
+use crate::shape;
 use crate::statics::{StaticBox, StaticValue};
 use crate::treedef::{Builder, TreeDef};
 use crate::unflatten::{self, Unflattener};
@@ -215,33 +219,10 @@ impl<L: fmt::Debug> fmt::Debug for Tree<L> {
 
 impl<L: Leaf + Clone> Pytree for Tree<L> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        let inner = &self.treedef.0;
-        let mut leaves = self.leaves.iter();
-        let mut open: Vec<u32> = Vec::new();
-        for (at, node) in inner.nodes.iter().enumerate() {
-            if let Some(remaining) = open.last_mut() {
-                *remaining -= 1;
-            }
-            match node.shape.kind {
-                NodeKind::Leaf => {
-                    if let Some(leaf) = leaves.next() {
-                        visitor.leaf(leaf);
-                    }
-                }
-                NodeKind::Absent => visitor.absent(),
-                _ => {
-                    visitor.enter(node.shape, node.arity as usize);
-                    for value in inner.aux_of(at) {
-                        visitor.aux(value.as_static_ref());
-                    }
-                    open.push(node.arity);
-                }
-            }
-            while open.last() == Some(&0) {
-                open.pop();
-                visitor.exit();
-            }
-        }
+        visitor.tree(
+            &self.treedef,
+            &mut self.leaves.iter().map(|leaf| leaf as &dyn Leaf),
+        );
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
@@ -290,13 +271,22 @@ impl<L> Tree<L> {
         Self::node(&shape::NONE, Vec::new(), Vec::new())
     }
 
-    /// A dictionary, whose children are put in the order of their keys. Of equal keys the last counts.
-    pub fn dict<K: StaticValue + Ord>(entries: Vec<(K, Self)>) -> Self {
-        let entries: std::collections::BTreeMap<K, Self> = entries.into_iter().collect();
-        let (keys, children): (Vec<_>, Vec<_>) = entries
-            .into_iter()
-            .map(|(key, child)| (StaticBox::new(key), child))
-            .unzip();
+    /// A dictionary, whose children are put in the order of their keys and which remembers the order given. Of
+    /// equal keys the last counts.
+    pub fn dict<K: StaticValue>(entries: Vec<(K, Self)>) -> Self {
+        let entries = entries.into_iter();
+        Self::dict_of_any(
+            entries
+                .map(|(key, child)| (StaticBox::new(key), child))
+                .collect(),
+        )
+    }
+
+    /// As [`dict`](Self::dict), of keys of various types, in the order of [`StaticData`](crate::StaticData): bools,
+    /// numbers, texts, tuples.
+    pub fn dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
+        let (mut keys, children, order) = sort_entries(entries);
+        keys.push(StaticBox::new(order));
         Self::node(&shape::DICT, keys, children)
     }
 
@@ -338,7 +328,7 @@ macro_rules! tree {
     (None) => { $crate::Tree::<$crate::AnyLeaf>::none() };
     ([ $($inner:tt)* ]) => { $crate::Tree::<$crate::AnyLeaf>::list($crate::__tree_items!([] [] $($inner)*)) };
     (( $($inner:tt)* )) => { $crate::Tree::<$crate::AnyLeaf>::tuple($crate::__tree_items!([] [] $($inner)*)) };
-    ({ $($inner:tt)* }) => { $crate::Tree::<$crate::AnyLeaf>::dict($crate::__tree_entries!([] $($inner)*)) };
+    ({ $($inner:tt)* }) => { $crate::Tree::<$crate::AnyLeaf>::dict_of_any($crate::__tree_entries!([] $($inner)*)) };
     ($value:expr) => { $crate::Tree::<$crate::AnyLeaf>::of(&$value) };
 }
 
@@ -370,9 +360,9 @@ macro_rules! __tree_entries {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __tree_entry {
-    ([$($done:expr,)*] $key:tt [$($item:tt)+]) => { ::std::vec![$($done,)* ($key, $crate::tree!($($item)+))] };
+    ([$($done:expr,)*] $key:tt [$($item:tt)+]) => { ::std::vec![$($done,)* ($crate::StaticBox::new($key), $crate::tree!($($item)+))] };
     ([$($done:expr,)*] $key:tt [$($item:tt)+] , $($rest:tt)*) => {
-        $crate::__tree_entries!([$($done,)* ($key, $crate::tree!($($item)+)),] $($rest)*)
+        $crate::__tree_entries!([$($done,)* ($crate::StaticBox::new($key), $crate::tree!($($item)+)),] $($rest)*)
     };
     ([$($done:expr,)*] $key:tt [$($item:tt)*] $next:tt $($rest:tt)*) => {
         $crate::__tree_entry!([$($done,)*] $key [$($item)* $next] $($rest)*)

@@ -95,6 +95,16 @@ pub enum TreeError {
         /// The path asked for.
         path: KeyPath,
     },
+    /// Typed values nest too deep.
+    #[error(
+        "{}", crate::error::too_deep(*.limit, .path)
+    )]
+    TooDeep {
+        /// The deepest that is allowed, in nodes.
+        limit: usize,
+        /// Where the first node too deep is.
+        path: KeyPath,
+    },
     /// A text is no key path.
     #[error(
         "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
@@ -205,6 +215,17 @@ impl fmt::Display for MergeProblem {
             Self::Structure(difference) => difference.fmt(f),
         }
     }
+}
+
+/// The message of [`TreeError::TooDeep`].
+pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
+    const SHOWN: usize = 6;
+    let start: KeyPath = path.keys().iter().take(SHOWN).cloned().collect();
+    let more = if path.keys().len() > SHOWN { "…" } else { "" };
+    format!(
+        "typed values nest deeper than {limit} nodes at {}{more}: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth has no bound",
+        start.or_root()
+    )
 }
 
 /// The most items a message lists; the rest is counted.

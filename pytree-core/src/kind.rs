@@ -4,8 +4,10 @@
 //! is a parameter or a state. A collection is a *type*, so that a misspelt one does not compile.
 
 use std::any::TypeId;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
 
 /// A named group of states, for instance [`BatchStat`]. Users derive it on a unit struct of their own.
 ///
@@ -44,6 +46,23 @@ impl CollectionId {
         }
     }
 
+    /// The collection of a name that is known at run time only: equal to every collection of that name.
+    ///
+    /// Names are kept for the life of the process.
+    pub fn named(name: &str) -> Self {
+        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = names.get(name).copied().unwrap_or_else(|| {
+            let kept: &'static str = Box::leak(name.into());
+            names.insert(kept);
+            kept
+        });
+        Self {
+            name,
+            identity: TypeId::of::<Named>,
+        }
+    }
+
     /// The collection's name.
     pub const fn name(self) -> &'static str {
         self.name
@@ -52,15 +71,27 @@ impl CollectionId {
 
 impl PartialEq for CollectionId {
     fn eq(&self, other: &Self) -> bool {
-        (self.identity)() == (other.identity)()
+        let (this, that, named) = (
+            (self.identity)(),
+            (other.identity)(),
+            TypeId::of::<Named>(),
+        );
+        if this == named || that == named {
+            return self.name == other.name;
+        }
+        this == that
     }
 }
 impl Eq for CollectionId {}
 impl Hash for CollectionId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.identity)().hash(state);
+        self.name.hash(state);
     }
 }
+
+/// Stands for the type of a collection of which only the name is known.
+enum Named {}
+
 impl fmt::Debug for CollectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)

@@ -136,6 +136,15 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// The elements as numbers in row-major order, if it is an array or a number whose values can be read now: what
+    /// comparisons of models and the search for values that are not finite look at.
+    ///
+    /// `true` is one and `false` is zero. An integer beyond 2⁵³ becomes the nearest `f64`. The length is that of
+    /// [`array_info`](Self::array_info).
+    fn values(&self) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Writes the leaf as Python's `repr` would: what displays of trees show.
     ///
     /// # Errors
@@ -260,6 +269,26 @@ macro_rules! __leaf_is_pytree {
     };
 }
 
+/// A number of any of the element types, as an `f64`.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "`Leaf::values` says that large integers are rounded"
+)]
+fn number(value: &dyn Any) -> Option<f64> {
+    macro_rules! attempt {
+        ($($exact:ty),*; $($rounded:ty),*) => {
+            $(if let Some(&number) = value.downcast_ref::<$exact>() {
+                return Some(f64::from(number));
+            })*
+            $(if let Some(&number) = value.downcast_ref::<$rounded>() {
+                return Some(number as f64);
+            })*
+        };
+    }
+    attempt!(f32, f64, bool, i8, i16, i32, u8, u16, u32; i64, u64);
+    None
+}
+
 macro_rules! numbers {
     ($($number:ty => $element:ident),*) => {$(
         impl Element for $number {
@@ -269,6 +298,9 @@ macro_rules! numbers {
             __leaf_methods!();
             fn array_info(&self) -> Option<ArrayInfo> {
                 Some(ArrayInfo { element: ElementType::$element, shape: Vec::new() })
+            }
+            fn values(&self) -> Option<Vec<f64>> {
+                number(self).map(|value| vec![value])
             }
         }
         __leaf_is_pytree!([] $number);
@@ -314,6 +346,9 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
             element: T::TYPE,
             shape: self.shape().to_vec(),
         })
+    }
+    fn values(&self) -> Option<Vec<f64>> {
+        self.iter().map(|element| number(element)).collect()
     }
 }
 __leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
@@ -427,6 +462,9 @@ impl Leaf for AnyLeaf {
     }
     fn array_info(&self) -> Option<ArrayInfo> {
         self.0.array_info()
+    }
+    fn values(&self) -> Option<Vec<f64>> {
+        self.0.values()
     }
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.display(f)

@@ -8,17 +8,24 @@
 extern crate self as pytree_core;
 
 mod containers;
+mod diff;
 mod dynamic;
+pub mod dynamic_module;
+pub mod edit;
 pub mod error;
 pub mod field;
 pub mod filter;
+pub mod freeze;
 mod functions;
+mod insertion;
 pub mod kind;
 pub mod leaf;
 pub mod object;
 pub mod partition;
 pub mod path;
 mod pytree;
+pub mod scan;
+pub mod select;
 pub mod shape;
 mod shared;
 pub mod statics;
@@ -29,6 +36,7 @@ pub use crate::dynamic::Tree;
 pub use crate::error::TreeError;
 pub use crate::filter::Filter;
 pub use crate::functions::{graph, match_structure, tree};
+pub use crate::insertion::InsertionOrder;
 pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
 pub use crate::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
 pub use crate::partition::Partition;
@@ -37,7 +45,7 @@ pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
 };
 pub use crate::shared::{Identity, Shared};
-pub use crate::statics::{StaticBox, StaticRef, StaticValue};
+pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::treedef::{Sharing, TreeDef};
 pub use crate::unflatten::Unflattener;
 
@@ -48,7 +56,8 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object}
 /// generate other paths.
 #[doc(hidden)]
 pub mod traits {
-    pub use crate::kind::Collection;
+    pub use crate::insertion::InsertionOrder;
+pub use crate::kind::Collection;
     pub use crate::leaf::Leaf;
     pub use crate::pytree::{Module, Pytree};
 }

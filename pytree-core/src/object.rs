@@ -56,7 +56,7 @@ impl<D: ?Sized> crate::statics::StaticValue for Constructor<D> {
         (self.identity)() == (other.identity)()
     }
     fn static_hash(&self, mut hasher: &mut dyn Hasher) {
-        (self.identity)().hash(&mut hasher);
+        (self.name)().hash(&mut hasher);
     }
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

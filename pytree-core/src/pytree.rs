@@ -13,6 +13,7 @@ use crate::partition::Partition;
 use crate::shape::NodeShape;
 use crate::shared::Identity;
 use crate::statics::StaticRef;
+use crate::treedef::{Step, TreeDef};
 use crate::unflatten::Unflattener;
 
 /// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
@@ -118,6 +119,17 @@ pub trait Visitor<'a> {
 
     /// The node that began last and has not ended, ends.
     fn exit(&mut self);
+
+    /// A dynamic tree is met, which is flat already. The default shows it node by node.
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        treedef.show_nodes(leaves, |step| match step {
+            Step::Enter(shape, arity) => self.enter(shape, arity),
+            Step::Aux(value) => self.aux(value),
+            Step::Leaf(leaf) => self.leaf(leaf),
+            Step::Absent => self.absent(),
+            Step::Exit => self.exit(),
+        });
+    }
 
     /// A shared node is met. The default is to descend at each place, as trees do.
     fn shared(&mut self, identity: Identity) -> SharedVisit {

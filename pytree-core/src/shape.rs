@@ -4,7 +4,10 @@
 //! addresses of constants are not unique in debug builds, if type and variant agree.
 
 use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
+use crate::error::TreeError;
 use crate::kind::FieldKind;
 
 /// The family a node belongs to; it decides how children are keyed and how the node is displayed.
@@ -19,6 +22,8 @@ pub enum NodeKind {
     Struct,
     /// A struct or enum variant with unnamed fields.
     TupleStruct,
+    /// A named tuple: displays as in Python, and is keyed by its fields.
+    NamedTuple,
     /// `Vec`, arrays and other sequences; children are keyed by index.
     List,
     /// Tuples; children are keyed by index.
@@ -128,13 +133,120 @@ impl PartialEq for NodeShape {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || (self.kind == NodeKind::Leaf && other.kind == NodeKind::Leaf)
-            || (self.kind == other.kind
-                && self.variant == other.variant
-                && (self.identity)() == (other.identity)()
-                && self.name == other.name)
+            || (self.kind == other.kind && self.name == other.name && self.same_type(other))
     }
 }
 impl Eq for NodeShape {}
+
+/// The type of shapes made at run time, which know their type by name only.
+enum Dynamic {}
+
+/// What tells one shape made at run time from another.
+type DynamicKey = (
+    NodeKind,
+    String,
+    Vec<(String, Option<FieldKind>)>,
+    Vec<String>,
+);
+
+fn leak(text: &str) -> &'static str {
+    Box::leak(text.into())
+}
+
+/// The most shapes that are made at run time in one process; they are kept for its life.
+const DYNAMIC_LIMIT: usize = 1 << 16;
+
+impl NodeShape {
+    /// Whether two shapes of one name are of one type. A shape made at run time is of any type that has its name,
+    /// its fields with their kinds, and its static fields.
+    fn same_type(&self, other: &Self) -> bool {
+        if self.is_dynamic() || other.is_dynamic() {
+            return self.statics == other.statics
+                && self.fields.len() == other.fields.len()
+                && self
+                    .fields
+                    .iter()
+                    .zip(other.fields)
+                    .all(|(a, b)| a.name == b.name && a.kind == b.kind);
+        }
+        self.variant == other.variant && (self.identity)() == (other.identity)()
+    }
+
+    /// Whether the shape was made at run time.
+    pub fn is_dynamic(&self) -> bool {
+        (self.identity)() == TypeId::of::<Dynamic>()
+    }
+
+    /// The shape of a struct whose fields are known at run time only: a named tuple, a module built from data, a
+    /// node read from a file. Equal calls give the same shape.
+    ///
+    /// Shapes are kept for the life of the process, so their number is bounded.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if two fields have one name, or there are more than 65,536 such shapes.
+    pub fn dynamic(
+        kind: NodeKind,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: &[&str],
+    ) -> Result<&'static Self, TreeError> {
+        static SHAPES: Mutex<Option<HashMap<DynamicKey, &'static NodeShape>>> = Mutex::new(None);
+        let mut names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        names.extend(statics);
+        names.sort_unstable();
+        let failed = |reason: String| TreeError::Build {
+            node: "struct",
+            reason,
+        };
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(failed(format!(
+                "`{name}` has two fields of the name `{}`; rename one",
+                twice[0]
+            )));
+        }
+        let key: DynamicKey = (
+            kind,
+            name.to_owned(),
+            fields
+                .iter()
+                .map(|(name, kind)| ((*name).to_owned(), *kind))
+                .collect(),
+            statics.iter().map(|&name| name.to_owned()).collect(),
+        );
+        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
+        let shapes = shapes.get_or_insert_default();
+        if let Some(found) = shapes.get(&key) {
+            return Ok(found);
+        }
+        if shapes.len() == DYNAMIC_LIMIT {
+            return Err(failed(format!(
+                "there are {DYNAMIC_LIMIT} shapes made at run time already, and each is kept"
+            )));
+        }
+        let shape: &'static Self = Box::leak(Box::new(Self {
+            kind,
+            name: leak(name),
+            fields: fields
+                .iter()
+                .map(|(name, kind)| Field {
+                    name: leak(name),
+                    kind: *kind,
+                })
+                .collect::<Vec<_>>()
+                .leak(),
+            statics: statics
+                .iter()
+                .map(|name| leak(name))
+                .collect::<Vec<_>>()
+                .leak(),
+            identity: TypeId::of::<Dynamic>,
+            type_name: std::any::type_name::<Dynamic>,
+            variant: 0,
+        }));
+        shapes.insert(key, shape);
+        Ok(shape)
+    }
+}
 
 macro_rules! builtin {
     ($($(#[$doc:meta])* $name:ident = $kind:ident, $text:literal;)*) => {$(

@@ -3,10 +3,14 @@
 //! A static value is visited by reference together with a table of its operations, so that types are
 //! accepted that implement no trait of ours, and nothing is cloned unless a treedef is built.
 
+mod data;
+
 use std::any::Any;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+
+pub use self::data::{FloatBits, StaticData};
 
 /// What a treedef does with a static value: compare, hash, copy and show it.
 #[derive(Debug)]
@@ -15,6 +19,7 @@ pub struct StaticOperations {
     hash: fn(&dyn Any, &mut dyn Hasher),
     share: fn(&dyn Any) -> Arc<dyn Any + Send + Sync>,
     show: fn(&dyn Any, &mut fmt::Formatter<'_>) -> fmt::Result,
+    data: fn(&dyn Any) -> StaticData,
 }
 
 impl StaticOperations {
@@ -35,20 +40,10 @@ impl StaticOperations {
                 Some(value) => value.static_show(f),
                 None => Ok(()),
             },
-        }
-    }
-
-    /// The operations of a type that is `Eq + Hash`.
-    pub const fn of_hash<T: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
-        Self {
-            eq: eq::<T>,
-            hash: |value, mut hasher| {
-                if let Some(value) = value.downcast_ref::<T>() {
-                    value.hash(&mut hasher);
-                }
+            data: |value| match value.downcast_ref::<T>() {
+                Some(value) => value.static_data(),
+                None => StaticData::Unit,
             },
-            share: share::<T>,
-            show: show::<T>,
         }
     }
 
@@ -63,6 +58,10 @@ impl StaticOperations {
             },
             share: share::<T>,
             show: show::<T>,
+            data: |value| match value.downcast_ref::<T>() {
+                Some(value) => StaticData::opaque::<T>(format!("{value:?}")),
+                None => StaticData::Unit,
+            },
         }
     }
 }
@@ -113,6 +112,18 @@ impl<'a> StaticRef<'a> {
         (self.operations.hash)(self.value, hasher);
     }
 
+    /// The value as data.
+    pub fn data(self) -> StaticData {
+        (self.operations.data)(self.value)
+    }
+
+    /// Values of different types are equal if they are the same data: a key that is a `String` and one that is
+    /// a `&str`, or a value and what was read from the bytes it was written to.
+    #[cold]
+    fn same_data_of_another_type(self, other: &Self) -> bool {
+        self.value.type_id() != other.value.type_id() && self.data() == other.data()
+    }
+
     /// An owned copy.
     pub fn to_box(self) -> StaticBox {
         StaticBox {
@@ -124,12 +135,12 @@ impl<'a> StaticRef<'a> {
 
 impl PartialEq for StaticRef<'_> {
     fn eq(&self, other: &Self) -> bool {
-        (self.operations.eq)(self.value, other.value)
+        (self.operations.eq)(self.value, other.value) || self.same_data_of_another_type(other)
     }
 }
 impl PartialEq<StaticBox> for StaticRef<'_> {
     fn eq(&self, other: &StaticBox) -> bool {
-        (self.operations.eq)(self.value, &*other.value)
+        *self == other.as_static_ref()
     }
 }
 impl fmt::Debug for StaticRef<'_> {
@@ -154,6 +165,19 @@ impl StaticBox {
         }
     }
 
+    /// The value as data.
+    pub fn data(&self) -> StaticData {
+        self.as_static_ref().data()
+    }
+
+    /// The value as a `T`: itself, or made from its data if it is of another type.
+    pub(crate) fn to_value<T: StaticValue>(&self) -> Option<T> {
+        match self.downcast_ref::<T>() {
+            Some(value) => Some(value.clone()),
+            None => T::from_static_data(&self.data()),
+        }
+    }
+
     /// The value under a visitor.
     pub fn as_static_ref(&self) -> StaticRef<'_> {
         StaticRef {
@@ -170,7 +194,7 @@ impl StaticBox {
 
 impl PartialEq for StaticBox {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.value, &other.value) || (self.operations.eq)(&*self.value, &*other.value)
+        Arc::ptr_eq(&self.value, &other.value) || self.as_static_ref() == other.as_static_ref()
     }
 }
 impl Eq for StaticBox {}
@@ -206,66 +230,144 @@ pub trait StaticValue: Clone + Send + Sync + 'static {
     /// # Errors
     /// Those of the formatter.
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// The value as data: what files hold of it, and what orders the keys of maps. The default knows only the
+    /// type's name and the text that displays show.
+    ///
+    /// Equal data must have equal hashes: see [`static_hash`](Self::static_hash).
+    fn static_data(&self) -> StaticData {
+        StaticData::opaque::<Self>(format!("{}", Shown(self)))
+    }
+
+    /// The value that `data` is, if it is one of this type. The default knows none.
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        let _ = data;
+        None
+    }
+}
+
+struct Shown<'a, T>(&'a T);
+impl<T: StaticValue> fmt::Display for Shown<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.static_show(f)
+    }
 }
 
 macro_rules! by_hash {
-    ($($type:ty),* $(,)?) => {$(
+    ($($type:ty { data: $data:expr, from: $from:expr })*) => {$(
         impl StaticValue for $type {
             fn static_eq(&self, other: &Self) -> bool {
                 self == other
             }
-            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
-                self.hash(&mut hasher);
+            fn static_hash(&self, hasher: &mut dyn Hasher) {
+                self.static_data().add_to_hash(hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(self, f)
             }
+            fn static_data(&self) -> StaticData {
+                let data: fn(&$type) -> StaticData = $data;
+                data(self)
+            }
+            fn from_static_data(data: &StaticData) -> Option<Self> {
+                let from: fn(&StaticData) -> Option<$type> = $from;
+                from(data)
+            }
         }
     )*};
 }
-by_hash!(
-    bool,
-    char,
-    i8,
-    i16,
-    i32,
-    i64,
-    i128,
-    isize,
-    u8,
-    u16,
-    u32,
-    u64,
-    u128,
-    usize,
-    (),
-    std::time::Duration,
-    std::path::PathBuf,
-    std::any::TypeId
-);
+by_hash! {
+    bool {
+        data: |&value| StaticData::Bool(value),
+        from: |data| match data { StaticData::Bool(value) => Some(*value), _ => None }
+    }
+    () {
+        data: |()| StaticData::Unit,
+        from: |data| matches!(data, StaticData::Unit).then_some(())
+    }
+    std::time::Duration {
+        data: |value| StaticData::opaque::<Self>(format!("{value:?}")),
+        from: |_| None
+    }
+    std::path::PathBuf {
+        data: |value| StaticData::opaque::<Self>(format!("{value:?}")),
+        from: |_| None
+    }
+    std::any::TypeId {
+        data: |value| StaticData::opaque::<Self>(format!("{value:?}")),
+        from: |_| None
+    }
+}
+
+macro_rules! integers {
+    ($($type:ident)*) => {$(by_hash! {
+        $type {
+            data: |&value| match i128::try_from(value) {
+                Ok(value) => StaticData::Integer(value),
+                Err(_) => StaticData::opaque::<Self>(value.to_string()),
+            },
+            from: |data| match data {
+                StaticData::Integer(value) => (*value).try_into().ok(),
+                _ => None,
+            }
+        }
+    })*};
+}
+integers! { i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize }
 
 macro_rules! strings {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $from:expr),* $(,)?) => {$(
         impl StaticValue for $type {
             fn static_eq(&self, other: &Self) -> bool {
                 self == other
             }
             fn static_hash(&self, mut hasher: &mut dyn Hasher) {
-                self.hash(&mut hasher);
+                (**self).hash(&mut hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 crate::leaf::write_quoted(f, self)
             }
+            fn static_data(&self) -> StaticData {
+                StaticData::Text(self.to_string())
+            }
+            fn from_static_data(data: &StaticData) -> Option<Self> {
+                match data {
+                    StaticData::Text(text) => $from(text),
+                    _ => None,
+                }
+            }
         }
     )*};
 }
-strings!(
-    String,
-    &'static str,
-    std::borrow::Cow<'static, str>,
-    Box<str>,
-    Arc<str>
-);
+strings! {
+    String: |text: &String| Some(text.clone()),
+    // A text that was read at run time lives for no `'static`.
+    &'static str: |_: &String| None,
+    std::borrow::Cow<'static, str>: |text: &String| Some(text.clone().into()),
+    Box<str>: |text: &String| Some(text.as_str().into()),
+    Arc<str>: |text: &String| Some(text.as_str().into()),
+}
+
+impl StaticValue for char {
+    fn static_eq(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn static_hash(&self, hasher: &mut dyn Hasher) {
+        self.static_data().add_to_hash(hasher);
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+    fn static_data(&self) -> StaticData {
+        StaticData::Text(self.to_string())
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        match data {
+            StaticData::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+}
 
 macro_rules! by_bits {
     ($($type:ty),*) => {$(
@@ -274,10 +376,24 @@ macro_rules! by_bits {
                 self.to_bits() == other.to_bits()
             }
             fn static_hash(&self, mut hasher: &mut dyn Hasher) {
-                self.to_bits().hash(&mut hasher);
+                f64::from(*self).to_bits().hash(&mut hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(self, f)
+            }
+            fn static_data(&self) -> StaticData {
+                StaticData::Float(FloatBits::from(f64::from(*self)))
+            }
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "what is lost is seen")]
+            fn from_static_data(data: &StaticData) -> Option<Self> {
+                match data {
+                    StaticData::Float(bits) => {
+                        let value = f64::from(*bits);
+                        let narrow = value as Self;
+                        (f64::from(narrow).to_bits() == value.to_bits()).then_some(narrow)
+                    }
+                    _ => None,
+                }
             }
         }
     )*};
@@ -294,6 +410,12 @@ where
     fn static_hash(&self, _: &mut dyn Hasher) {}
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PhantomData")
+    }
+    fn static_data(&self) -> StaticData {
+        StaticData::Unit
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        matches!(data, StaticData::Unit).then_some(Self)
     }
 }
 
@@ -314,6 +436,16 @@ macro_rules! sequences {
                     item.static_show(f)?;
                 }
                 f.write_str("]")
+            }
+            fn static_data(&self) -> StaticData {
+                StaticData::Sequence(self.iter().map(T::static_data).collect())
+            }
+            fn from_static_data(data: &StaticData) -> Option<Self> {
+                let StaticData::Sequence(items) = data else {
+                    return None;
+                };
+                let items: Vec<T> = items.iter().map(T::from_static_data).collect::<Option<_>>()?;
+                items.try_into().ok()
             }
         }
     )*};
@@ -344,6 +476,16 @@ impl<T: StaticValue> StaticValue for Option<T> {
             None => f.write_str("None"),
         }
     }
+    fn static_data(&self) -> StaticData {
+        StaticData::Optional(self.as_ref().map(|value| Box::new(value.static_data())))
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        match data {
+            StaticData::Optional(None) => Some(None),
+            StaticData::Optional(Some(value)) => T::from_static_data(value).map(Some),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! pointers {
@@ -357,6 +499,12 @@ macro_rules! pointers {
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).static_show(f)
+            }
+            fn static_data(&self) -> StaticData {
+                (**self).static_data()
+            }
+            fn from_static_data(data: &StaticData) -> Option<Self> {
+                T::from_static_data(data).map(Self::new)
             }
         }
     )*};
@@ -390,6 +538,22 @@ impl<K: StaticValue + Ord, V: StaticValue> StaticValue for std::collections::BTr
         }
         f.write_str("}")
     }
+    fn static_data(&self) -> StaticData {
+        StaticData::Map(
+            self.iter()
+                .map(|(key, value)| (key.static_data(), value.static_data()))
+                .collect(),
+        )
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        let StaticData::Map(entries) = data else {
+            return None;
+        };
+        entries
+            .iter()
+            .map(|(key, value)| Some((K::from_static_data(key)?, V::from_static_data(value)?)))
+            .collect()
+    }
 }
 
 macro_rules! tuples {
@@ -404,10 +568,21 @@ macro_rules! tuples {
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("(")?;
                 $(
+                    f.write_str(if $index == 0 { "" } else { ", " })?;
                     self.$index.static_show(f)?;
-                    f.write_str(", ")?;
                 )+
-                f.write_str(")")
+                f.write_str(if [$($index),+].len() == 1 { ",)" } else { ")" })
+            }
+            fn static_data(&self) -> StaticData {
+                StaticData::Tuple(vec![$(self.$index.static_data()),+])
+            }
+            fn from_static_data(data: &StaticData) -> Option<Self> {
+                match data {
+                    StaticData::Tuple(items) if items.len() == [$($index),+].len() => {
+                        Some(($($name::from_static_data(&items[$index])?,)+))
+                    }
+                    _ => None,
+                }
             }
         }
     )*};
@@ -420,11 +595,15 @@ macro_rules! functions {
             fn static_eq(&self, other: &Self) -> bool {
                 std::ptr::fn_addr_eq(*self, *other)
             }
-            fn static_hash(&self, mut hasher: &mut dyn Hasher) {
-                (*self as usize).hash(&mut hasher);
+            fn static_hash(&self, hasher: &mut dyn Hasher) {
+                self.static_data().add_to_hash(hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "fn@{:#x}", *self as usize)
+            }
+            /// A function has no name that another process knows: its data is its type.
+            fn static_data(&self) -> StaticData {
+                StaticData::opaque::<Self>("a function".to_owned())
             }
         }
     )*};

@@ -8,9 +8,12 @@
 
 mod build;
 mod compare;
+mod compose;
 mod display;
 mod keys;
 mod matching;
+mod prefix;
+mod serial;
 mod walk;
 
 use std::fmt;
@@ -22,6 +25,7 @@ pub(crate) use self::build::{Builder, Flatten};
 use self::display::write_tree;
 use self::keys::{child_key, path_of};
 pub(crate) use self::matching::Match;
+pub(crate) use self::walk::Step;
 use crate::kind::LeafKind;
 use crate::path::{Key, KeyPath};
 use crate::shape::{self, NodeKind, NodeShape};

@@ -7,6 +7,7 @@ use crate::error::{LeafMismatch, TreeError};
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
 use crate::shape::{NodeKind, NodeShape};
+use crate::statics::{StaticBox, StaticValue};
 use crate::treedef::TreeDef;
 
 /// Where the leaves of an unflattening come from.
@@ -53,7 +54,17 @@ pub struct Unflattener<'a> {
     node: usize,
     aux: usize,
     shared: Vec<Option<Arc<dyn Any + Send + Sync>>>,
+    /// For each node that was entered and not left, where its subtree begins and ends.
+    open: Vec<(usize, usize)>,
+    on_exit: Option<OnExit<'a>>,
 }
+
+/// Receives each node that is built, children first: its place among the nodes, and the value.
+pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
+
+/// The deepest that typed values nest; a dynamic tree has no bound. At twice this depth, a debug build runs out of
+/// the 2 MiB of a thread's stack.
+pub(crate) const DEPTH_LIMIT: usize = 512;
 
 impl std::fmt::Debug for Unflattener<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,6 +88,13 @@ impl Unflattener<'_> {
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
         match self.treedef.0.nodes.get(self.node) {
             Some(node) if node.shape == shape => {
+                while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
+                    self.open.pop();
+                }
+                if self.open.len() >= DEPTH_LIMIT {
+                    return Err(self.too_deep());
+                }
+                self.open.push((self.node, self.node + node.size as usize));
                 self.node += 1;
                 Ok(node.arity as usize)
             }
@@ -106,6 +124,34 @@ impl Unflattener<'_> {
         })
     }
 
+    #[cold]
+    fn too_deep(&self) -> TreeError {
+        TreeError::TooDeep {
+            limit: DEPTH_LIMIT,
+            path: self.treedef.path_of(self.node),
+        }
+    }
+
+    /// Ends a node: called with the built value, which it gives back. By it a node that is made a pytree by hand
+    /// can be replaced and changed like a derived one.
+    pub fn exit<T: 'static>(&mut self, value: T) -> T {
+        let Some(on_exit) = &mut self.on_exit else {
+            return value;
+        };
+        let mut value = value;
+        // A node that was made a pytree by hand and does not call this is still open; it is of another type.
+        while let Some((start, end)) = self.open.pop() {
+            let shape = self.treedef.0.nodes[start].shape;
+            let is_struct = matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct);
+            let fits = !is_struct || shape.is_dynamic() || (shape.identity)() == TypeId::of::<T>();
+            if end == self.node && fits {
+                on_exit(start, &mut value);
+                break;
+            }
+        }
+        value
+    }
+
     /// The error that the next node is not what is to be built; for enums, where no variant fits.
     pub fn wrong_node(&self, expected: &str) -> TreeError {
         let found = self
@@ -131,15 +177,25 @@ impl Unflattener<'_> {
     ///
     /// # Errors
     /// [`TreeError::StaticType`] if it is of another type.
-    pub fn aux<T: Clone + 'static>(&mut self) -> Result<T, TreeError> {
-        let value = self
-            .treedef
-            .0
-            .aux
-            .get(self.aux)
-            .and_then(|value| value.downcast_ref::<T>());
+    pub fn aux<T: StaticValue>(&mut self) -> Result<T, TreeError> {
+        self.aux_with(StaticBox::to_value)
+    }
+
+    /// The next static value, of a type that is not a [`StaticValue`].
+    ///
+    /// # Errors
+    /// [`TreeError::StaticType`] if it is of another type.
+    pub fn aux_cloned<T: Clone + 'static>(&mut self) -> Result<T, TreeError> {
+        self.aux_with(|value| value.downcast_ref::<T>().cloned())
+    }
+
+    fn aux_with<T>(
+        &mut self,
+        read: impl FnOnce(&StaticBox) -> Option<T>,
+    ) -> Result<T, TreeError> {
+        let value = self.treedef.0.aux.get(self.aux).and_then(read);
         self.aux += 1;
-        value.cloned().ok_or_else(|| TreeError::StaticType {
+        value.ok_or_else(|| TreeError::StaticType {
             path: self.treedef.path_of(self.node.saturating_sub(1)),
             expected: std::any::type_name::<T>(),
         })
@@ -259,7 +315,16 @@ pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
 /// As [`unflatten`], from as many leaves as the treedef has.
 pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
-    mut leaves: impl Iterator<Item = L>,
+    leaves: impl Iterator<Item = L>,
+) -> Result<T, TreeError> {
+    unflatten_with(treedef, leaves, None)
+}
+
+/// As [`unflatten_unchecked`], with `on_exit` called for each node that is built.
+pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
+    treedef: &'a TreeDef,
+    mut leaves: impl Iterator<Item = L> + 'a,
+    on_exit: Option<OnExit<'a>>,
 ) -> Result<T, TreeError> {
     let mut source = Unflattener {
         treedef,
@@ -267,6 +332,8 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
         node: 0,
         aux: 0,
         shared: Vec::new(),
+        open: Vec::new(),
+        on_exit,
     };
     let built = match T::unflatten(&mut source) {
         Ok(built) => built,

@@ -239,7 +239,6 @@ pub(crate) fn static_ref_of(
     quote! {
         #root::field::as_static([
             #root::field::Probe::<#ty>::by_value(#variable),
-            #root::field::Probe::<#ty>::by_hash(#variable),
             #root::field::Probe::<#ty>::by_debug(#variable),
         ])
     }
@@ -284,7 +283,12 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
         if field.mentions.parameters {
             quote!(let #variable = __source.aux::<#ty>()?;)
         } else {
-            quote!(let #variable = #root::field::Probe::<#ty>::unflatten_static(__source)?;)
+            quote! {
+                let #variable = match #root::field::Probe::<#ty>::unflatten_by_value(__source) {
+                    ::core::option::Option::Some(__value) => __value?,
+                    ::core::option::Option::None => #root::field::Probe::<#ty>::unflatten_static(__source)?,
+                };
+            }
         }
     });
     let children = variant.children().map(|field| {
@@ -299,7 +303,7 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
         __source.enter_fixed(#shape, #arity)?;
         #(#statics)*
         #(#children)*
-        ::core::result::Result::Ok(#built)
+        ::core::result::Result::Ok(#root::Unflattener::exit(__source, #built))
     }
 }
 

@@ -104,7 +104,8 @@ fn implementations(root: &Root, ident: &Ident) -> TokenStream {
                     source: &mut #root::Unflattener<'_>,
                 ) -> ::core::result::Result<Self, #root::TreeError> {
                     source.enter_fixed(&#root::shape::OBJECT, 1)?;
-                    source.aux::<#root::object::Constructor<dyn #ident>>()?.build(source)
+                    let object = source.aux::<#root::object::Constructor<dyn #ident>>()?.build(source)?;
+                    ::core::result::Result::Ok(source.exit(object))
                 }
             }
             #[automatically_derived]

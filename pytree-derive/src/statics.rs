@@ -19,22 +19,29 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let trait_ = quote!(#root::StaticValue);
     let none = TokenStream::new();
     if let Some(errors) = errors.into_tokens() {
-        let body = methods(&read, &quote!(true), &none, &quote!(__f.write_str("")));
+        let body = quote! {
+            fn static_eq(&self, _: &Self) -> bool { true }
+            fn static_hash(&self, _: &mut dyn ::core::hash::Hasher) {}
+            fn static_show(&self, _: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::result::Result::Ok(())
+            }
+        };
         let stub = fallback::stub(&read, &none, &trait_, &body);
         return quote!(#errors const _: () = { #stub };);
     }
     let eq = equality(&read);
     let hash = match_self(
         &read,
-        (0_u32..).zip(&read.variants).map(|(position, variant)| {
+        read.variants.iter().map(|variant| {
             let pattern = variant.pattern();
+            let name = value_name(&read, variant);
             let fields = variant
                 .fields
                 .iter()
                 .map(|field| static_ref(&read, field))
                 .map(|value| quote!(#root::StaticRef::add_to_hash(#value, __hasher);));
             quote!(#pattern => {
-                ::core::hash::Hasher::write_u32(__hasher, #position);
+                #root::StaticRef::add_to_hash(#root::StaticRef::new(&#name), __hasher);
                 #(#fields)*
             })
         }),
@@ -43,23 +50,75 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
         &read,
         read.variants.iter().map(|variant| show(&read, variant)),
     );
-    let body = methods(&read, &eq, &hash, &show);
+    let data = match_self(
+        &read,
+        read.variants.iter().map(|variant| data(&read, variant)),
+    );
+    let from_data = from_data(&read);
+    let body = quote! {
+        fn static_eq(&self, __other: &Self) -> bool { #eq }
+        fn static_hash(&self, __hasher: &mut dyn ::core::hash::Hasher) { #hash }
+        fn static_show(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result { #show }
+        fn static_data(&self) -> #root::StaticData { #data }
+        fn from_static_data(__data: &#root::StaticData) -> ::core::option::Option<Self> { #from_data }
+    };
     let implementation = implementation(&read, &none, &trait_, &none, &body);
     let checks = kinds::checks(&read);
     in_scope(&read, &quote!(#checks #implementation))
 }
 
-fn methods(
-    input: &Input<'_>,
-    eq: &TokenStream,
-    hash: &TokenStream,
-    show: &TokenStream,
-) -> TokenStream {
-    let _ = input;
+/// The name under which a value is shown and written: that of its variant, or of its type.
+fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
+    syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string()
+}
+
+/// A value as data: its name, and its fields as data.
+fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
+    let root = &input.root;
+    let (pattern, name) = (variant.pattern(), value_name(input, variant));
+    let fields = variant.fields.iter().map(|field| {
+        let (name, value) = (field.name(), static_ref(input, field));
+        quote!((::std::string::String::from(#name), #root::StaticRef::data(#value)))
+    });
+    quote!(#pattern => #root::StaticData::Record {
+        name: ::std::string::String::from(#name),
+        fields: ::std::vec![#(#fields),*],
+    },)
+}
+
+/// The value that data is: the variant of its name, if each field is there.
+fn from_data(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let arms = input.variants.iter().map(|variant| {
+        let (built, name) = (variant.pattern(), value_name(input, variant));
+        let count = variant.fields.len();
+        let fields = variant.fields.iter().enumerate().map(|(position, field)| {
+            let (variable, ty, name) = (&field.variable, &field.ty, field.name());
+            let value = quote!(&__fields[#position].1);
+            let read = if field.mentions.parameters {
+                quote!(<#ty as #root::StaticValue>::from_static_data(#value))
+            } else {
+                quote!(#root::field::Probe::<#ty>::from_data(#value))
+            };
+            quote! {
+                if __fields[#position].0 != #name {
+                    return ::core::option::Option::None;
+                }
+                let #variable = #read?;
+            }
+        });
+        quote! {
+            if __name == #name && __fields.len() == #count {
+                #(#fields)*
+                return ::core::option::Option::Some(#built);
+            }
+        }
+    });
     quote! {
-        fn static_eq(&self, __other: &Self) -> bool { #eq }
-        fn static_hash(&self, __hasher: &mut dyn ::core::hash::Hasher) { #hash }
-        fn static_show(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result { #show }
+        if let #root::StaticData::Record { name: __name, fields: __fields } = __data {
+            #(#arms)*
+        }
+        ::core::option::Option::None
     }
 }
 
@@ -85,7 +144,7 @@ fn equality(input: &Input<'_>) -> TokenStream {
 /// Shows a value as `Debug` would.
 fn show(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let pattern = variant.pattern();
-    let name = syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string();
+    let name = value_name(input, variant);
     let values = variant.fields.iter().map(|field| static_ref(input, field));
     let shown = if variant.fields.is_empty() {
         quote!(__f.write_str(#name))

@@ -14,7 +14,7 @@ use crate::error::TreeError;
 use crate::field::{HoldsArrays, ModuleField, ParamField, StateField};
 use crate::leaf::Leaf;
 use crate::pytree::{Pytree, Visitor};
-use crate::statics::{StaticOperations, StaticRef, StaticValue};
+use crate::statics::{StaticData, StaticOperations, StaticRef, StaticValue};
 use crate::unflatten::Unflattener;
 
 /// Answers what a type is, whatever it is: an associated item of [`Probe`] itself is found where its
@@ -67,8 +67,19 @@ pub trait Fallback {
         None
     }
 
-    /// The value as a static one, if it is `Eq + Hash`.
-    fn by_hash(_: &Self::Value) -> Option<StaticRef<'_>> {
+    /// The value that data is, if the type is a [`StaticValue`] that knows.
+    fn from_data(_: &StaticData) -> Option<Self::Value>
+    where
+        Self::Value: Sized,
+    {
+        None
+    }
+
+    /// The next static value, if the type is a [`StaticValue`].
+    fn unflatten_by_value(_: &mut Unflattener<'_>) -> Option<Result<Self::Value, TreeError>>
+    where
+        Self::Value: Sized,
+    {
         None
     }
 
@@ -130,13 +141,15 @@ impl<T: StaticValue> Probe<T> {
     pub fn by_value(value: &T) -> Option<StaticRef<'_>> {
         Some(StaticRef::new(value))
     }
+    pub fn from_data(data: &StaticData) -> Option<T> {
+        T::from_static_data(data)
+    }
+    pub fn unflatten_by_value(source: &mut Unflattener<'_>) -> Option<Result<T, TreeError>> {
+        Some(source.aux())
+    }
 }
 impl<T: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
     pub const IS_HASH: bool = true;
-    pub fn by_hash(value: &T) -> Option<StaticRef<'_>> {
-        let operations = const { &StaticOperations::of_hash::<T>() };
-        Some(StaticRef::with(value, operations))
-    }
 }
 impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
     pub const IS_DEBUG: bool = true;
@@ -147,18 +160,17 @@ impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
 }
 impl<T: Clone + 'static> Probe<T> {
     pub fn unflatten_static(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
-        source.aux()
+        source.aux_cloned()
     }
 }
 
 /// A value by each of the ways in which its type may be static; the first that is there counts.
-pub type StaticWays<'a> = [Option<StaticRef<'a>>; 3];
+pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
 
 /// The value as a static one; if its type can't be, which is a compile error, it is shown as `()`.
 pub fn as_static(ways: StaticWays<'_>) -> StaticRef<'_> {
-    let [by_value, by_hash, by_debug] = ways;
+    let [by_value, by_debug] = ways;
     by_value
-        .or(by_hash)
         .or(by_debug)
         .unwrap_or_else(|| StaticRef::new(&()))
 }

@@ -2,10 +2,12 @@
 
 use super::{Node, TreeDef};
 use crate::leaf::Leaf;
+use crate::path::KeyPath;
 use crate::pytree::{Pytree, SharedVisit, Visitor};
-use crate::shape::{self, NodeShape};
+use crate::shape::{self, NodeKind, NodeShape};
 use crate::shared::{Identity, IdentityMap};
 use crate::statics::{StaticBox, StaticRef};
+use crate::unflatten::DEPTH_LIMIT;
 
 /// Builds a treedef node by node, in preorder.
 #[derive(Debug, Default)]
@@ -87,6 +89,25 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     lifetime: std::marker::PhantomData<&'a ()>,
 }
 
+/// Ends a traversal whose recursion would overflow the stack.
+#[cold]
+fn too_deep(builder: &mut Builder) -> ! {
+    let open = std::mem::take(&mut builder.open);
+    let treedef = std::mem::take(builder).finish();
+    let mut path = KeyPath::root();
+    for pair in open.windows(2) {
+        let (parent, child) = (pair[0] as usize, pair[1] as usize);
+        let mut sibling = parent + 1;
+        let mut position = 0;
+        while sibling < child {
+            sibling += treedef.0.nodes[sibling].size as usize;
+            position += 1;
+        }
+        path.extend_by(treedef.child_key(parent, position));
+    }
+    panic!("{}", crate::error::too_deep(DEPTH_LIMIT, &path));
+}
+
 impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
         Self {
@@ -106,7 +127,21 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        if self.builder.open.len() >= DEPTH_LIMIT {
+            too_deep(&mut self.builder);
+        }
         self.builder.enter(shape, arity);
+    }
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        let start = self.builder.nodes.len();
+        self.builder.subtree(treedef);
+        let places = self.builder.nodes[start..]
+            .iter_mut()
+            .filter(|node| node.shape.kind == NodeKind::Leaf);
+        for (node, leaf) in places.zip(leaves) {
+            node.shape = leaf.leaf_shape();
+            (self.on_leaf)(leaf);
+        }
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         self.builder.aux(value.to_box());

@@ -28,6 +28,7 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::Tuple => f.write_char('(')?,
             NodeKind::Dict => f.write_char('{')?,
             NodeKind::OrderedDict => f.write_str("OrderedDict({")?,
+            NodeKind::NamedTuple => write!(f, "{}(", node.shape.name)?,
             NodeKind::Struct => {
                 f.write_str(node.shape.name)?;
                 if node.arity > 0 || !inner.aux_of(at).is_empty() {
@@ -65,6 +66,11 @@ fn write_child_prefix<W: fmt::Write>(
         f.write_str(", ")?;
     }
     match shape.kind {
+        NodeKind::NamedTuple => write!(
+            f,
+            "{}=",
+            shape.fields.get(position).map_or("?", |field| field.name)
+        ),
         NodeKind::Struct => write!(
             f,
             "{}: ",
@@ -84,7 +90,7 @@ fn write_close<W: fmt::Write>(inner: &Inner, f: &mut W, at: usize) -> fmt::Resul
     match node.shape.kind {
         NodeKind::List => f.write_char(']'),
         NodeKind::Tuple if node.arity == 1 => f.write_str(",)"),
-        NodeKind::Tuple => f.write_char(')'),
+        NodeKind::Tuple | NodeKind::NamedTuple => f.write_char(')'),
         NodeKind::Dict => f.write_char('}'),
         NodeKind::OrderedDict => f.write_str("})"),
         NodeKind::Struct | NodeKind::TupleStruct if node.arity > 0 || !aux.is_empty() => {

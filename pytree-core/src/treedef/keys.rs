@@ -3,12 +3,12 @@
 use super::Inner;
 use crate::path::{Key, KeyPath};
 use crate::shape::NodeKind;
-use crate::statics::StaticBox;
+use crate::statics::{StaticBox, StaticData};
 
 pub(super) fn child_key(inner: &Inner, node: usize, position: usize) -> Option<Key> {
     let shape = inner.nodes[node].shape;
     match shape.kind {
-        NodeKind::Struct | NodeKind::TupleStruct => Some(Key::Field(
+        NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => Some(Key::Field(
             shape
                 .fields
                 .get(position)
@@ -24,29 +24,11 @@ pub(super) fn child_key(inner: &Inner, node: usize, position: usize) -> Option<K
 }
 
 fn key_of_static(value: &StaticBox) -> Key {
-    macro_rules! integers {
-        ($($integer:ty),*) => {$(
-            if let Some(&integer) = value.downcast_ref::<$integer>() {
-                #[allow(irrefutable_let_patterns, reason = "u128 alone does not always fit")]
-                if let Ok(integer) = i128::try_from(integer) {
-                    return Key::Index(integer);
-                }
-            }
-        )*};
+    match value.data() {
+        StaticData::Integer(integer) => Key::Index(integer),
+        StaticData::Text(text) => Key::Text(text),
+        _ => Key::of_display(&format!("{value:?}")),
     }
-    if let Some(text) = value.downcast_ref::<String>() {
-        return Key::Text(text.clone());
-    }
-    if let Some(text) = value.downcast_ref::<&'static str>() {
-        return Key::Text((*text).to_owned());
-    }
-    integers!(
-        usize, i32, i64, u32, u64, isize, u8, i8, u16, i16, i128, u128
-    );
-    if let Some(&character) = value.downcast_ref::<char>() {
-        return Key::Text(character.to_string());
-    }
-    Key::of_display(&format!("{value:?}"))
 }
 
 pub(super) fn path_of(inner: &Inner, target: usize) -> KeyPath {

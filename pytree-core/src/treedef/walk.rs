@@ -4,9 +4,50 @@ use super::keys::child_key;
 use super::{Inner, TreeDef};
 use crate::kind::LeafKind;
 use crate::path::KeyPath;
-use crate::shape::{Field, NodeKind};
+use crate::leaf::Leaf;
+use crate::shape::{Field, NodeKind, NodeShape};
+use crate::statics::StaticRef;
+
+/// What a visitor is shown of a dynamic tree.
+#[derive(Debug)]
+pub(crate) enum Step<'a> {
+    Enter(&'static NodeShape, usize),
+    Aux(StaticRef<'a>),
+    Leaf(&'a dyn Leaf),
+    Absent,
+    Exit,
+}
 
 impl TreeDef {
+    /// Shows the tree step by step, its leaves in turn.
+    pub(crate) fn show_nodes<'a>(
+        &'a self,
+        leaves: &mut dyn Iterator<Item = &'a dyn Leaf>,
+        mut show: impl FnMut(Step<'a>),
+    ) {
+        let mut open: Vec<u32> = Vec::new();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            if let Some(remaining) = open.last_mut() {
+                *remaining -= 1;
+            }
+            match node.shape.kind {
+                NodeKind::Leaf => leaves.next().into_iter().for_each(|leaf| show(Step::Leaf(leaf))),
+                NodeKind::Absent => show(Step::Absent),
+                _ => {
+                    show(Step::Enter(node.shape, node.arity as usize));
+                    for value in self.0.aux_of(at) {
+                        show(Step::Aux(value.as_static_ref()));
+                    }
+                    open.push(node.arity);
+                }
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+                show(Step::Exit);
+            }
+        }
+    }
+
     /// Calls `visit` for each place, present or absent, in order.
     pub(crate) fn walk_places(&self, mut visit: impl FnMut(Place<'_>)) {
         let mut path = KeyPath::root();

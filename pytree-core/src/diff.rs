@@ -1,0 +1,1 @@
+//! Differences of two values: structure, and leaf by leaf.

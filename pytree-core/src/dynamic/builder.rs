@@ -1,0 +1,1 @@
+//! Building a dynamic tree node by node.

@@ -1,0 +1,1 @@
+//! Subtrees of a dynamic tree, and trees cut into them.

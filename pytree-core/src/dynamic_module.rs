@@ -1,0 +1,1 @@
+//! Modules whose fields are registered at run time.

@@ -1,0 +1,1 @@
+//! Changing nodes of a typed tree: applied to each, or replaced by path.

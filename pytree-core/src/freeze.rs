@@ -1,0 +1,1 @@
+//! Modules whose parameters can be frozen.

@@ -1,0 +1,1 @@
+//! A scan of a model for bugs.

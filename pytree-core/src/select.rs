@@ -1,0 +1,1 @@
+//! Typed selectors: a place of a model named by Rust code.

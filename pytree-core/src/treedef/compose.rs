@@ -1,0 +1,1 @@
+//! Treedefs made of treedefs.

@@ -1,0 +1,1 @@
+//! Prefixes: a structure that ends above another.

@@ -1,0 +1,1 @@
+//! Treedefs as bytes.
