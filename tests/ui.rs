@@ -1,9 +1,24 @@
-//! What the derives refuse, and in which words: one mistake a file, its message beside it.
+//! What the derives refuse, and in which words: one mistake a file, its message beside it; and what they
+//! accept: one form a file, which compiles and runs.
 //!
 //! Most of the messages are pinned as the compiler of the day prints them. After a change, look at each
 //! difference and let `TRYBUILD=overwrite cargo test --test ui` write the files anew.
 
 #[test]
-fn mistakes_are_explained() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*/*.rs");
+fn mistakes_are_explained_and_forms_accepted() {
+    let cases = trybuild::TestCases::new();
+    for folder in [
+        "attribute",
+        "container",
+        "derive",
+        "generic",
+        "item",
+        "missing_kind",
+        "object",
+        "use",
+        "wrong_kind",
+    ] {
+        cases.compile_fail(format!("tests/ui/{folder}/*.rs"));
+    }
+    cases.pass("tests/ui/pass/*.rs");
 }

@@ -1,8 +1,9 @@
 //! The standard containers as pytrees.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 
@@ -18,8 +19,8 @@ use crate::unflatten::Unflattener;
 
 /// The part of a container is a partition of it.
 macro_rules! part_is_partition {
-    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
-        impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type {}
+    ($([$($generics:tt)*] $type:ty { $($walks:tt)* })*) => {$(
+        impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type { $($walks)* }
         impl<L: Leaf + Clone, $($generics)*> SelectPart<L> for $type {
             type Part = Partition<Self, L>;
             fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
@@ -29,16 +30,88 @@ macro_rules! part_is_partition {
     )*};
 }
 
-part_is_partition!(
-    [T: PytreeOf<L>] Vec<T>,
-    [T: PytreeOf<L>, const N: usize] [T; N],
-    [T: PytreeOf<L>] Option<T>,
-    [T: PytreeOf<L> + Send + Sync] crate::shared::Shared<T>,
-    [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T>,
-    [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S>,
-    [K: StaticValue + Eq + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] IndexMap<K, T, S>,
-    [T: ?Sized + 'static] PhantomData<T>,
-);
+/// The walks over a sequence.
+macro_rules! walk_items {
+    () => {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.iter().for_each(|item| item.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.iter().map(|item| item.map_leaves(function)).collect()
+        }
+    };
+}
+
+/// The walks over a map that iterates in the order of its leaves.
+macro_rules! walk_entries {
+    () => {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.values().for_each(|value| value.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.iter()
+                .map(|(key, value)| (key.clone(), value.map_leaves(function)))
+                .collect()
+        }
+    };
+}
+
+part_is_partition! {
+    [T: PytreeOf<L>] Vec<T> { walk_items!(); }
+    [T: PytreeOf<L>] VecDeque<T> { walk_items!(); }
+    [T: PytreeOf<L>, const N: usize] [T; N] {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.iter().for_each(|item| item.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.each_ref().map(|item| item.map_leaves(function))
+        }
+    }
+    [T: PytreeOf<L>] Option<T> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.iter().for_each(|value| value.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.as_ref().map(|value| value.map_leaves(function))
+        }
+    }
+    [T: PytreeOf<L> + Send + Sync] crate::shared::Shared<T> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            (**self).each_leaf(visit);
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            Self::new((**self).map_leaves(function))
+        }
+    }
+    [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(); }
+    [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            sorted(self).into_iter().for_each(|(_, value)| value.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            sorted(self)
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value.map_leaves(function)))
+                .collect()
+        }
+    }
+    [K: StaticValue + Eq + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] IndexMap<K, T, S> {
+        walk_entries!();
+    }
+    [T: ?Sized + 'static] PhantomData<T> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, _: &mut F) {}
+        fn map_leaves<F: FnMut(&L) -> L>(&self, _: &mut F) -> Self {
+            Self
+        }
+    }
+}
+
+/// The entries of a map in the order of their keys.
+fn sorted<K: Ord, T, S>(map: &HashMap<K, T, S>) -> Vec<(&K, &T)> {
+    let mut entries: Vec<(&K, &T)> = map.iter().collect();
+    entries.sort_unstable_by(|left, right| left.0.cmp(right.0));
+    entries
+}
 
 impl<T: Pytree> Pytree for Vec<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
@@ -52,6 +125,21 @@ impl<T: Pytree> Pytree for Vec<T> {
         for _ in 0..arity {
             items.push(T::unflatten(source)?);
         }
+        Ok(source.exit(items))
+    }
+}
+
+impl<T: Pytree> Pytree for VecDeque<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::LIST, self.len());
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let arity = source.enter(&shape::LIST)?;
+        let items = (0..arity)
+            .map(|_| T::unflatten(source))
+            .collect::<Result<Self, TreeError>>()?;
         Ok(source.exit(items))
     }
 }
@@ -104,8 +192,40 @@ impl<T: Pytree> Pytree for Box<T> {
         T::unflatten(source).map(Self::new)
     }
 }
-impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Box<T> {}
+impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Box<T> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        (**self).each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self::new((**self).map_leaves(function))
+    }
+}
 impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Box<T> {
+    type Part = T::Part;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        T::select_part(tree)
+    }
+}
+
+/// What it leads to, as a `Box` is: each place is visited, and is rebuilt as a value of its own. A node that
+/// stands at several places and is to stay one is a [`Shared`](crate::Shared).
+impl<T: Pytree> Pytree for Arc<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        (**self).visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        T::unflatten(source).map(Self::new)
+    }
+}
+impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Arc<T> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        (**self).each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self::new((**self).map_leaves(function))
+    }
+}
+impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Arc<T> {
     type Part = T::Part;
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
         T::select_part(tree)
@@ -119,7 +239,7 @@ impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         source.enter_fixed(&shape::TUPLE, 0)?;
-        Ok(Self)
+        Ok(source.exit(Self))
     }
 }
 
@@ -177,9 +297,7 @@ impl<K: StaticValue + Ord + Hash, T: Pytree, S: BuildHasher + Default + 'static>
     for HashMap<K, T, S>
 {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        let mut entries: Vec<(&K, &T)> = self.iter().collect();
-        entries.sort_unstable_by(|left, right| left.0.cmp(right.0));
-        visit_map(&shape::DICT, entries.into_iter(), visitor);
+        visit_map(&shape::DICT, sorted(self).into_iter(), visitor);
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         unflatten_map(&shape::DICT, source)
@@ -211,7 +329,14 @@ macro_rules! tuples {
                 Ok(source.exit(built))
             }
         }
-        impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {}
+        impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {
+            fn each_leaf<'a, F_: FnMut(&'a Leaf_)>(&'a self, _visit: &mut F_) {
+                $(self.$index.each_leaf(_visit);)*
+            }
+            fn map_leaves<F_: FnMut(&Leaf_) -> Leaf_>(&self, _function: &mut F_) -> Self {
+                ($(self.$index.map_leaves(_function),)*)
+            }
+        }
         impl<Leaf_: Leaf + Clone, $($name: SelectPart<Leaf_>),*> SelectPart<Leaf_> for ($($name,)*) {
             type Part = ($($name::Part,)*);
             fn select_part(tree: Tree<Leaf_>) -> Result<Self::Part, TreeError> {

@@ -9,27 +9,13 @@ macro_rules! family {
         pub mod $name {
             use crate::error::TreeError;
             use crate::leaf::{AnyLeaf, Leaf};
-            use crate::path::KeyPath;
-            use crate::pytree::{Pytree, PytreeOf};
-            use crate::dynamic::{Tree, same_structure};
+            use crate::path::{Key, KeyPath};
+            use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
+            use crate::dynamic::{Subtree, Tree, same_structure};
+            use crate::shape::NodeKind;
             use crate::treedef::{Flatten, Sharing, TreeDef};
 
             const SHARING: Sharing = $sharing;
-
-            /// The leaf as an `L`; the type of the tree promises that it is one, but for trait objects.
-            #[track_caller]
-            fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
-                // The upcast saves a virtual call; what is inside an `AnyLeaf` is found the other way.
-                let direct: &dyn std::any::Any = leaf;
-                match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
-                    Some(leaf) => leaf,
-                    None => panic!(
-                        "cannot flatten: expected every leaf to be of type {}, found {}; a trait object or a tree of mixed leaves holds it",
-                        crate::leaf::short_name(std::any::type_name::<L>()),
-                        crate::leaf::short_name(leaf.type_name()),
-                    ),
-                }
-            }
 
             /// The leaves, in order, by reference.
             ///
@@ -39,7 +25,7 @@ macro_rules! family {
             pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
                 let mut leaves = Vec::new();
                 match SHARING {
-                    Sharing::Duplicate => tree.visit(&mut LeavesOnly(|leaf| leaves.push(typed::<L>(leaf)))),
+                    Sharing::Duplicate => tree.each_leaf(&mut |leaf| leaves.push(leaf)),
                     Sharing::Preserve => {
                         let _ = Flatten::new(SHARING, |leaf| leaves.push(typed::<L>(leaf))).run(tree);
                     }
@@ -105,6 +91,9 @@ macro_rules! family {
             /// If a trait object in the tree holds a leaf of another type.
             #[track_caller]
             pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, mut function: impl FnMut(&L) -> L) -> T {
+                if SHARING == Sharing::Duplicate {
+                    return tree.map_leaves(&mut function);
+                }
                 let mut leaves = Vec::new();
                 let treedef = Flatten::new(SHARING, |leaf| leaves.push(function(typed::<L>(leaf)))).run(tree);
                 rebuilt(crate::unflatten::unflatten_unchecked(&treedef, leaves.into_iter()))
@@ -187,23 +176,95 @@ macro_rules! family {
                 leaves::<L, T>(tree).into_iter().fold(start, function)
             }
 
-            /// A tree that was just taken apart goes together again.
+            /// Combines all leaves by an associative function, halves by halves: see
+            /// [`Tree::reduce_associative`]. `None` if there is no leaf.
+            ///
+            /// # Panics
+            /// If a trait object in the tree holds a leaf of another type.
             #[track_caller]
-            fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
-                match outcome {
-                    Ok(tree) => tree,
-                    Err(error) => panic!("a tree does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"),
-                }
+            pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
+                tree: &T,
+                function: impl FnMut(L, L) -> L,
+            ) -> Option<L> {
+                dynamic::<L, T>(tree).reduce_associative(function)
             }
 
-            struct LeavesOnly<F>(F);
-            impl<'a, F: FnMut(&'a dyn Leaf)> crate::pytree::Visitor<'a> for LeavesOnly<F> {
-                fn enter(&mut self, _: &'static crate::shape::NodeShape, _: usize) {}
-                fn aux(&mut self, _: crate::statics::StaticRef<'a>) {}
-                fn leaf(&mut self, leaf: &'a dyn Leaf) {
-                    (self.0)(leaf);
-                }
-                fn exit(&mut self) {}
+            /// Whether `predicate` is true of all leaves; it is, if there is none.
+            ///
+            /// # Panics
+            /// If a trait object in the tree holds a leaf of another type.
+            #[track_caller]
+            pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
+                leaves::<L, T>(tree).into_iter().all(predicate)
+            }
+
+            /// Whether `predicate` is true of any leaf.
+            ///
+            /// # Panics
+            /// If a trait object in the tree holds a leaf of another type.
+            #[track_caller]
+            pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
+                leaves::<L, T>(tree).into_iter().any(predicate)
+            }
+
+            /// Whether each of the values is a leaf, and none has children.
+            pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
+                values.into_iter().all(|value| structure(value).kind() == NodeKind::Leaf)
+            }
+
+            /// The children of a value's root with their keys; `None` if it is a leaf: see
+            /// [`Tree::flatten_one_level`].
+            pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key>, Tree)>> {
+                let (leaves, treedef) = flatten_any(tree);
+                Tree::from_parts(treedef, leaves).flatten_one_level()
+            }
+
+            /// The subtrees for which `is_leaf` is true, and the leaves that are in none of them: see [`Tree::cut`].
+            ///
+            /// # Panics
+            /// If a trait object in the tree holds a leaf of another type.
+            #[track_caller]
+            pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
+                tree: &T,
+                is_leaf: impl FnMut(&Subtree<'_, L>) -> bool,
+            ) -> Vec<Tree<L>> {
+                dynamic::<L, T>(tree).cut(is_leaf).into_parts().0
+            }
+
+            /// The tree of what `function` makes of each of the subtrees for which `is_leaf` is true, and of the
+            /// leaves that are in none of them: see [`Tree::cut`].
+            ///
+            /// # Panics
+            /// If a trait object in the tree holds a leaf of another type.
+            #[track_caller]
+            pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
+                tree: &T,
+                is_leaf: impl FnMut(&Subtree<'_, L>) -> bool,
+                function: impl FnMut(&Tree<L>) -> U,
+            ) -> Tree<U> {
+                dynamic::<L, T>(tree).cut(is_leaf).map(function)
+            }
+
+            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`].
+            ///
+            /// # Errors
+            /// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
+            ///
+            /// # Panics
+            /// If a trait object in the tree holds a leaf of another type.
+            #[track_caller]
+            pub fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(
+                value: &T,
+                outer: &TreeDef,
+                inner: Option<&TreeDef>,
+            ) -> Result<U, TreeError> {
+                dynamic::<L, T>(value).transpose(outer, inner)?.to_value()
+            }
+
+            #[track_caller]
+            fn dynamic<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Tree<L> {
+                let (leaves, treedef) = flatten::<L, T>(tree);
+                Tree::from_parts(treedef, leaves)
             }
         }
     };

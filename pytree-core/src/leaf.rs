@@ -265,15 +265,18 @@ macro_rules! __leaf_is_pytree {
                 source.leaf()
             }
         }
-        impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf $(where $($bounds)*)? {}
+        impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf $(where $($bounds)*)? {
+            fn each_leaf<'__a, __F: ::std::ops::FnMut(&'__a Self)>(&'__a self, visit: &mut __F) {
+                visit(self);
+            }
+            fn map_leaves<__F: ::std::ops::FnMut(&Self) -> Self>(&self, function: &mut __F) -> Self {
+                function(self)
+            }
+        }
     };
 }
 
 /// A number of any of the element types, as an `f64`.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "`Leaf::values` says that large integers are rounded"
-)]
 fn number(value: &dyn Any) -> Option<f64> {
     macro_rules! attempt {
         ($($exact:ty),*; $($rounded:ty),*) => {
@@ -386,10 +389,25 @@ pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
                 f.write_char('\\')?;
                 f.write_char(c)?;
             }
-            c => f.write_char(c)?,
+            c if is_printable(c) => f.write_char(c)?,
+            c => match u32::from(c) {
+                code @ ..0x100 => write!(f, "\\x{code:02x}")?,
+                code @ ..0x1_0000 => write!(f, "\\u{code:04x}")?,
+                code => write!(f, "\\U{code:08x}")?,
+            },
         }
     }
     f.write_char(quote)
+}
+
+/// Whether Python's `repr` shows a character as it is.
+fn is_printable(character: char) -> bool {
+    if character.is_ascii() {
+        return !character.is_ascii_control();
+    }
+    // A text that does not begin with it, since a combining mark is escaped at the beginning only.
+    let text: String = ['a', character].into_iter().collect();
+    text.escape_debug().nth(1) == Some(character)
 }
 
 /// A leaf of any type: what trees of mixed leaves hold.

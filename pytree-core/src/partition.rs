@@ -158,7 +158,14 @@ impl<M: 'static, L: Leaf + Clone> Pytree for Partition<M, L> {
         Tree::unflatten(source).map(Self::from_tree)
     }
 }
-impl<M: 'static, L: Leaf + Clone> PytreeOf<L> for Partition<M, L> {}
+impl<M: 'static, L: Leaf + Clone> PytreeOf<L> for Partition<M, L> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.leaves().iter().for_each(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        self.map(function)
+    }
+}
 impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
     type Part = Self;
     fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
@@ -219,7 +226,7 @@ fn filter_leaves<M, L: Leaf + Clone>(
 ) -> Result<Partition<M, L>, TreeError> {
     let (assigned, _) = assign(treedef, leaves, std::slice::from_ref(filter))?;
     Ok(select(treedef, leaves, |position| {
-        assigned[position].is_some()
+        assigned[position] != NO_PART
     }))
 }
 
@@ -232,11 +239,15 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     if !unassigned.is_empty() {
         return Err(TreeError::Unassigned { paths: unassigned });
     }
-    // `N` stands for no part; it does not occur, since all leaves are assigned.
-    let assigned: Vec<usize> = assigned.into_iter().map(|part| part.unwrap_or(N)).collect();
-    let mut kept: [Vec<L>; N] = std::array::from_fn(|_| Vec::with_capacity(leaves.len()));
+    let mut counts = [0; N];
+    for &part in &assigned {
+        if let Some(count) = counts.get_mut(part as usize) {
+            *count += 1;
+        }
+    }
+    let mut kept: [Vec<L>; N] = counts.map(Vec::with_capacity);
     for (leaf, &part) in leaves.into_iter().zip(&assigned) {
-        if let Some(kept) = kept.get_mut(part) {
+        if let Some(kept) = kept.get_mut(part as usize) {
             kept.push(leaf);
         }
     }
@@ -246,8 +257,17 @@ fn split_leaves<M, L: Leaf, const N: usize>(
         .map(|part| Partition::from_tree(Tree::from_parts(part, kept.next().unwrap_or_default()))))
 }
 
+/// Stands in an assignment for no part.
+const NO_PART: u32 = u32::MAX;
+
 /// For each leaf the number of the first filter that accepts it, and the leaves that none does.
-type Assignment = (Vec<Option<usize>>, Vec<KeyPath>);
+type Assignment = (Vec<u32>, Vec<KeyPath>);
+
+/// The number of the first filter for which `accepts` holds.
+fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
+    let first = filters.iter().position(accepts);
+    first.and_then(|part| u32::try_from(part).ok()).unwrap_or(NO_PART)
+}
 
 /// The number of the first filter that accepts each leaf, and the leaves that none does.
 fn assign<L: Leaf>(
@@ -262,14 +282,14 @@ fn assign<L: Leaf>(
     let mut unassigned = Vec::new();
     if filters.iter().all(Filter::is_by_kind) {
         treedef.walk_decisions(
-            |kind| filters.iter().position(|filter| filter.accepts_kind(kind)),
+            |kind| first_of(filters, |filter| filter.accepts_kind(kind)),
             |holds_leaf, part| {
                 if holds_leaf {
                     assigned.push(part);
                 }
             },
         );
-        if assigned.iter().all(Option::is_some) {
+        if !assigned.contains(&NO_PART) {
             return Ok((assigned, unassigned));
         }
         assigned.clear();
@@ -280,10 +300,8 @@ fn assign<L: Leaf>(
             return;
         }
         if let Some(leaf) = leaf.next() {
-            let part = filters
-                .iter()
-                .position(|filter| filter.accepts(place.path, place.kind, leaf));
-            if part.is_none() {
+            let part = first_of(filters, |filter| filter.accepts(place.path, place.kind, leaf));
+            if part == NO_PART {
                 unassigned.push(place.path.clone());
             }
             assigned.push(part);

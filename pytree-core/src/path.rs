@@ -172,6 +172,24 @@ fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
     Ok(path)
 }
 
+/// The character that an escape stands for, after its backslash.
+fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
+    let digits = match characters.next()?.1 {
+        'n' => return Some('\n'),
+        't' => return Some('\t'),
+        'r' => return Some('\r'),
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        other => return Some(other),
+    };
+    let mut code = 0_u32;
+    for _ in 0..digits {
+        code = code.checked_mul(16)? + characters.next()?.1.to_digit(16)?;
+    }
+    char::from_u32(code)
+}
+
 /// Parses what follows `[`, up to and with `]`.
 fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
     let quote = inner.chars().next()?;
@@ -180,12 +198,7 @@ fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
         let mut characters = inner[1..].char_indices();
         while let Some((position, character)) = characters.next() {
             match character {
-                '\\' => match characters.next()?.1 {
-                    'n' => name.push('\n'),
-                    't' => name.push('\t'),
-                    'r' => name.push('\r'),
-                    other => name.push(other),
-                },
+                '\\' => name.push(escaped(&mut characters)?),
                 character if character == quote => {
                     let after = inner[1 + position + 1..].strip_prefix(']')?;
                     return Some((Key::Text(name), after));

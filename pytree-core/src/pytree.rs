@@ -8,13 +8,14 @@ use crate::dynamic::Tree;
 use crate::error::TreeError;
 use crate::field::ModuleField;
 use crate::kind::FieldKind;
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, short_name};
 use crate::partition::Partition;
 use crate::shape::NodeShape;
 use crate::shared::Identity;
 use crate::statics::StaticRef;
-use crate::treedef::{Step, TreeDef};
-use crate::unflatten::Unflattener;
+use crate::path::KeyPath;
+use crate::treedef::{Flatten, Sharing, Step, TreeDef};
+use crate::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
 
 /// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
 ///
@@ -47,7 +48,89 @@ pub trait Pytree: 'static {
     label = "a pytree whose leaves are all `{L}` is needed here",
     note = "change the fields that hold other leaves to `{L}`, or make them static"
 )]
-pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {}
+pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
+    /// Calls `visit` with each leaf, in order; a shared node is visited at each of its places.
+    ///
+    /// The derive writes the walk over the fields; the default goes by [`Pytree::visit`].
+    ///
+    /// # Panics
+    /// If a trait object in the tree holds a leaf of another type.
+    #[track_caller]
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.visit(&mut EachLeaf {
+            visit: |leaf| visit(typed(leaf)),
+            depth: 0,
+        });
+    }
+
+    /// The value with each leaf replaced by what `function` makes of it, in order; a shared node becomes one at
+    /// each of its places.
+    ///
+    /// The derive writes the walk over the fields; the default takes the tree apart and puts it together.
+    ///
+    /// # Panics
+    /// If a trait object in the tree holds a leaf of another type.
+    #[must_use]
+    #[track_caller]
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        let mut leaves = Vec::new();
+        let treedef = Flatten::new(Sharing::Duplicate, |leaf| leaves.push(function(typed(leaf)))).run(self);
+        rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+    }
+}
+
+/// The leaf as an `L`; the type of the tree promises that it is one, but for trait objects.
+#[track_caller]
+pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
+    // The upcast saves a virtual call; what is inside an `AnyLeaf` is found the other way.
+    let direct: &dyn std::any::Any = leaf;
+    match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
+        Some(leaf) => leaf,
+        None => panic!(
+            "cannot flatten: expected every leaf to be of type {}, found {}; a trait object or a tree of mixed leaves holds it",
+            short_name(std::any::type_name::<L>()),
+            short_name(leaf.type_name()),
+        ),
+    }
+}
+
+/// A tree that was just taken apart goes together again.
+#[track_caller]
+pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
+    match outcome {
+        Ok(tree) => tree,
+        Err(error) => panic!(
+            "a tree does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
+        ),
+    }
+}
+
+/// Visits the leaves and nothing else.
+struct EachLeaf<F> {
+    visit: F,
+    depth: usize,
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
+    fn enter(&mut self, _: &'static NodeShape, _: usize) {
+        self.depth += 1;
+        assert!(
+            self.depth <= DEPTH_LIMIT,
+            "{}",
+            crate::error::too_deep(DEPTH_LIMIT, &KeyPath::root())
+        );
+    }
+    fn aux(&mut self, _: StaticRef<'a>) {}
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        (self.visit)(leaf);
+    }
+    fn exit(&mut self) {
+        self.depth -= 1;
+    }
+    fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        leaves.for_each(&mut self.visit);
+    }
+}
 
 /// What a part of a tree looks like to the user: see [`SelectPart`].
 ///

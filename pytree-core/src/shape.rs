@@ -130,10 +130,11 @@ impl NodeShape {
 }
 
 impl PartialEq for NodeShape {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
-            || (self.kind == NodeKind::Leaf && other.kind == NodeKind::Leaf)
-            || (self.kind == other.kind && self.name == other.name && self.same_type(other))
+            || (self.kind == other.kind
+                && (self.kind == NodeKind::Leaf || self.same_type(other)))
     }
 }
 impl Eq for NodeShape {}
@@ -157,9 +158,13 @@ fn leak(text: &str) -> &'static str {
 const DYNAMIC_LIMIT: usize = 1 << 16;
 
 impl NodeShape {
-    /// Whether two shapes of one name are of one type. A shape made at run time is of any type that has its name,
+    /// Whether two shapes of one family are of one type. A shape made at run time is of any type that has its name,
     /// its fields with their kinds, and its static fields.
+    #[inline(never)]
     fn same_type(&self, other: &Self) -> bool {
+        if self.name != other.name {
+            return false;
+        }
         if self.is_dynamic() || other.is_dynamic() {
             return self.statics == other.statics
                 && self.fields.len() == other.fields.len()

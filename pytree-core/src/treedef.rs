@@ -21,8 +21,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub use self::build::Sharing;
+pub use self::compose::NodeView;
+pub(crate) use self::display::Notation;
+pub(crate) use self::prefix::Fit;
 pub(crate) use self::build::{Builder, Flatten};
 use self::display::write_tree;
+pub(crate) use self::keys::key_below;
 use self::keys::{child_key, path_of};
 pub(crate) use self::matching::Match;
 pub(crate) use self::walk::Step;
@@ -48,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) nodes: Vec<Node>,
     pub(crate) aux: Vec<StaticBox>,
     leaves: usize,
+    /// No node is deeper; often it is the depth.
+    depth: usize,
     /// Computed when it is first asked for: comparing needs none.
     hash: OnceLock<u64>,
 }
@@ -187,12 +193,34 @@ impl TreeDef {
             .iter()
             .filter(|node| node.shape.kind == NodeKind::Leaf)
             .count();
+        let mut depth = 0;
+        let mut ends: Vec<usize> = Vec::new();
+        for (at, node) in nodes.iter().enumerate() {
+            while ends.last().is_some_and(|&end| end <= at) {
+                ends.pop();
+            }
+            if node.arity > 0 {
+                ends.push(at + node.size as usize);
+                depth = depth.max(ends.len());
+            }
+        }
+        Self::from_counted(nodes, aux, leaves, depth)
+    }
+
+    /// As [`from_parts`](Self::from_parts), with the number of leaves and a bound of the depth known.
+    fn from_counted(nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize, depth: usize) -> Self {
         Self(Arc::new(Inner {
             nodes,
             aux,
             leaves,
+            depth,
             hash: OnceLock::new(),
         }))
+    }
+
+    /// A bound of the depth, in nodes.
+    pub(crate) fn depth(&self) -> usize {
+        self.0.depth
     }
 
     /// The path of a node.
@@ -204,44 +232,40 @@ impl TreeDef {
     /// order, with whether there is a leaf now.
     pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
+        let mut leaves = 0;
         for node in nodes.iter_mut().filter(|node| node.is_place()) {
             let present = node.shape.kind == NodeKind::Leaf;
-            match keep(present) {
+            let kept = keep(present);
+            leaves += usize::from(kept);
+            match kept {
                 true if present => {}
                 true => node.shape = &shape::LEAF,
                 false => node.shape = &shape::ABSENT,
             }
         }
-        Self::from_parts(nodes, self.0.aux.clone())
+        Self::from_counted(nodes, self.0.aux.clone(), leaves, self.0.depth)
     }
 
     /// The treedefs of `N` parts: the leaf at each position is present in the part that `assigned` tells.
-    pub(crate) fn split<const N: usize>(&self, assigned: &[usize]) -> [Self; N] {
-        let mut parts: [Vec<Node>; N] = std::array::from_fn(|_| self.0.nodes.clone());
-        let mut counts = [0; N];
-        let mut assigned = assigned.iter();
-        for (at, node) in self.0.nodes.iter().enumerate() {
-            if node.shape.kind != NodeKind::Leaf {
-                continue;
-            }
-            let owner = assigned.next().copied();
-            for (part, nodes) in parts.iter_mut().enumerate() {
-                if owner == Some(part) {
-                    counts[part] += 1;
-                } else {
-                    nodes[at].shape = &shape::ABSENT;
+    pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
+        std::array::from_fn(|part| {
+            let mut leaves = 0;
+            let mut assigned = assigned.iter();
+            let nodes = self.0.nodes.iter().map(|node| {
+                if node.shape.kind != NodeKind::Leaf {
+                    return *node;
                 }
-            }
-        }
-        let mut counts = counts.into_iter();
-        parts.map(|nodes| {
-            let leaves = counts.next().unwrap_or(0);
-            Self(Arc::new(Inner {
-                nodes,
-                aux: self.0.aux.clone(),
-                leaves,
-                hash: OnceLock::new(),
-            }))
+                if assigned.next().is_some_and(|&owner| owner as usize == part) {
+                    leaves += 1;
+                    return *node;
+                }
+                Node {
+                    shape: &shape::ABSENT,
+                    ..*node
+                }
+            });
+            let nodes = nodes.collect();
+            Self::from_counted(nodes, self.0.aux.clone(), leaves, self.0.depth)
         })
     }
 
@@ -258,7 +282,12 @@ impl TreeDef {
                 Some(found) => StaticBox::new(function(found)),
                 None => value.clone(),
             });
-        Self::from_parts(self.0.nodes.clone(), aux.collect())
+        Self::from_counted(
+            self.0.nodes.clone(),
+            aux.collect(),
+            self.0.leaves,
+            self.0.depth,
+        )
     }
 
     /// Whether any place is absent.
@@ -273,9 +302,10 @@ impl TreeDef {
     pub(crate) fn write_with<W: fmt::Write>(
         &self,
         f: &mut W,
+        notation: Notation,
         mut leaf: impl FnMut(&mut W) -> fmt::Result,
     ) -> fmt::Result {
-        write_tree(&self.0, f, &mut leaf)
+        write_tree(&self.0, f, notation, &mut leaf)
     }
 }
 
@@ -312,10 +342,12 @@ fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     for node in nodes {
         let shape = node.shape;
-        mix((u64::from(node.arity) << 32) | (u64::from(shape.variant) << 8) | shape.kind as u64);
+        mix((u64::from(node.arity) << 32) | shape.kind as u64);
         if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) {
-            mix(shape.name.len() as u64
-                ^ (u64::from(shape.name.as_bytes().first().copied().unwrap_or(0)) << 32));
+            // Not the number of the variant: a shape made at run time does not know it, but the name has it.
+            let byte = |byte: Option<&u8>| u64::from(byte.copied().unwrap_or(0));
+            let name = shape.name.as_bytes();
+            mix(name.len() as u64 ^ (byte(name.first()) << 32) ^ (byte(name.last()) << 40));
         }
     }
     for value in aux {
@@ -353,7 +385,7 @@ impl Hash for TreeDef {
 impl fmt::Display for TreeDef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PyTreeDef(")?;
-        self.write_with(f, |f| f.write_str("*"))?;
+        self.write_with(f, Notation::Structure, |f| f.write_str("*"))?;
         f.write_str(")")
     }
 }

@@ -7,7 +7,8 @@ use crate::error::{LeafMismatch, TreeError};
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
 use crate::shape::{NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticValue};
+use crate::shared::Shared;
+use crate::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::TreeDef;
 
 /// Where the leaves of an unflattening come from.
@@ -56,10 +57,13 @@ pub struct Unflattener<'a> {
     shared: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// For each node that was entered and not left, where its subtree begins and ends.
     open: Vec<(usize, usize)>,
+    /// Whether `open` is kept: if someone asks for the nodes, or the treedef is so deep that a typed value of it may
+    /// be too deep.
+    tracks: bool,
     on_exit: Option<OnExit<'a>>,
 }
 
-/// Receives each node that is built, children first: its place among the nodes, and the value.
+/// Receives each node and leaf that is built, children first: its place among the nodes, and the value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
 /// The deepest that typed values nest; a dynamic tree has no bound. At twice this depth, a debug build runs out of
@@ -85,9 +89,14 @@ impl Unflattener<'_> {
     ///
     /// # Errors
     /// [`TreeError::NodeType`] if the treedef has another node there.
+    #[inline]
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
         match self.treedef.0.nodes.get(self.node) {
             Some(node) if node.shape == shape => {
+                if !self.tracks {
+                    self.node += 1;
+                    return Ok(node.arity as usize);
+                }
                 while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
                     self.open.pop();
                 }
@@ -193,11 +202,21 @@ impl Unflattener<'_> {
         &mut self,
         read: impl FnOnce(&StaticBox) -> Option<T>,
     ) -> Result<T, TreeError> {
-        let value = self.treedef.0.aux.get(self.aux).and_then(read);
+        let stored = self.treedef.0.aux.get(self.aux);
         self.aux += 1;
-        value.ok_or_else(|| TreeError::StaticType {
-            path: self.treedef.path_of(self.node.saturating_sub(1)),
-            expected: std::any::type_name::<T>(),
+        stored.and_then(read).ok_or_else(|| {
+            let path = self.treedef.path_of(self.node.saturating_sub(1));
+            match stored.and_then(StaticBox::downcast_ref) {
+                Some(StaticData::Opaque { type_name, text }) => TreeError::OpaqueStatic {
+                    path,
+                    type_name: type_name.clone(),
+                    text: text.clone(),
+                },
+                _ => TreeError::StaticType {
+                    path,
+                    expected: std::any::type_name::<T>(),
+                },
+            }
         })
     }
 
@@ -215,7 +234,12 @@ impl Unflattener<'_> {
         let outcome = self.leaves.next_leaf(&mut slot);
         self.node += 1;
         match (outcome, slot) {
-            (Ok(()), Some(leaf)) => Ok(leaf),
+            (Ok(()), Some(mut leaf)) => {
+                if let Some(on_exit) = &mut self.on_exit {
+                    on_exit(self.node - 1, &mut leaf);
+                }
+                Ok(leaf)
+            }
             (outcome, _) => Err(TreeError::LeafTypes {
                 doing: "cannot unflatten",
                 mismatches: vec![LeafMismatch {
@@ -230,8 +254,8 @@ impl Unflattener<'_> {
     /// A shared node: built at its first place, found again at later ones.
     pub(crate) fn shared<T: Send + Sync + 'static>(
         &mut self,
-        build: impl FnOnce(&mut Self) -> Result<Arc<T>, TreeError>,
-    ) -> Result<Arc<T>, TreeError> {
+        build: impl FnOnce(&mut Self) -> Result<Shared<T>, TreeError>,
+    ) -> Result<Shared<T>, TreeError> {
         if self
             .peek()
             .is_some_and(|shape| shape.kind == NodeKind::Alias)
@@ -244,7 +268,7 @@ impl Unflattener<'_> {
                 .get(number)
                 .and_then(Clone::clone)
                 .and_then(|node| node.downcast::<T>().ok());
-            return found.ok_or_else(|| TreeError::NodeType {
+            return found.map(Shared).ok_or_else(|| TreeError::NodeType {
                 path: self.treedef.path_of(path_node),
                 expected: std::any::type_name::<T>().to_owned(),
                 found: "an alias of a shared node of another type".to_owned(),
@@ -254,7 +278,8 @@ impl Unflattener<'_> {
         let number = self.shared.len();
         self.shared.push(None);
         let built = build(self)?;
-        self.shared[number] = Some(built.clone());
+        let built = self.exit(built);
+        self.shared[number] = Some(built.0.clone());
         Ok(built)
     }
 
@@ -333,6 +358,7 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
         aux: 0,
         shared: Vec::new(),
         open: Vec::new(),
+        tracks: on_exit.is_some() || treedef.depth() > DEPTH_LIMIT,
         on_exit,
     };
     let built = match T::unflatten(&mut source) {
@@ -356,7 +382,9 @@ pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeErr
     if found == expected {
         return Ok(());
     }
-    let first_missing = treedef.leaf_paths().into_iter().nth(found);
+    let mut leaves = (0..treedef.num_nodes())
+        .filter(|&node| treedef.0.nodes[node].shape.kind == NodeKind::Leaf);
+    let first_missing = leaves.nth(found).map(|node| treedef.path_of(node));
     Err(TreeError::LeafCount {
         expected,
         found,

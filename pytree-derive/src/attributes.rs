@@ -1,12 +1,12 @@
 //! The attributes of fields and items.
 
 use proc_macro2::Span;
-use quote::{ToTokens, quote};
+use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Ident, Meta, Path, Token};
 
-use crate::errors::{Errors, did_you_mean};
+use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
 
 /// An attribute that gives a field its kind, as it is written.
@@ -22,13 +22,14 @@ impl KindAttribute<'_> {
             Kind::Child => String::new(),
             Kind::Param => "#[param]".to_owned(),
             Kind::State(None) => "#[state]".to_owned(),
-            Kind::State(Some(path)) => {
-                let path = path.to_token_stream().to_string().replace(' ', "");
-                format!("#[state({path})]")
-            }
+            Kind::State(Some(path)) => format!("#[state({})]", text_of_path(path)),
             Kind::Static => format!("#[{}]", text_of(&self.attribute.meta)),
         }
     }
+}
+
+fn text_of_path(path: &Path) -> String {
+    path.to_token_stream().to_string().replace(' ', "")
 }
 
 fn text_of(meta: &Meta) -> String {
@@ -89,10 +90,11 @@ fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> O
         Kind::Param => "; a collection is named by `#[state(Collection)]`",
         _ => "",
     };
-    errors.push(
-        &attribute.meta,
-        format!("`#[{name}]` takes no argument: write `#[{name}]`{mend}"),
-    );
+    let message = format!("`#[{name}]` takes no argument: write `#[{name}]`{mend}");
+    match &attribute.meta {
+        Meta::List(list) if !list.tokens.is_empty() => errors.push(&list.tokens, message),
+        meta => errors.push(meta, message),
+    }
     None
 }
 
@@ -127,38 +129,45 @@ fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
     }
 }
 
-/// One argument of `#[module(…)]` or `#[pytree(…)]`.
+/// One argument of `#[module(…)]` or `#[pytree(…)]`; words are kept for their places.
 enum Argument {
-    Static,
-    Recursive,
+    Static(Ident),
+    Recursive(Ident),
     Crate(Path, Span),
     Unknown(Ident),
 }
 
-fn arguments(attribute: &Attribute) -> syn::Result<Vec<Argument>> {
-    if matches!(attribute.meta, Meta::Path(_)) {
-        return Ok(Vec::new());
-    }
+/// The arguments of an attribute; `takes` says which there are.
+fn arguments(attribute: &Attribute, takes: &str, errors: &mut Errors) -> Vec<Argument> {
     let parse = |input: ParseStream<'_>| {
         let mut arguments = Vec::new();
         while !input.is_empty() {
-            arguments.push(argument(input)?);
+            arguments.push(argument(input, takes)?);
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
         }
         Ok(arguments)
     };
-    attribute.parse_args_with(parse)
+    match &attribute.meta {
+        Meta::List(list) if !list.tokens.is_empty() => match attribute.parse_args_with(parse) {
+            Ok(arguments) => return arguments,
+            Err(error) => errors.add(error),
+        },
+        meta => errors.push(meta, format!("expected an argument: {takes}")),
+    }
+    Vec::new()
 }
 
-fn argument(input: ParseStream<'_>) -> syn::Result<Argument> {
-    let word = input.call(Ident::parse_any)?;
+fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
+    let word = input
+        .call(Ident::parse_any)
+        .map_err(|error| syn::Error::new(error.span(), format!("expected an argument: {takes}")))?;
     if word.unraw() == "static" {
-        return Ok(Argument::Static);
+        return Ok(Argument::Static(word));
     }
     if word == "recursive" {
-        return Ok(Argument::Recursive);
+        return Ok(Argument::Recursive(word));
     }
     if word == "crate" {
         input.parse::<Token![=]>().map_err(|_| {
@@ -190,29 +199,36 @@ fn arguments_of_field(
     errors: &mut Errors,
 ) -> bool {
     let takes = format!("a field takes `#[{name}(static)]` or `#[{name}(recursive)]`");
-    let arguments = arguments(attribute).unwrap_or_default();
-    if arguments.is_empty() {
-        errors.push(&attribute.meta, format!("expected an argument: {takes}"));
-    }
     let mut is_static = false;
-    for argument in arguments {
+    for argument in arguments(attribute, &takes, errors) {
         match argument {
-            Argument::Static => is_static = true,
-            Argument::Recursive => *is_recursive = true,
+            Argument::Static(word) => once(&mut is_static, &word, errors),
+            Argument::Recursive(word) => once(is_recursive, &word, errors),
             Argument::Crate(_, span) => errors.add(syn::Error::new(
                 span,
                 format!("`crate` belongs on the item: write `#[{name}(crate = …)]` above it"),
             )),
             Argument::Unknown(word) => {
-                let hint = match word.to_string().as_str() {
-                    "param" | "state" => format!("; write `#[{word}]` on the field"),
-                    text => did_you_mean(text, &["static", "recursive"]),
+                let words = ["static", "recursive", "param", "state"];
+                let hint = match closest(&word.to_string(), &words) {
+                    Some(kind @ ("param" | "state")) => {
+                        format!("; write `#[{kind}]` on the field")
+                    }
+                    Some(argument) => format!("; did you mean `{argument}`?"),
+                    None => String::new(),
                 };
                 errors.push(&word, format!("unknown argument `{word}`: {takes}{hint}"));
             }
         }
     }
     is_static
+}
+
+/// Notes that an argument is there; once is enough.
+fn once(is_there: &mut bool, word: &Ident, errors: &mut Errors) {
+    if std::mem::replace(is_there, true) {
+        errors.push(word, format!("`{word}` is written twice: remove one"));
+    }
 }
 
 /// A variant takes no attribute: kinds belong to its fields.
@@ -241,61 +257,59 @@ pub(crate) fn of_item(
     for attribute in attributes {
         match our_name(attribute) {
             Some(name @ ("module" | "pytree")) => {
-                item_arguments(attribute, name, &mut renamed, errors);
+                item_arguments(attribute, name, macro_, &mut renamed, errors);
             }
-            Some(name) => errors.push(
-                &attribute.meta,
-                format!(
-                    "`#[{}]` belongs on a field, not on the item{}",
-                    attribute.path().to_token_stream(),
-                    if name == "static" && macro_ == Macro::Module {
-                        "; to let the whole type be static, derive `Static` instead of `Module`"
-                    } else {
-                        ""
-                    }
-                ),
-            ),
+            Some(name) => {
+                let text = attribute.path().to_token_stream().to_string();
+                errors.push(
+                    &attribute.meta,
+                    belongs_on_a_field(&text, name == "static", macro_),
+                );
+            }
             None => {}
         }
     }
     renamed
 }
 
+fn belongs_on_a_field(text: &str, is_static: bool, macro_: Macro) -> String {
+    let mend = if is_static && macro_ == Macro::Module {
+        "; to let the whole type be static, derive `Static` instead of `Module`"
+    } else {
+        ""
+    };
+    format!("`#[{text}]` belongs on a field, not on the item{mend}")
+}
+
 fn item_arguments(
     attribute: &Attribute,
     name: &str,
+    macro_: Macro,
     renamed: &mut Option<Path>,
     errors: &mut Errors,
 ) {
-    let arguments = match arguments(attribute) {
-        Ok(arguments) => arguments,
-        Err(error) => return errors.add(error),
-    };
-    for argument in arguments {
+    let takes = format!("an item takes `#[{name}(crate = path)]`");
+    for argument in arguments(attribute, &takes, errors) {
         match argument {
             Argument::Crate(path, span) if renamed.is_some() => errors.add(syn::Error::new(
                 span,
                 format!(
-                    "`crate` is given twice; remove `crate = {}`",
-                    path.to_token_stream()
+                    "`crate` is given twice: remove `crate = {}`",
+                    text_of_path(&path)
                 ),
             )),
             Argument::Crate(path, _) => *renamed = Some(path),
-            Argument::Static | Argument::Recursive => errors.push(
-                &attribute.meta,
-                format!(
-                    "`#[{}]` belongs on a field, not on the item",
-                    text_of(&attribute.meta)
-                ),
+            Argument::Static(word) => errors.push(
+                &word,
+                belongs_on_a_field(&format!("{name}({word})"), true, macro_),
+            ),
+            Argument::Recursive(word) => errors.push(
+                &word,
+                belongs_on_a_field(&format!("{name}({word})"), false, macro_),
             ),
             Argument::Unknown(word) => {
                 let hint = did_you_mean(&word.to_string(), &["crate"]);
-                errors.push(
-                    &word,
-                    format!(
-                        "unknown argument `{word}`: an item takes `#[{name}(crate = path)]`{hint}"
-                    ),
-                );
+                errors.push(&word, format!("unknown argument `{word}`: {takes}{hint}"));
             }
         }
     }
@@ -309,13 +323,13 @@ pub(crate) fn of_module_object(
     if arguments.is_empty() {
         return None;
     }
-    match argument.parse2(quote!(#arguments)) {
+    let takes = "write `#[module_object]` or `#[module_object(crate = path)]`";
+    let parse = |input: ParseStream<'_>| argument(input, takes);
+    match parse.parse2(arguments) {
         Ok(Argument::Crate(path, _)) => Some(path),
-        Ok(_) => {
-            errors.push(
-                arguments,
-                "unknown argument: write `#[module_object]` or `#[module_object(crate = path)]`",
-            );
+        Ok(Argument::Static(word) | Argument::Recursive(word) | Argument::Unknown(word)) => {
+            let hint = did_you_mean(&word.to_string(), &["crate"]);
+            errors.push(&word, format!("unknown argument `{word}`: {takes}{hint}"));
             None
         }
         Err(error) => {

@@ -1,31 +1,84 @@
 //! The rules across attributes, fields and the item; each states itself above its function.
 
 use quote::ToTokens;
-use syn::{Data, Generics};
+use syn::{Data, Generics, Type};
 
 use crate::attributes::KindAttribute;
 use crate::errors::Errors;
 use crate::input::{Kind, Macro};
+use crate::types::held_types;
 
-/// A pytree owns its leaves: it has no lifetime parameters.
-pub(crate) fn lifetimes(generics: &Generics, errors: &mut Errors) {
-    for parameter in generics.lifetimes() {
-        errors.push(
-            parameter,
-            format!(
-                "a pytree owns its leaves and cannot borrow for `{lifetime}`: remove `{lifetime}` and own the field, or share it by `Shared`",
-                lifetime = parameter.lifetime
-            ),
-        );
+/// What owns its fields, and how a field that borrows is mended.
+pub(crate) struct Owner {
+    owns: &'static str,
+    mend: &'static str,
+}
+
+impl Owner {
+    pub(crate) const LEAF: Self = Self {
+        owns: "a leaf owns what it holds",
+        mend: "own the field",
+    };
+
+    fn of(macro_: Macro) -> Self {
+        match macro_ {
+            Macro::Module | Macro::Pytree => Self {
+                owns: "a pytree owns its leaves",
+                mend: "own the field, or share it by `Shared`",
+            },
+            Macro::Static => Self {
+                owns: "a static value owns what it holds",
+                mend: "own the field",
+            },
+        }
+    }
+
+    /// An owner has no lifetime parameters.
+    pub(crate) fn lifetimes(&self, generics: &Generics, errors: &mut Errors) {
+        for parameter in generics.lifetimes() {
+            let lifetime = &parameter.lifetime;
+            errors.push(
+                parameter,
+                format!(
+                    "{owns} and cannot borrow for `{lifetime}`: remove `{lifetime}` and {mend}",
+                    owns = self.owns,
+                    mend = self.mend
+                ),
+            );
+        }
     }
 }
 
-/// A pytree knows which of its fields are there: it is no union.
-pub(crate) fn data(data: &Data, errors: &mut Errors) {
+/// A pytree, and a static value, owns its fields.
+pub(crate) fn lifetimes(generics: &Generics, macro_: Macro, errors: &mut Errors) {
+    Owner::of(macro_).lifetimes(generics, errors);
+}
+
+/// A field is no reference without lifetime, for which rustc would ask for a lifetime parameter.
+pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
+    for held in held_types(ty) {
+        let Type::Reference(reference) = held else {
+            continue;
+        };
+        if reference.lifetime.is_none() {
+            let Owner { owns, mend } = Owner::of(macro_);
+            errors.push(reference, format!("{owns} and cannot borrow: {mend}"));
+        }
+    }
+}
+
+/// A value knows which of its fields are there: it is no union.
+pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     if let Data::Union(data) = data {
+        let what = match macro_ {
+            Macro::Module | Macro::Pytree => "a pytree",
+            Macro::Static => "static",
+        };
         errors.push(
             data.union_token,
-            "a union cannot be a pytree, since it does not know which field it holds: use an enum",
+            format!(
+                "a union cannot be {what}, since it does not know which field it holds: use an enum"
+            ),
         );
     }
 }

@@ -29,14 +29,19 @@ impl Errors {
 
 /// The candidate that a misspelt word was meant to be, as the end of a message.
 pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
+    closest(word, candidates).map_or_else(String::new, |candidate| {
+        format!("; did you mean `{candidate}`?")
+    })
+}
+
+/// The candidate that is a misspelling away, if one is; of two as near, the first.
+pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates
         .iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .map(|candidate| (edit_distance(word, candidate), *candidate))
         .filter(|(distance, _)| *distance <= 2)
-        .min()
-        .map_or_else(String::new, |(_, candidate)| {
-            format!("; did you mean `{candidate}`?")
-        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
 }
 
 /// The number of insertions, deletions and replacements between two words.
@@ -57,7 +62,7 @@ fn edit_distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{did_you_mean, edit_distance};
+    use super::{closest, did_you_mean, edit_distance};
 
     #[test]
     fn a_swapped_letter_is_found() {
@@ -66,6 +71,30 @@ mod tests {
             did_you_mean("sttaic", &["crate", "static"]),
             "; did you mean `static`?"
         );
+    }
+
+    #[test]
+    fn a_distance_counts_insertions_deletions_and_replacements() {
+        assert_eq!(edit_distance("", ""), 0);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("abc", ""), 3);
+        assert_eq!(edit_distance("static", "static"), 0);
+        assert_eq!(edit_distance("statc", "static"), 1);
+        assert_eq!(edit_distance("staticc", "static"), 1);
+        assert_eq!(edit_distance("xtatic", "static"), 1);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("sitting", "kitten"), 3);
+    }
+
+    #[test]
+    fn the_closest_is_at_most_two_away_and_the_first_of_equals() {
+        let words = ["static", "recursive", "param", "state"];
+        assert_eq!(closest("statc", &words), Some("static"));
+        assert_eq!(closest("stat", &words), Some("state"));
+        assert_eq!(closest("pram", &words), Some("param"));
+        assert_eq!(closest("recurse", &words), Some("recursive"));
+        assert_eq!(closest("recurs", &words), None);
+        assert_eq!(closest("static", &[]), None);
     }
 
     #[test]

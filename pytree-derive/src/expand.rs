@@ -335,7 +335,7 @@ fn part(input: &Input<'_>) -> TokenStream {
         &parameters,
         &quote!(#root::PytreeOf<__L>),
         &bounds,
-        &TokenStream::new(),
+        &walks(input),
     );
     let select = implementation(
         input,
@@ -352,6 +352,59 @@ fn part(input: &Input<'_>) -> TokenStream {
         },
     );
     quote!(#of #select)
+}
+
+/// The walks over the leaves of one type, field by field. A recursive item has the default ones, which count how
+/// deep they are.
+fn walks(input: &Input<'_>) -> TokenStream {
+    if input.children().any(|field| field.mentions.itself) {
+        return TokenStream::new();
+    }
+    let root = &input.root;
+    let of = |field: &Field| {
+        let ty = &field.ty;
+        quote!(<#ty as #root::PytreeOf<__L>>)
+    };
+    let visits = input.variants.iter().map(|variant| {
+        let pattern = variant.pattern();
+        let children = variant.children().map(|field| {
+            let (of, variable) = (of(field), &field.variable);
+            quote!(#of::each_leaf(#variable, __visit);)
+        });
+        quote!(#pattern => { #(#children)* })
+    });
+    let maps = input.variants.iter().map(|variant| {
+        let built = variant.pattern();
+        let fields = variant.fields.iter().map(|field| {
+            let (variable, ty) = (&field.variable, &field.ty);
+            let value = match field.kind {
+                Kind::Static if field.mentions.parameters => {
+                    quote!(::core::clone::Clone::clone(#variable))
+                }
+                Kind::Static => quote!(#root::field::Probe::<#ty>::clone_static(#variable)),
+                _ => {
+                    let of = of(field);
+                    quote!(#of::map_leaves(#variable, __function))
+                }
+            };
+            quote!(let #variable = #value;)
+        });
+        quote!(#built => { #(#fields)* #built })
+    });
+    let visit = match_self(input, visits);
+    let map = match_self(input, maps);
+    quote! {
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(&'__a self, __visit: &mut __F) {
+            #visit
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(&self, __function: &mut __F) -> Self {
+            #map
+        }
+    }
 }
 
 fn module(input: &Input<'_>) -> TokenStream {

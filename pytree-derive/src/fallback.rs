@@ -3,6 +3,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::{Generics, WhereClause};
 
 use crate::input::{Input, Macro};
 
@@ -76,17 +77,17 @@ pub(crate) fn stub(
     body: &TokenStream,
 ) -> TokenStream {
     let ident = input.ident;
-    let (own, arguments, where_clause) = parts(input);
+    let (own, arguments, where_clause) = parts(input.generics);
     quote! {
         #[automatically_derived]
-        impl<#parameters #own> #trait_ for #ident <#arguments> #where_clause { #body }
+        impl<#parameters #own> #trait_ for #ident #arguments #where_clause { #body }
     }
 }
 
 /// The generics with every lifetime replaced by `'static`: the item is then as owned as a pytree is.
-fn parts(input: &Input<'_>) -> (TokenStream, TokenStream, TokenStream) {
+pub(crate) fn parts(generics: &Generics) -> (TokenStream, TokenStream, Option<&WhereClause>) {
     let (mut own, mut arguments) = (TokenStream::new(), TokenStream::new());
-    for parameter in &input.generics.params {
+    for parameter in &generics.params {
         match parameter {
             syn::GenericParam::Lifetime(_) => arguments.extend(quote!('static,)),
             syn::GenericParam::Type(parameter) => {
@@ -101,10 +102,8 @@ fn parts(input: &Input<'_>) -> (TokenStream, TokenStream, TokenStream) {
             }
         }
     }
-    let has_lifetimes = input.generics.lifetimes().next().is_some();
-    let where_clause = match &input.generics.where_clause {
-        Some(clause) if !has_lifetimes => quote!(#clause),
-        _ => TokenStream::new(),
-    };
-    (own, arguments, where_clause)
+    let has_lifetimes = generics.lifetimes().next().is_some();
+    let given = generics.where_clause.as_ref().filter(|_| !has_lifetimes);
+    let arguments = (!arguments.is_empty()).then(|| quote!(<#arguments>));
+    (own, quote!(#arguments), given)
 }

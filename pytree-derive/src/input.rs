@@ -91,7 +91,7 @@ impl<'a> Input<'a> {
                 attributes::of_variant(&variant.attrs, errors);
             }
         }
-        check::lifetimes(&input.generics, errors);
+        check::lifetimes(&input.generics, macro_, errors);
         let mut read = |ident, fields: &'a Fields| Variant {
             ident,
             is_tuple: matches!(fields, Fields::Unnamed(_)),
@@ -106,7 +106,7 @@ impl<'a> Input<'a> {
                 .collect(),
             Data::Union(_) => Vec::new(),
         };
-        check::data(&input.data, errors);
+        check::data(&input.data, macro_, errors);
         Self {
             macro_,
             root: Root::new(entry, renamed.as_ref()),
@@ -145,6 +145,7 @@ fn read_fields(
                 Macro::Module | Macro::Pytree => attributes::of_field(&field.attrs, errors),
             };
             check::kinds(&attributes.kinds, macro_, errors);
+            check::references(&field.ty, macro_, errors);
             let ty = spell_self(&field.ty, &input.ident, &input.generics);
             let mut mentions = Mentions::of(&ty, &input.ident, &input.generics);
             mentions.itself |= attributes.is_recursive;

@@ -45,7 +45,9 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     };
     let (generics, _, where_clause) = input.generics.split_for_impl();
     let predicates = predicates(input);
-    let given = where_clause.map(|clause| &clause.predicates).into_iter();
+    let given = where_clause
+        .into_iter()
+        .flat_map(|clause| &clause.predicates);
     let ty = &field.ty;
     quote! {
         const _: () = {
@@ -127,7 +129,7 @@ fn static_mistakes(input: &Input<'_>, ty: &Type) -> Vec<(&'static str, TokenStre
         ),
         (
             "StaticNotComparable",
-            quote!(!#is_value && !#holds && !__Probe::IS_HASH && !__Probe::IS_DEBUG),
+            quote!(!#is_value && !#holds && !__Probe::IS_DEBUG),
         ),
     ]
 }

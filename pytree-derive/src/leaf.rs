@@ -1,12 +1,13 @@
 //! `#[derive(Leaf)]`: a type that is a leaf, whatever it has inside.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::DeriveInput;
 
 use crate::attributes;
-use crate::check;
+use crate::check::Owner;
 use crate::errors::Errors;
+use crate::fallback;
 use crate::input::Macro;
 use crate::paths::{Entry, Root};
 
@@ -14,34 +15,20 @@ use crate::paths::{Entry, Root};
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
-    check::lifetimes(&input.generics, &mut errors);
-    if let Some(errors) = errors.into_tokens() {
-        return errors;
-    }
+    Owner::LEAF.lifetimes(&input.generics, &mut errors);
+    // A leaf with a mistake is implemented all the same, so that its uses are not reported.
+    let errors = errors.into_tokens();
     let root = Root::new(entry, renamed.as_ref());
     let ident = &input.ident;
-    let (_, arguments, where_clause) = input.generics.split_for_impl();
-    let parameters = input.generics.params.iter().map(|parameter| {
-        let mut parameter = parameter.clone();
-        if let syn::GenericParam::Type(parameter) = &mut parameter {
-            parameter.default = None;
-            parameter.bounds.push(syn::parse_quote!('static));
-        }
-        if let syn::GenericParam::Const(parameter) = &mut parameter {
-            parameter.default = None;
-        }
-        parameter.to_token_stream()
-    });
-    let parameters = quote!(#(#parameters),*);
+    let (parameters, arguments, given) = fallback::parts(&input.generics);
     // A leaf of a generic type is one for the arguments with which it is what a leaf must be.
-    let given = where_clause
-        .into_iter()
-        .flat_map(|clause| &clause.predicates);
+    let given = given.into_iter().flat_map(|clause| &clause.predicates);
     let needed = (!input.generics.params.is_empty()).then(|| {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)
     });
     let where_clause = quote!(where #(#given,)* #needed);
     quote! {
+        #errors
         const _: () = {
             use #root::field::Fallback as _;
             #[automatically_derived]

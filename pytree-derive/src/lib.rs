@@ -21,6 +21,12 @@ mod leaf;
 mod module_object;
 mod paths;
 mod statics;
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap is a failed test, and says where"
+)]
+mod tests;
 mod types;
 
 use proc_macro::TokenStream;

@@ -34,6 +34,8 @@ import optax
 from flax import nnx
 from jax import lax
 
+import tree_goldens
+
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = 20240607
 DTYPE_NAMES = {
@@ -965,75 +967,9 @@ def make_transforms():
 # trees.json
 # ---------------------------------------------------------------------------
 
-Point = collections.namedtuple("Point", ["x", "y"])
-Single = collections.namedtuple("Single", ["value"])
-Empty = collections.namedtuple("Empty", [])
-Layer = collections.namedtuple("Layer", ["weight", "bias", "activation"])
-
-
-def encode_tree(tree):
-    """The tagged JSON of a structure, dict entries in insertion order."""
-    if tree is None:
-        return {"none": None}
-    if isinstance(tree, collections.OrderedDict):
-        return {"odict": [[k, encode_tree(v)] for k, v in tree.items()]}
-    if isinstance(tree, dict):
-        return {"dict": [[k, encode_tree(v)] for k, v in tree.items()]}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        fields = [[k, encode_tree(v)] for k, v in zip(tree._fields, tree)]
-        return {"namedtuple": {"name": type(tree).__name__, "fields": fields}}
-    if isinstance(tree, tuple):
-        return {"tuple": [encode_tree(v) for v in tree]}
-    if isinstance(tree, list):
-        return {"list": [encode_tree(v) for v in tree]}
-    return {"leaf": tree}
-
-
-def sample_trees():
-    od = collections.OrderedDict
-    yield from [3, None, [], (), {}, od(), Empty()]
-    yield from [[1], (1,), {"a": 1}, od(a=1), Single(1)]
-    yield from [[1, 2], (1, 2), {"a": 1, "b": 2}, od(a=1, b=2), Point(1, 2)]
-    # Dict keys are sorted; the order of an OrderedDict stays.
-    yield from [{"b": 1, "a": 2}, od(b=1, a=2), {"b": 1, "a": 2, "c": 3}, {"B": 1, "a": 2, "A": 3}]
-    yield from [{10: 1, 9: 2, -1: 3}, {"10": 1, "9": 2}, od([(10, 1), (9, 2)])]
-    yield from [{"z_1": 1, "z1": 2, "z 1": 3}, {"": 1, "é": 2, "e": 3}]
-    yield from [{"it's": 1, 'quo"ted': 2, "back\\slash": 3, "new\nline": 4}]
-    # None is a node without leaves.
-    yield from [[None], (None, 1), {"a": None, "b": 1}, [None, None], Point(None, 2), od(b=None, a=1)]
-    yield from [[[]], [(), [], {}], {"a": {}, "b": [], "c": ()}, ((),), [[[]], []], Single(Empty())]
-    yield from [[[[1]]], (((1,),),), {"a": {"b": {"c": 1}}}, Single(Single(Single(1)))]
-    yield from [[1, [2, [3, [4]]]], ((1, 2), (3, 4)), [(1, 2), {"a": 3}, [4, 5]]]
-    yield from [{"x": [1, 2], "y": (3, {"z": 4})}, {"b": {"d": 1, "c": 2}, "a": {"f": 3, "e": 4}}]
-    yield from [od(b={"d": 1, "c": 2}, a=od(f=3, e=4)), [od(y=1, x=2), {"y": 3, "x": 4}]]
-    yield from [Point([1, 2], {"a": 3}), Point(Point(1, 2), Point(3, 4)), [Point(1, 2), (3, 4)]]
-    yield from [{"p": Point(1, 2), "o": None}, Layer(1, None, {"k": 2}), (Layer(1, 2, 3), Single([4]))]
-    yield [{"kernel": 1, "bias": 2}, {"kernel": 3, "bias": 4}, {"kernel": 5, "bias": None}]
-    yield {"params": {"dense_10": {"w": 1}, "dense_2": {"w": 2}}, "step": 3, "opt": (4, [5, None])}
-    yield (1, [2, {"c": 3, "b": (4, 5), "a": None}], od(z=Point(6, [7]), y=8))
-    yield [0, -1, 2**31, [10**12]]
-    yield {1: [{2: ({3: 4},)}]}
-
-
 def make_trees():
-    cases = []
-    for tree in sample_trees():
-        leaves, treedef = jax.tree_util.tree_flatten(tree)
-        paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
-        cases.append(
-            {
-                "tree": encode_tree(tree),
-                "leaves": leaves,
-                "treedef": str(treedef),
-                "keystr": [jax.tree_util.keystr(path) for path in paths],
-                "keystr_simple": [
-                    jax.tree_util.keystr(path, simple=True, separator="/") for path in paths
-                ],
-                "num_nodes": treedef.num_nodes,
-                "num_leaves": treedef.num_leaves,
-            }
-        )
-    write("trees", {"cases": cases})
+    with_optree = {**versions(), "optree": tree_goldens.optree.__version__}
+    write("trees", {"versions": with_optree, **tree_goldens.members()})
 
 
 # ---------------------------------------------------------------------------

@@ -197,7 +197,7 @@ fn a_derived_pytree_lists_its_leaves_with_their_paths() {
 macro_rules! say_what_is_data {
     ($out:ident: $($type:ty),* $(,)?) => {$({
         let data = <Probe<$type>>::IS_STATE || <Probe<$type>>::IS_MODULE;
-        let is_comparable = <Probe<$type>>::IS_VALUE || <Probe<$type>>::IS_HASH;
+        let is_comparable = <Probe<$type>>::IS_VALUE || <Probe<$type>>::IS_DEBUG;
         let is_static = is_comparable && !<Probe<$type>>::HOLDS_ARRAYS && !<Probe<$type>>::IS_MODULE;
         $out.say(format_args!("{}: data = {data}, static = {is_static}", stringify!($type)));
     })*};

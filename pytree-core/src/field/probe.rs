@@ -7,7 +7,6 @@
 #![allow(clippy::missing_errors_doc, reason = "as above")]
 
 use std::fmt;
-use std::hash::Hash;
 use std::marker::PhantomData;
 
 use crate::error::TreeError;
@@ -38,8 +37,6 @@ pub trait Fallback {
     const HOLDS_ARRAYS: bool = false;
     /// Whether it is a [`StaticValue`].
     const IS_VALUE: bool = false;
-    /// Whether it is `Eq + Hash`, and all that a treedef needs besides.
-    const IS_HASH: bool = false;
     /// Whether it is `PartialEq + Debug`, and all that a treedef needs besides.
     const IS_DEBUG: bool = false;
 
@@ -65,6 +62,17 @@ pub trait Fallback {
     /// The value as a static one, if it is a [`StaticValue`].
     fn by_value(_: &Self::Value) -> Option<StaticRef<'_>> {
         None
+    }
+
+    /// Nothing: a compile error was reported for the field.
+    ///
+    /// # Panics
+    /// Always.
+    fn clone_static(_: &Self::Value) -> Self::Value
+    where
+        Self::Value: Sized,
+    {
+        panic!("{}", not_a_field())
     }
 
     /// The value that data is, if the type is a [`StaticValue`] that knows.
@@ -148,9 +156,6 @@ impl<T: StaticValue> Probe<T> {
         Some(source.aux())
     }
 }
-impl<T: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
-    pub const IS_HASH: bool = true;
-}
 impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
     pub const IS_DEBUG: bool = true;
     pub fn by_debug(value: &T) -> Option<StaticRef<'_>> {
@@ -159,6 +164,9 @@ impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
     }
 }
 impl<T: Clone + 'static> Probe<T> {
+    pub fn clone_static(value: &T) -> T {
+        value.clone()
+    }
     pub fn unflatten_static(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
         source.aux_cloned()
     }

@@ -15,11 +15,14 @@ pub(crate) struct Builder {
     nodes: Vec<Node>,
     aux: Vec<StaticBox>,
     open: Vec<u32>,
+    leaves: usize,
+    depth: usize,
 }
 
 impl Builder {
     pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         self.open.push(count(self.nodes.len()));
+        self.depth = self.depth.max(self.open.len());
         self.push(shape, count(arity));
     }
 
@@ -28,6 +31,7 @@ impl Builder {
     }
 
     pub(crate) fn leaf(&mut self, shape: &'static NodeShape) {
+        self.leaves += 1;
         self.push(shape, 0);
     }
 
@@ -44,6 +48,8 @@ impl Builder {
 
     /// Adds a whole tree as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
+        self.leaves += treedef.num_leaves();
+        self.depth = self.depth.max(self.open.len() + treedef.depth());
         let offset = count(self.aux.len());
         self.nodes.extend(treedef.0.nodes.iter().map(|node| Node {
             aux: node.aux + offset,
@@ -53,7 +59,7 @@ impl Builder {
     }
 
     pub(crate) fn finish(self) -> TreeDef {
-        TreeDef::from_parts(self.nodes, self.aux)
+        TreeDef::from_counted(self.nodes, self.aux, self.leaves, self.depth)
     }
 
     fn push(&mut self, shape: &'static NodeShape, arity: u32) {

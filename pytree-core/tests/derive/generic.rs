@@ -111,7 +111,10 @@ fn enums_may_be_generic() {
 }
 
 #[derive(Module, Clone, Debug, PartialEq)]
-struct Tree<T: ParamField> {
+struct Tree<T>
+where
+    T: ParamField,
+{
     #[param]
     value: T,
     children: Vec<Tree<T>>,

@@ -1,0 +1,77 @@
+//! What the macros generate and what they refuse, asked of the functions behind them.
+//!
+//! That the generated code compiles and does what it should is tested where the traits are.
+
+mod accepted;
+mod mistakes;
+mod snapshots;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::LitStr;
+
+use crate::input::Macro;
+use crate::paths::Entry;
+use crate::{collection, expand, leaf, module_object, statics};
+
+/// Expands a derive of `pytree-core` on an item.
+fn derive(name: &str, item: &str) -> TokenStream {
+    derive_for(name, item, Entry::Core)
+}
+
+/// Expands a derive on an item.
+fn derive_for(name: &str, item: &str, entry: Entry) -> TokenStream {
+    let input = syn::parse_str(item).unwrap();
+    match name {
+        "Module" => expand::expand(&input, Macro::Module, entry),
+        "Pytree" => expand::expand(&input, Macro::Pytree, entry),
+        "Static" => statics::expand(&input, entry),
+        "Leaf" => leaf::expand(&input, entry),
+        "Collection" => collection::expand(&input, entry),
+        _ => panic!("there is no derive `{name}`"),
+    }
+}
+
+/// Expands `#[module_object]` of `pytree-core`.
+fn object(arguments: &str, item: &str) -> TokenStream {
+    let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
+    module_object::expand(arguments, &item, Entry::Core)
+}
+
+/// The mistakes reported: the text each stands at, and its message.
+fn mistakes(expanded: &TokenStream) -> Vec<(String, String)> {
+    let tokens: Vec<TokenTree> = expanded.clone().into_iter().collect();
+    tokens
+        .windows(3)
+        .filter(|tokens| tokens[0].to_string() == "compile_error")
+        .map(|tokens| {
+            let TokenTree::Group(message) = &tokens[2] else {
+                panic!("a message is in braces");
+            };
+            let place = tokens[0].span().join(message.span());
+            let place = place.and_then(|place| place.source_text());
+            let message: LitStr = syn::parse2(message.stream()).unwrap();
+            (place.unwrap_or_default(), message.value())
+        })
+        .collect()
+}
+
+/// The last names of the traits that are implemented, in any scope, in order.
+fn implemented(expanded: &TokenStream) -> Vec<String> {
+    struct Names(Vec<String>);
+    impl<'ast> syn::visit::Visit<'ast> for Names {
+        fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+            let (path, _) = item.trait_.as_ref().unwrap();
+            let name = &path.segments.last().unwrap().ident;
+            self.0.push(name.to_string());
+        }
+    }
+    let file: syn::File = syn::parse2(expanded.clone()).unwrap();
+    let mut names = Names(Vec::new());
+    syn::visit::Visit::visit_file(&mut names, &file);
+    names.0
+}
+
+/// The code as text without spaces, to search in.
+fn text(expanded: &TokenStream) -> String {
+    expanded.to_string().split_whitespace().collect()
+}

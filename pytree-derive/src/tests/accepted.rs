@@ -1,0 +1,217 @@
+//! What is generated for items without mistakes.
+
+use super::{derive, derive_for, implemented, mistakes, object, text};
+use crate::paths::Entry;
+
+const OF_MODULE: [&str; 8] = [
+    "NodeShapes",
+    "Pytree",
+    "PytreeOf",
+    "SelectPart",
+    "ModuleField",
+    "HoldsArrays",
+    "Module",
+    "ModuleType",
+];
+const OF_PYTREE: [&str; 8] = [
+    "NodeShapes",
+    "Pytree",
+    "PytreeOf",
+    "SelectPart",
+    "ModuleField",
+    "ParamField",
+    "StateField",
+    "HoldsArrays",
+];
+
+fn implements(name: &str, item: &str, traits: &[&str]) {
+    let expanded = derive(name, item);
+    assert_eq!(mistakes(&expanded), [], "{item}");
+    assert_eq!(implemented(&expanded), traits, "{item}");
+}
+
+#[test]
+fn every_form_of_item_is_accepted() {
+    for item in [
+        "struct Unit;",
+        "struct Braces {}",
+        "struct Parentheses();",
+        "struct Tuple(Linear, #[param] f32, #[r#static] usize);",
+        "struct Named { #[param] factor: f32 }",
+        "pub(crate) struct Raw { #[state(r#use)] r#fn: f32 }",
+        "enum Never {}",
+        "enum One { Only(#[param] f32) }",
+        "enum Layer { Unit, Braces {}, Tuple(Linear), Named { #[param] factor: f32 } }",
+        "struct Generic<T, const N: usize = 2>([T; N]) where T: Clone;",
+        "struct Recursive { next: Option<Box<Self>>, #[module(recursive)] others: Vec<Other> }",
+        "#[doc = \"A module.\"] #[module(crate = renamed)] struct Named { #[doc(hidden)] inner: Linear }",
+        "#[pytree(crate = renamed)] struct Named { #[pytree(static)] size: usize }",
+        "struct Trailing { #[module(static,)] size: usize }",
+    ] {
+        implements("Module", item, &OF_MODULE);
+    }
+}
+
+#[test]
+fn plain_containers_have_static_fields_only() {
+    for item in [
+        "struct Batch { input: f32, #[r#static] size: usize, #[pytree(static)] split: String }",
+        "enum Input { Text(String), Nothing }",
+        "struct Pair<A, B>(A, B);",
+    ] {
+        implements("Pytree", item, &OF_PYTREE);
+    }
+}
+
+#[test]
+fn the_other_derives_implement_one_trait() {
+    implements("Static", "struct Setting<T> { rate: T }", &["StaticValue"]);
+    implements("Static", "enum Never {}", &["StaticValue"]);
+    implements("Collection", "struct Average;", &["Collection"]);
+    implements("Collection", "struct r#use;", &["Collection"]);
+    let leaf = derive(
+        "Leaf",
+        "struct Key<T: Copy = u8, const N: usize = 1>([T; N]);",
+    );
+    assert_eq!(mistakes(&leaf), []);
+    assert_eq!(implemented(&leaf), ["Leaf", "StateField", "HoldsArrays"]);
+    assert!(
+        text(&leaf).contains("impl<T:'static+Copy,constN:usize,>::pytree_core::LeafforKey<T,N,>")
+    );
+    assert!(text(&derive("Collection", "struct r#use;")).contains("=\"use\";"));
+}
+
+#[test]
+fn the_boxes_of_a_trait_are_modules() {
+    let expanded = object("", "pub trait Layer { fn forward(&self); }");
+    assert_eq!(mistakes(&expanded), []);
+    assert_eq!(
+        implemented(&expanded),
+        [
+            "__LayerObject",
+            "Pytree",
+            "Module",
+            "ModuleField",
+            "HoldsArrays",
+            "PytreeOf",
+            "SelectPart",
+            "Clone",
+            "Debug",
+        ]
+    );
+    assert!(text(&expanded).contains("pubtraitLayer:__LayerObject{"));
+    let shown = object("crate = renamed", "trait Shown: std::fmt::Debug { }");
+    assert!(!implemented(&shown).contains(&"Debug".to_owned()));
+    assert!(text(&shown).contains("renamed::Module"));
+    assert!(!text(&shown).contains("::pytree_core"));
+}
+
+#[test]
+fn the_crate_is_found_by_the_entry_or_by_its_name() {
+    for name in ["Module", "Pytree", "Static", "Leaf", "Collection"] {
+        let item = "struct Unit;";
+        let of_core = text(&derive_for(name, item, Entry::Core));
+        assert!(of_core.contains("::pytree_core::"), "{name}");
+        assert!(!of_core.contains("::pytree::"), "{name}");
+        let of_facade = text(&derive_for(name, item, Entry::Facade));
+        assert!(of_facade.contains("::pytree::core::"), "{name}");
+        assert!(!of_facade.contains("pytree_core"), "{name}");
+        let renamed = "#[pytree(crate = crate::renamed)] struct Unit;";
+        let of_core = text(&derive_for(name, renamed, Entry::Core));
+        assert!(of_core.contains("crate::renamed::"), "{name}");
+        assert!(!of_core.contains("pytree_core"), "{name}");
+        let of_facade = text(&derive_for(name, renamed, Entry::Facade));
+        assert!(of_facade.contains("crate::renamed::core::"), "{name}");
+        assert!(!of_facade.contains("pytree::"), "{name}");
+    }
+}
+
+#[test]
+fn each_kind_is_checked_by_the_mistakes_it_can_make() {
+    let checks = [
+        (
+            "inner: Field",
+            vec!["Array", "Number", "Leaf", "Integer", "Static"],
+            "NeedsKind",
+        ),
+        (
+            "#[param] p: Field",
+            vec!["ParamOfModule", "ParamNotFloat", "ParamNotLeaf"],
+            "",
+        ),
+        (
+            "#[state] s: Field",
+            vec!["StateOfModule", "StateNotLeaf"],
+            "",
+        ),
+        (
+            "#[r#static] c: Field",
+            vec!["StaticOfModule", "StaticOfArrays", "StaticNotComparable"],
+            "",
+        ),
+    ];
+    for (field, names, end) in checks {
+        let expanded = text(&derive("Module", &format!("struct Model {{ {field} }}")));
+        let found = expanded.matches("<Fieldas::pytree_core::field::").count();
+        assert_eq!(found, names.len(), "{field}");
+        for name in names {
+            let check = format!("<Fieldas::pytree_core::field::{name}{end}<");
+            assert!(expanded.contains(&check), "{check} for {field}");
+        }
+    }
+    let child = text(&derive("Pytree", "struct Batch(Field);"));
+    assert!(child.contains("field::ChildNotPytree<{!__Probe::IS_PYTREE}>>::CHECK"));
+    let fixed = text(&derive("Static", "struct Setting(Field);"));
+    assert!(fixed.contains("field::StaticTypeOfArrays<"));
+}
+
+#[test]
+fn fields_of_parameters_are_bounded_by_their_kind() {
+    let expanded = text(&derive(
+        "Module",
+        "struct Model<M, P, S, C, O> { m: M, #[param] p: Vec<P>, #[state] s: S, #[r#static] c: C, o: Other }",
+    ));
+    for bound in [
+        "M:'static,P:'static,S:'static,C:'static,O:'static,",
+        "M:::pytree_core::field::ModuleField,",
+        "Vec<P>:::pytree_core::field::ParamField,",
+        "S:::pytree_core::field::StateField,",
+        "C:::pytree_core::StaticValue,",
+        "for<'__a>Other:::pytree_core::PytreeOf<__L>,",
+    ] {
+        assert!(expanded.contains(bound), "{bound}");
+    }
+    assert!(!expanded.contains("Other:::pytree_core::field::ModuleField"));
+    let container = text(&derive("Pytree", "struct Pair<A>(A);"));
+    assert!(container.contains("A:::pytree_core::Pytree,"));
+    let setting = text(&derive("Static", "struct Setting<A>(A);"));
+    assert!(setting.contains("A:::pytree_core::StaticValue,"));
+}
+
+#[test]
+fn a_recursive_field_of_parameters_is_checked_in_a_function() {
+    let expanded = text(&derive(
+        "Module",
+        "struct Node<T> where T: Copy, { #[param] value: T, children: Vec<Self> }",
+    ));
+    assert!(expanded.contains("fn__is<__T:::pytree_core::field::ModuleField>(){}"));
+    assert!(
+        expanded
+            .contains("fn__check<T>()whereT:Copy,T:'static,T:::pytree_core::field::ParamField,{")
+    );
+    assert!(expanded.contains("__is::<Vec<Node<T>>>();"));
+    assert!(!expanded.contains("Vec<Node<T>>:"));
+}
+
+#[test]
+fn the_names_of_raw_identifiers_have_no_prefix() {
+    let expanded = text(&derive("Module", "struct r#struct { #[param] r#fn: f32 }"));
+    assert!(expanded.contains("name:\"struct\""));
+    assert!(expanded.contains("name:\"fn\""));
+    let expanded = text(&derive("Module", "enum r#enum { r#if(#[param] f32) }"));
+    assert!(expanded.contains("name:\"enum::if\""));
+    assert!(expanded.contains("name:\"0\""));
+    let expanded = text(&derive("Static", "enum r#enum { r#if { r#let: f32 } }"));
+    assert!(expanded.contains("\"if\""));
+    assert!(expanded.contains("\"let\""));
+}

@@ -1,0 +1,453 @@
+//! Each mistake: where it is reported, in which words, and that nothing else is.
+
+use super::{derive, implemented, mistakes, object};
+
+/// The mistakes of a derive are these and no others: pairs of place and message.
+fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
+    let expanded = derive(name, item);
+    let found = mistakes(&expanded);
+    let found: Vec<_> = found
+        .iter()
+        .map(|(place, message)| (place.as_str(), message.as_str()))
+        .collect();
+    assert_eq!(found, expected, "{item}");
+    let stub: &[&str] = match name {
+        "Module" => &[
+            "Pytree",
+            "PytreeOf",
+            "SelectPart",
+            "ModuleField",
+            "Module",
+            "ModuleType",
+        ],
+        "Pytree" => &[
+            "Pytree",
+            "PytreeOf",
+            "SelectPart",
+            "ModuleField",
+            "ParamField",
+            "StateField",
+        ],
+        "Static" => &["StaticValue"],
+        "Leaf" => &["Leaf", "StateField", "HoldsArrays"],
+        _ => &["Collection"],
+    };
+    assert_eq!(
+        implemented(&expanded),
+        stub,
+        "what uses {item} is not reported too"
+    );
+}
+
+/// The mistake of a module with one field.
+fn field(attributes: &str, place: &str, message: &str) {
+    let item = format!("struct Model {{ {attributes} field: Field }}");
+    refused("Module", &item, &[(place, message)]);
+}
+
+/// The mistake of a module with an attribute.
+fn item(attributes: &str, place: &str, message: &str) {
+    let item = format!("{attributes} struct Model {{ #[param] field: Field }}");
+    refused("Module", &item, &[(place, message)]);
+}
+
+#[test]
+fn a_field_has_one_kind() {
+    field(
+        "#[param] #[param]",
+        "param",
+        "`#[param]` is written twice: remove one",
+    );
+    field(
+        "#[state(A)] #[state(A)]",
+        "state(A)",
+        "`#[state(A)]` is written twice: remove one",
+    );
+    field(
+        "#[r#static] #[module(static)]",
+        "module(static)",
+        "`#[module(static)]` says the same as `#[r#static]`: remove one",
+    );
+    field(
+        "#[param] #[state]",
+        "state",
+        "a field has one kind, here it is both `#[param]` and `#[state]`: remove one",
+    );
+    field(
+        "#[state(a::B)] #[state(a::C)]",
+        "state(a::C)",
+        "a field has one kind, here it is both `#[state(a::B)]` and `#[state(a::C)]`: remove one",
+    );
+    field(
+        "#[state] #[state(A)]",
+        "state(A)",
+        "a field has one kind, here it is both `#[state]` and `#[state(A)]`: remove one",
+    );
+}
+
+#[test]
+fn param_and_static_take_no_argument() {
+    let param = "`#[param]` takes no argument: write `#[param]`; a collection is named by `#[state(Collection)]`";
+    field("#[param(a, b)]", "a, b", param);
+    field("#[param()]", "param()", param);
+    field("#[param = 1]", "param = 1", param);
+    let fixed = "`#[r#static]` takes no argument: write `#[r#static]`";
+    field("#[r#static(a)]", "a", fixed);
+    field("#[r#static = 1]", "r#static = 1", fixed);
+}
+
+#[test]
+fn a_state_names_one_collection() {
+    field(
+        "#[state = 1]",
+        "state = 1",
+        "expected a collection in parentheses: write `#[state(Collection)]`",
+    );
+    field(
+        "#[state()]",
+        "state()",
+        "expected the name of a collection: write `#[state(Collection)]`, or `#[state]` for the collection `State`",
+    );
+    let one = "expected one collection, a type such as `BatchStat`: write `#[state(BatchStat)]`";
+    field("#[state(A, B)]", "A, B", one);
+    field("#[state(\"A\")]", "\"A\"", one);
+}
+
+#[test]
+fn the_arguments_of_a_field_are_known() {
+    let takes = "a field takes `#[module(static)]` or `#[module(recursive)]`";
+    let expected = format!("expected an argument: {takes}");
+    field("#[module]", "module", &expected);
+    field("#[module()]", "module()", &expected);
+    field("#[module = 1]", "module = 1", &expected);
+    field("#[module(\"static\")]", "\"static\"", &expected);
+    let unknown = |word: &str, hint: &str| {
+        let message = format!("unknown argument `{word}`: {takes}{hint}");
+        field(&format!("#[module({word})]"), word, &message);
+        field(&format!("#[module({word}(a) + 1)]"), word, &message);
+    };
+    unknown("frozen", "");
+    unknown("statc", "; did you mean `static`?");
+    unknown("Static", "; did you mean `static`?");
+    unknown("recursiv", "; did you mean `recursive`?");
+    unknown("param", "; write `#[param]` on the field");
+    unknown("state", "; write `#[state]` on the field");
+    unknown("parm", "; write `#[param]` on the field");
+    let of_pytree =
+        "unknown argument `frozen`: a field takes `#[pytree(static)]` or `#[pytree(recursive)]`";
+    field("#[pytree(frozen)]", "frozen", of_pytree);
+}
+
+#[test]
+fn the_arguments_of_a_field_are_written_once() {
+    field(
+        "#[module(static, static)]",
+        "static",
+        "`static` is written twice: remove one",
+    );
+    field(
+        "#[module(recursive, recursive)]",
+        "recursive",
+        "`recursive` is written twice: remove one",
+    );
+    field("#[module(static recursive)]", "recursive", "expected `,`");
+    field(
+        "#[module(crate = a)]",
+        "crate",
+        "`crate` belongs on the item: write `#[module(crate = …)]` above it",
+    );
+    refused(
+        "Module",
+        "struct Model { #[module(frozen, parm, static, static)] field: Field }",
+        &[
+            (
+                "frozen",
+                "unknown argument `frozen`: a field takes `#[module(static)]` or `#[module(recursive)]`",
+            ),
+            (
+                "parm",
+                "unknown argument `parm`: a field takes `#[module(static)]` or `#[module(recursive)]`; write `#[param]` on the field",
+            ),
+            ("static", "`static` is written twice: remove one"),
+        ],
+    );
+}
+
+#[test]
+fn kinds_belong_on_fields() {
+    item(
+        "#[param]",
+        "param",
+        "`#[param]` belongs on a field, not on the item",
+    );
+    item(
+        "#[state(A)]",
+        "state(A)",
+        "`#[state]` belongs on a field, not on the item",
+    );
+    let mend = "to let the whole type be static, derive `Static` instead of `Module`";
+    item(
+        "#[r#static]",
+        "r#static",
+        &format!("`#[r#static]` belongs on a field, not on the item; {mend}"),
+    );
+    item(
+        "#[module(static)]",
+        "static",
+        &format!("`#[module(static)]` belongs on a field, not on the item; {mend}"),
+    );
+    item(
+        "#[module(recursive)]",
+        "recursive",
+        "`#[module(recursive)]` belongs on a field, not on the item",
+    );
+    refused(
+        "Pytree",
+        "#[pytree(static)] struct Batch(f32);",
+        &[(
+            "static",
+            "`#[pytree(static)]` belongs on a field, not on the item",
+        )],
+    );
+    refused(
+        "Module",
+        "enum Layer { #[param] #[doc(hidden)] A(#[param] f32), #[state( A )] B, #[module(static)] C }",
+        &[
+            ("param", "`#[param]` belongs on a field, not on the variant"),
+            (
+                "state( A )",
+                "`#[state(A)]` belongs on a field, not on the variant",
+            ),
+            (
+                "module(static)",
+                "`#[module(static)]` belongs on a field, not on the variant",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_crate_is_a_path_given_once() {
+    let takes = "an item takes `#[module(crate = path)]`";
+    item(
+        "#[module]",
+        "module",
+        &format!("expected an argument: {takes}"),
+    );
+    item(
+        "#[module(1)]",
+        "1",
+        &format!("expected an argument: {takes}"),
+    );
+    item(
+        "#[module(frozen)]",
+        "frozen",
+        &format!("unknown argument `frozen`: {takes}"),
+    );
+    item(
+        "#[module(crat = a::b)]",
+        "crat",
+        &format!("unknown argument `crat`: {takes}; did you mean `crate`?"),
+    );
+    item(
+        "#[module(crate)]",
+        "crate",
+        "expected a path: write `crate = path::to::pytree`",
+    );
+    item(
+        "#[module(crate = \"a\")]",
+        "\"a\"",
+        "expected a path, without quotes: write `crate = path::to::pytree`",
+    );
+    item(
+        "#[module(crate = a, crate = b::c)]",
+        "crate",
+        "`crate` is given twice: remove `crate = b::c`",
+    );
+    item(
+        "#[module(crate = a)] #[pytree(crate = b)]",
+        "crate",
+        "`crate` is given twice: remove `crate = b`",
+    );
+}
+
+#[test]
+fn a_plain_container_has_no_kinds() {
+    let message = |name: &str| {
+        format!(
+            "a field of a plain container has no kind: remove `{name}`, or derive `Module` instead of `Pytree`"
+        )
+    };
+    let (param, state) = (message("#[param]"), message("#[state(A)]"));
+    refused(
+        "Pytree",
+        "struct Batch(#[param] f32, #[state(A)] f32, #[r#static] usize);",
+        &[("param", &param), ("state(A)", &state)],
+    );
+}
+
+#[test]
+fn values_own_what_they_hold() {
+    refused(
+        "Module",
+        "struct Model<'a, 'b: 'a, T: Copy, const N: usize> where T: 'a { #[param] field: &'a [T; N] }",
+        &[
+            (
+                "'a",
+                "a pytree owns its leaves and cannot borrow for `'a`: remove `'a` and own the field, or share it by `Shared`",
+            ),
+            (
+                "'b: 'a",
+                "a pytree owns its leaves and cannot borrow for `'b`: remove `'b` and own the field, or share it by `Shared`",
+            ),
+        ],
+    );
+    refused(
+        "Pytree",
+        "struct Batch(Vec<&f32>, &'static str, fn(&str) -> &str);",
+        &[(
+            "&f32",
+            "a pytree owns its leaves and cannot borrow: own the field, or share it by `Shared`",
+        )],
+    );
+    refused(
+        "Static",
+        "enum Setting<'a> { Named(&'a str), Other(&str) }",
+        &[
+            (
+                "'a",
+                "a static value owns what it holds and cannot borrow for `'a`: remove `'a` and own the field",
+            ),
+            (
+                "&str",
+                "a static value owns what it holds and cannot borrow: own the field",
+            ),
+        ],
+    );
+    refused(
+        "Leaf",
+        "struct Key<'a, T>(&'a T);",
+        &[(
+            "'a",
+            "a leaf owns what it holds and cannot borrow for `'a`: remove `'a` and own the field",
+        )],
+    );
+}
+
+#[test]
+fn a_union_is_refused() {
+    let end = "since it does not know which field it holds: use an enum";
+    let pytree = format!("a union cannot be a pytree, {end}");
+    let fixed = format!("a union cannot be static, {end}");
+    let item = "union Number { integer: i32, float: f32 }";
+    refused("Module", item, &[("union", &pytree)]);
+    refused("Pytree", item, &[("union", &pytree)]);
+    refused("Static", item, &[("union", &fixed)]);
+}
+
+#[test]
+fn a_collection_is_a_name() {
+    let message = "a collection is a name and holds nothing: write `struct Average;`";
+    for item in [
+        "struct Average { rate: f32 }",
+        "struct Average(f32);",
+        "struct Average {}",
+        "enum Average {}",
+        "struct Average<T>;",
+    ] {
+        refused("Collection", item, &[("Average", message)]);
+    }
+}
+
+#[test]
+fn the_other_derives_read_the_attribute_of_the_item() {
+    let message =
+        "unknown argument `crat`: an item takes `#[pytree(crate = path)]`; did you mean `crate`?";
+    for name in ["Static", "Leaf", "Collection"] {
+        refused(
+            name,
+            "#[pytree(crat = a)] struct Name;",
+            &[("crat", message)],
+        );
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_together() {
+    refused(
+        "Module",
+        "#[param] enum Layer<'a> { #[state] A(#[param(x)] f32), B { #[param] #[state] name: &'a str } }",
+        &[
+            ("param", "`#[param]` belongs on a field, not on the item"),
+            ("state", "`#[state]` belongs on a field, not on the variant"),
+            (
+                "'a",
+                "a pytree owns its leaves and cannot borrow for `'a`: remove `'a` and own the field, or share it by `Shared`",
+            ),
+            (
+                "x",
+                "`#[param]` takes no argument: write `#[param]`; a collection is named by `#[state(Collection)]`",
+            ),
+            (
+                "state",
+                "a field has one kind, here it is both `#[param]` and `#[state]`: remove one",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_module_object_is_a_trait_without_parameters() {
+    let refused = |arguments: &str, item: &str, place: &str, message: &str| {
+        let expanded = object(arguments, item);
+        let expected = [(place.to_owned(), message.to_owned())];
+        assert_eq!(mistakes(&expanded), expected, "{item}");
+        let (item, expanded) = (item.replace(' ', ""), super::text(&expanded));
+        assert!(expanded.contains(&item), "the item stays: {expanded}");
+    };
+    refused(
+        "",
+        "struct Layer;",
+        "struct Layer;",
+        "`#[module_object]` stands on a trait whose boxes become modules: `trait Layer { … }`",
+    );
+    refused(
+        "",
+        "trait Layer<T> { }",
+        "<T>",
+        "the trait of a module object has no parameters, since a treedef must name its type: remove them",
+    );
+    let takes = "write `#[module_object]` or `#[module_object(crate = path)]`";
+    let unknown = |word: &str, hint: &str| format!("unknown argument `{word}`: {takes}{hint}");
+    refused(
+        "frozen",
+        "trait Layer { }",
+        "frozen",
+        &unknown("frozen", ""),
+    );
+    refused(
+        "static",
+        "trait Layer { }",
+        "static",
+        &unknown("static", ""),
+    );
+    let hint = "; did you mean `crate`?";
+    refused(
+        "crat = a",
+        "trait Layer { }",
+        "crat",
+        &unknown("crat", hint),
+    );
+    refused(
+        "1",
+        "trait Layer { }",
+        "1",
+        &format!("expected an argument: {takes}"),
+    );
+    refused(
+        "crate",
+        "trait Layer { }",
+        "crate",
+        "expected a path: write `crate = path::to::pytree`",
+    );
+}

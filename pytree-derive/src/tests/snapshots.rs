@@ -1,0 +1,60 @@
+//! The whole of a few expansions. The environment variable `UPDATE_SNAPSHOTS` writes them anew.
+
+use std::path::Path;
+
+use super::derive;
+
+fn check(name: &str, item: &str) {
+    let file = syn::parse2(derive("Module", item)).unwrap();
+    let expanded = prettyplease::unparse(&file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.rs"));
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, &expanded).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expanded == expected.replace("\r\n", "\n"),
+        "the expansion is not that of {}; look at the difference after `UPDATE_SNAPSHOTS=1 cargo test -p pytree-derive`:\n{expanded}",
+        path.display()
+    );
+}
+
+#[test]
+fn a_struct_with_fields_of_every_kind() {
+    check(
+        "struct",
+        "struct Model {
+            layers: Vec<Linear>,
+            #[param] weight: Array2<f32>,
+            #[state] steps: u32,
+            #[state(BatchStat)] mean: Array1<f32>,
+            #[r#static] size: usize,
+            #[module(static)] name: String,
+        }",
+    );
+}
+
+#[test]
+fn an_enum() {
+    check(
+        "enum",
+        "enum Layer {
+            Identity,
+            Linear(Linear),
+            Scale { #[param] factor: f32, #[r#static] name: String },
+        }",
+    );
+}
+
+#[test]
+fn a_generic_struct() {
+    check(
+        "generic",
+        "struct Node<M: Module, T = f32, const N: usize = 2> where T: Clone {
+            inner: M,
+            #[param] values: [T; N],
+            #[r#static] limit: f64,
+            children: Vec<Node<M, T, N>>,
+        }",
+    );
+}

@@ -1,0 +1,342 @@
+#[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
+#[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
+const _: () = {
+    use ::pytree_core::field::Fallback as _;
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<Linear>;
+        &[
+            <Linear as ::pytree_core::field::ArrayNeedsKind<
+                { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
+            >>::CHECK,
+            <Linear as ::pytree_core::field::NumberNeedsKind<
+                { !__Probe::IS_MODULE && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS },
+            >>::CHECK,
+            <Linear as ::pytree_core::field::LeafNeedsKind<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
+                        && __Probe::HOLDS_ARRAYS
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::field::IntegerNeedsKind<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
+                        && !__Probe::HOLDS_ARRAYS
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::field::StaticNeedsKind<
+                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<f32>;
+        &[
+            <f32 as ::pytree_core::field::ParamOfModule<
+                { __Probe::IS_MODULE && !__Probe::IS_PARAM },
+            >>::CHECK,
+            <f32 as ::pytree_core::field::ParamNotFloat<
+                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
+            >>::CHECK,
+            <f32 as ::pytree_core::field::ParamNotLeaf<
+                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<String>;
+        &[
+            <String as ::pytree_core::field::StaticOfModule<
+                {
+                    !__Probe::IS_VALUE && __Probe::IS_MODULE
+                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                },
+            >>::CHECK,
+            <String as ::pytree_core::field::StaticOfArrays<
+                {
+                    !__Probe::IS_VALUE && !__Probe::IS_MODULE
+                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                },
+            >>::CHECK,
+            <String as ::pytree_core::field::StaticNotComparable<
+                {
+                    !__Probe::IS_VALUE
+                        && !(::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && !__Probe::IS_DEBUG
+                },
+            >>::CHECK,
+        ]
+    };
+    #[automatically_derived]
+    impl ::pytree_core::field::NodeShapes for Layer {
+        const SHAPES: &'static [::pytree_core::shape::NodeShape] = &[
+            ::pytree_core::shape::NodeShape {
+                kind: ::pytree_core::shape::NodeKind::Struct,
+                name: "Layer::Identity",
+                fields: &[],
+                statics: &[],
+                identity: ::core::any::TypeId::of::<Self>,
+                type_name: ::core::any::type_name::<Self>,
+                variant: 0u32,
+            },
+            ::pytree_core::shape::NodeShape {
+                kind: ::pytree_core::shape::NodeKind::TupleStruct,
+                name: "Layer::Linear",
+                fields: &[
+                    ::pytree_core::shape::Field {
+                        name: "0",
+                        kind: ::core::option::Option::Some(
+                            ::pytree_core::FieldKind::Module,
+                        ),
+                    },
+                ],
+                statics: &[],
+                identity: ::core::any::TypeId::of::<Self>,
+                type_name: ::core::any::type_name::<Self>,
+                variant: 1u32,
+            },
+            ::pytree_core::shape::NodeShape {
+                kind: ::pytree_core::shape::NodeKind::Struct,
+                name: "Layer::Scale",
+                fields: &[
+                    ::pytree_core::shape::Field {
+                        name: "factor",
+                        kind: ::core::option::Option::Some(
+                            ::pytree_core::FieldKind::Param,
+                        ),
+                    },
+                ],
+                statics: &["name"],
+                identity: ::core::any::TypeId::of::<Self>,
+                type_name: ::core::any::type_name::<Self>,
+                variant: 2u32,
+            },
+        ];
+    }
+    #[automatically_derived]
+    impl ::pytree_core::Pytree for Layer {
+        fn visit<'__a>(&'__a self, __visitor: &mut dyn ::pytree_core::Visitor<'__a>) {
+            match self {
+                Self::Identity {} => {
+                    __visitor
+                        .enter(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                            },
+                            0usize,
+                        );
+                    __visitor.exit();
+                }
+                Self::Linear { 0: __field_0 } => {
+                    __visitor
+                        .enter(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
+                            },
+                            1usize,
+                        );
+                    ::pytree_core::field::Probe::<Linear>::visit(__field_0, __visitor);
+                    __visitor.exit();
+                }
+                Self::Scale { factor: __field_0, name: __field_1 } => {
+                    __visitor
+                        .enter(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
+                            },
+                            1usize,
+                        );
+                    __visitor
+                        .aux(
+                            ::pytree_core::field::as_static([
+                                ::pytree_core::field::Probe::<String>::by_value(__field_1),
+                                ::pytree_core::field::Probe::<String>::by_debug(__field_1),
+                            ]),
+                        );
+                    ::pytree_core::field::Probe::<f32>::visit(__field_0, __visitor);
+                    __visitor.exit();
+                }
+            }
+        }
+        fn unflatten(
+            __source: &mut ::pytree_core::Unflattener<'_>,
+        ) -> ::core::result::Result<Self, ::pytree_core::TreeError> {
+            if __source.peek()
+                == ::core::option::Option::Some(const {
+                    &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                })
+            {
+                return {
+                    __source
+                        .enter_fixed(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                            },
+                            0usize,
+                        )?;
+                    ::core::result::Result::Ok(
+                        ::pytree_core::Unflattener::exit(__source, Self::Identity {}),
+                    )
+                };
+            }
+            if __source.peek()
+                == ::core::option::Option::Some(const {
+                    &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
+                })
+            {
+                return {
+                    __source
+                        .enter_fixed(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
+                            },
+                            1usize,
+                        )?;
+                    let __field_0 = ::pytree_core::field::Probe::<
+                        Linear,
+                    >::unflatten(__source)?;
+                    ::core::result::Result::Ok(
+                        ::pytree_core::Unflattener::exit(
+                            __source,
+                            Self::Linear { 0: __field_0 },
+                        ),
+                    )
+                };
+            }
+            if __source.peek()
+                == ::core::option::Option::Some(const {
+                    &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
+                })
+            {
+                return {
+                    __source
+                        .enter_fixed(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
+                            },
+                            1usize,
+                        )?;
+                    let __field_1 = match ::pytree_core::field::Probe::<
+                        String,
+                    >::unflatten_by_value(__source) {
+                        ::core::option::Option::Some(__value) => __value?,
+                        ::core::option::Option::None => {
+                            ::pytree_core::field::Probe::<
+                                String,
+                            >::unflatten_static(__source)?
+                        }
+                    };
+                    let __field_0 = ::pytree_core::field::Probe::<
+                        f32,
+                    >::unflatten(__source)?;
+                    ::core::result::Result::Ok(
+                        ::pytree_core::Unflattener::exit(
+                            __source,
+                            Self::Scale {
+                                factor: __field_0,
+                                name: __field_1,
+                            },
+                        ),
+                    )
+                };
+            }
+            ::core::result::Result::Err(
+                ::pytree_core::Unflattener::wrong_node(__source, "Layer"),
+            )
+        }
+    }
+    #[automatically_derived]
+    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::PytreeOf<__L>
+    for Layer
+    where
+        for<'__a> Linear: ::pytree_core::PytreeOf<__L>,
+        for<'__a> f32: ::pytree_core::PytreeOf<__L>,
+    {
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(
+            &'__a self,
+            __visit: &mut __F,
+        ) {
+            match self {
+                Self::Identity {} => {}
+                Self::Linear { 0: __field_0 } => {
+                    <Linear as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::each_leaf(__field_0, __visit);
+                }
+                Self::Scale { factor: __field_0, name: __field_1 } => {
+                    <f32 as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
+                }
+            }
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(
+            &self,
+            __function: &mut __F,
+        ) -> Self {
+            match self {
+                Self::Identity {} => Self::Identity {},
+                Self::Linear { 0: __field_0 } => {
+                    let __field_0 = <Linear as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::map_leaves(__field_0, __function);
+                    Self::Linear { 0: __field_0 }
+                }
+                Self::Scale { factor: __field_0, name: __field_1 } => {
+                    let __field_0 = <f32 as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::map_leaves(__field_0, __function);
+                    let __field_1 = ::pytree_core::field::Probe::<
+                        String,
+                    >::clone_static(__field_1);
+                    Self::Scale {
+                        factor: __field_0,
+                        name: __field_1,
+                    }
+                }
+            }
+        }
+    }
+    #[automatically_derived]
+    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::SelectPart<__L>
+    for Layer
+    where
+        for<'__a> Linear: ::pytree_core::PytreeOf<__L>,
+        for<'__a> f32: ::pytree_core::PytreeOf<__L>,
+    {
+        type Part = ::pytree_core::Partition<Self, __L>;
+        fn select_part(
+            __tree: ::pytree_core::Tree<__L>,
+        ) -> ::core::result::Result<Self::Part, ::pytree_core::TreeError> {
+            ::pytree_core::select_partition(__tree)
+        }
+    }
+    #[automatically_derived]
+    impl ::pytree_core::field::ModuleField for Layer {}
+    #[automatically_derived]
+    impl ::pytree_core::field::HoldsArrays for Layer {}
+    #[automatically_derived]
+    impl ::pytree_core::Module for Layer {
+        fn registry(&self) -> &'static [(&'static str, ::pytree_core::FieldKind)] {
+            match self {
+                Self::Identity { .. } => const { &[] }
+                Self::Linear { .. } => {
+                    const { &[("0", ::pytree_core::FieldKind::Module)] }
+                }
+                Self::Scale { .. } => {
+                    const {
+                        &[
+                            ("factor", ::pytree_core::FieldKind::Param),
+                            ("name", ::pytree_core::FieldKind::Static),
+                        ]
+                    }
+                }
+            }
+        }
+    }
+    #[automatically_derived]
+    impl ::pytree_core::ModuleType for Layer {
+        const REGISTRY: &'static [(&'static str, ::pytree_core::FieldKind)] = &[];
+    }
+};

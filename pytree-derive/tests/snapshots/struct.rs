@@ -1,0 +1,413 @@
+#[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
+#[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
+const _: () = {
+    use ::pytree_core::field::Fallback as _;
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<Vec<Linear>>;
+        &[
+            <Vec<
+                Linear,
+            > as ::pytree_core::field::ArrayNeedsKind<
+                { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::field::NumberNeedsKind<
+                { !__Probe::IS_MODULE && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::field::LeafNeedsKind<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
+                        && __Probe::HOLDS_ARRAYS
+                },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::field::IntegerNeedsKind<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
+                        && !__Probe::HOLDS_ARRAYS
+                },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::field::StaticNeedsKind<
+                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<Array2<f32>>;
+        &[
+            <Array2<
+                f32,
+            > as ::pytree_core::field::ParamOfModule<
+                { __Probe::IS_MODULE && !__Probe::IS_PARAM },
+            >>::CHECK,
+            <Array2<
+                f32,
+            > as ::pytree_core::field::ParamNotFloat<
+                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
+            >>::CHECK,
+            <Array2<
+                f32,
+            > as ::pytree_core::field::ParamNotLeaf<
+                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<u32>;
+        &[
+            <u32 as ::pytree_core::field::StateOfModule<
+                { __Probe::IS_MODULE && !__Probe::IS_STATE },
+            >>::CHECK,
+            <u32 as ::pytree_core::field::StateNotLeaf<
+                { !__Probe::IS_MODULE && !__Probe::IS_STATE },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<Array1<f32>>;
+        &[
+            <Array1<
+                f32,
+            > as ::pytree_core::field::StateOfModule<
+                { __Probe::IS_MODULE && !__Probe::IS_STATE },
+            >>::CHECK,
+            <Array1<
+                f32,
+            > as ::pytree_core::field::StateNotLeaf<
+                { !__Probe::IS_MODULE && !__Probe::IS_STATE },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<usize>;
+        &[
+            <usize as ::pytree_core::field::StaticOfModule<
+                {
+                    !__Probe::IS_VALUE && __Probe::IS_MODULE
+                        && (::pytree_core::field::Probe::<usize>::HOLDS_ARRAYS)
+                },
+            >>::CHECK,
+            <usize as ::pytree_core::field::StaticOfArrays<
+                {
+                    !__Probe::IS_VALUE && !__Probe::IS_MODULE
+                        && (::pytree_core::field::Probe::<usize>::HOLDS_ARRAYS)
+                },
+            >>::CHECK,
+            <usize as ::pytree_core::field::StaticNotComparable<
+                {
+                    !__Probe::IS_VALUE
+                        && !(::pytree_core::field::Probe::<usize>::HOLDS_ARRAYS)
+                        && !__Probe::IS_DEBUG
+                },
+            >>::CHECK,
+        ]
+    };
+    const _: &[()] = {
+        type __Probe = ::pytree_core::field::Probe<String>;
+        &[
+            <String as ::pytree_core::field::StaticOfModule<
+                {
+                    !__Probe::IS_VALUE && __Probe::IS_MODULE
+                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                },
+            >>::CHECK,
+            <String as ::pytree_core::field::StaticOfArrays<
+                {
+                    !__Probe::IS_VALUE && !__Probe::IS_MODULE
+                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                },
+            >>::CHECK,
+            <String as ::pytree_core::field::StaticNotComparable<
+                {
+                    !__Probe::IS_VALUE
+                        && !(::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && !__Probe::IS_DEBUG
+                },
+            >>::CHECK,
+        ]
+    };
+    #[automatically_derived]
+    impl ::pytree_core::field::NodeShapes for Model {
+        const SHAPES: &'static [::pytree_core::shape::NodeShape] = &[
+            ::pytree_core::shape::NodeShape {
+                kind: ::pytree_core::shape::NodeKind::Struct,
+                name: "Model",
+                fields: &[
+                    ::pytree_core::shape::Field {
+                        name: "layers",
+                        kind: ::core::option::Option::Some(
+                            ::pytree_core::FieldKind::Module,
+                        ),
+                    },
+                    ::pytree_core::shape::Field {
+                        name: "weight",
+                        kind: ::core::option::Option::Some(
+                            ::pytree_core::FieldKind::Param,
+                        ),
+                    },
+                    ::pytree_core::shape::Field {
+                        name: "steps",
+                        kind: ::core::option::Option::Some(
+                            ::pytree_core::FieldKind::State(
+                                ::pytree_core::CollectionId::of::<
+                                    ::pytree_core::kind::State,
+                                >(),
+                            ),
+                        ),
+                    },
+                    ::pytree_core::shape::Field {
+                        name: "mean",
+                        kind: ::core::option::Option::Some(
+                            ::pytree_core::FieldKind::State(
+                                ::pytree_core::CollectionId::of::<BatchStat>(),
+                            ),
+                        ),
+                    },
+                ],
+                statics: &["size", "name"],
+                identity: ::core::any::TypeId::of::<Self>,
+                type_name: ::core::any::type_name::<Self>,
+                variant: 0u32,
+            },
+        ];
+    }
+    #[automatically_derived]
+    impl ::pytree_core::Pytree for Model {
+        fn visit<'__a>(&'__a self, __visitor: &mut dyn ::pytree_core::Visitor<'__a>) {
+            match self {
+                Self {
+                    layers: __field_0,
+                    weight: __field_1,
+                    steps: __field_2,
+                    mean: __field_3,
+                    size: __field_4,
+                    name: __field_5,
+                } => {
+                    __visitor
+                        .enter(
+                            const {
+                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                            },
+                            4usize,
+                        );
+                    __visitor
+                        .aux(
+                            ::pytree_core::field::as_static([
+                                ::pytree_core::field::Probe::<usize>::by_value(__field_4),
+                                ::pytree_core::field::Probe::<usize>::by_debug(__field_4),
+                            ]),
+                        );
+                    __visitor
+                        .aux(
+                            ::pytree_core::field::as_static([
+                                ::pytree_core::field::Probe::<String>::by_value(__field_5),
+                                ::pytree_core::field::Probe::<String>::by_debug(__field_5),
+                            ]),
+                        );
+                    ::pytree_core::field::Probe::<
+                        Vec<Linear>,
+                    >::visit(__field_0, __visitor);
+                    ::pytree_core::field::Probe::<
+                        Array2<f32>,
+                    >::visit(__field_1, __visitor);
+                    ::pytree_core::field::Probe::<u32>::visit(__field_2, __visitor);
+                    ::pytree_core::field::Probe::<
+                        Array1<f32>,
+                    >::visit(__field_3, __visitor);
+                    __visitor.exit();
+                }
+            }
+        }
+        fn unflatten(
+            __source: &mut ::pytree_core::Unflattener<'_>,
+        ) -> ::core::result::Result<Self, ::pytree_core::TreeError> {
+            __source
+                .enter_fixed(
+                    const {
+                        &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                    },
+                    4usize,
+                )?;
+            let __field_4 = match ::pytree_core::field::Probe::<
+                usize,
+            >::unflatten_by_value(__source) {
+                ::core::option::Option::Some(__value) => __value?,
+                ::core::option::Option::None => {
+                    ::pytree_core::field::Probe::<usize>::unflatten_static(__source)?
+                }
+            };
+            let __field_5 = match ::pytree_core::field::Probe::<
+                String,
+            >::unflatten_by_value(__source) {
+                ::core::option::Option::Some(__value) => __value?,
+                ::core::option::Option::None => {
+                    ::pytree_core::field::Probe::<String>::unflatten_static(__source)?
+                }
+            };
+            let __field_0 = ::pytree_core::field::Probe::<
+                Vec<Linear>,
+            >::unflatten(__source)?;
+            let __field_1 = ::pytree_core::field::Probe::<
+                Array2<f32>,
+            >::unflatten(__source)?;
+            let __field_2 = ::pytree_core::field::Probe::<u32>::unflatten(__source)?;
+            let __field_3 = ::pytree_core::field::Probe::<
+                Array1<f32>,
+            >::unflatten(__source)?;
+            ::core::result::Result::Ok(
+                ::pytree_core::Unflattener::exit(
+                    __source,
+                    Self {
+                        layers: __field_0,
+                        weight: __field_1,
+                        steps: __field_2,
+                        mean: __field_3,
+                        size: __field_4,
+                        name: __field_5,
+                    },
+                ),
+            )
+        }
+    }
+    #[automatically_derived]
+    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::PytreeOf<__L>
+    for Model
+    where
+        for<'__a> Vec<Linear>: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Array2<f32>: ::pytree_core::PytreeOf<__L>,
+        for<'__a> u32: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Array1<f32>: ::pytree_core::PytreeOf<__L>,
+    {
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(
+            &'__a self,
+            __visit: &mut __F,
+        ) {
+            match self {
+                Self {
+                    layers: __field_0,
+                    weight: __field_1,
+                    steps: __field_2,
+                    mean: __field_3,
+                    size: __field_4,
+                    name: __field_5,
+                } => {
+                    <Vec<
+                        Linear,
+                    > as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
+                    <Array2<
+                        f32,
+                    > as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_1, __visit);
+                    <u32 as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_2, __visit);
+                    <Array1<
+                        f32,
+                    > as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_3, __visit);
+                }
+            }
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(
+            &self,
+            __function: &mut __F,
+        ) -> Self {
+            match self {
+                Self {
+                    layers: __field_0,
+                    weight: __field_1,
+                    steps: __field_2,
+                    mean: __field_3,
+                    size: __field_4,
+                    name: __field_5,
+                } => {
+                    let __field_0 = <Vec<
+                        Linear,
+                    > as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::map_leaves(__field_0, __function);
+                    let __field_1 = <Array2<
+                        f32,
+                    > as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::map_leaves(__field_1, __function);
+                    let __field_2 = <u32 as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::map_leaves(__field_2, __function);
+                    let __field_3 = <Array1<
+                        f32,
+                    > as ::pytree_core::PytreeOf<
+                        __L,
+                    >>::map_leaves(__field_3, __function);
+                    let __field_4 = ::pytree_core::field::Probe::<
+                        usize,
+                    >::clone_static(__field_4);
+                    let __field_5 = ::pytree_core::field::Probe::<
+                        String,
+                    >::clone_static(__field_5);
+                    Self {
+                        layers: __field_0,
+                        weight: __field_1,
+                        steps: __field_2,
+                        mean: __field_3,
+                        size: __field_4,
+                        name: __field_5,
+                    }
+                }
+            }
+        }
+    }
+    #[automatically_derived]
+    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::SelectPart<__L>
+    for Model
+    where
+        for<'__a> Vec<Linear>: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Array2<f32>: ::pytree_core::PytreeOf<__L>,
+        for<'__a> u32: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Array1<f32>: ::pytree_core::PytreeOf<__L>,
+    {
+        type Part = ::pytree_core::Partition<Self, __L>;
+        fn select_part(
+            __tree: ::pytree_core::Tree<__L>,
+        ) -> ::core::result::Result<Self::Part, ::pytree_core::TreeError> {
+            ::pytree_core::select_partition(__tree)
+        }
+    }
+    #[automatically_derived]
+    impl ::pytree_core::field::ModuleField for Model {}
+    #[automatically_derived]
+    impl ::pytree_core::field::HoldsArrays for Model {}
+    #[automatically_derived]
+    impl ::pytree_core::Module for Model {
+        fn registry(&self) -> &'static [(&'static str, ::pytree_core::FieldKind)] {
+            <Self as ::pytree_core::ModuleType>::REGISTRY
+        }
+    }
+    #[automatically_derived]
+    impl ::pytree_core::ModuleType for Model {
+        const REGISTRY: &'static [(&'static str, ::pytree_core::FieldKind)] = &[
+            ("layers", ::pytree_core::FieldKind::Module),
+            ("weight", ::pytree_core::FieldKind::Param),
+            (
+                "steps",
+                ::pytree_core::FieldKind::State(
+                    ::pytree_core::CollectionId::of::<::pytree_core::kind::State>(),
+                ),
+            ),
+            (
+                "mean",
+                ::pytree_core::FieldKind::State(
+                    ::pytree_core::CollectionId::of::<BatchStat>(),
+                ),
+            ),
+            ("size", ::pytree_core::FieldKind::Static),
+            ("name", ::pytree_core::FieldKind::Static),
+        ];
+    }
+};

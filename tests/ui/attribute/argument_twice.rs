@@ -1,0 +1,11 @@
+//! One argument suffices.
+
+use pytree_core::Module;
+
+#[derive(Module)]
+struct Model {
+    #[module(static, static)]
+    size: usize,
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! The attributes of the item, of its variants and of its fields are read before anything is refused.
+
+use pytree_core::Module;
+
+#[derive(Module)]
+#[module(static)]
+enum Layer<'a> {
+    #[param]
+    Scale(#[param(trained)] f32, &'a str),
+    Named {
+        #[module(frozen)]
+        name: String,
+    },
+}
+
+fn main() {}

@@ -1,0 +1,34 @@
+//! A state names its collection: one of the crate's or of the user's, by a path or under another name.
+
+use pytree_core::kind::{BatchStat as Statistic, Cache};
+use pytree_core::{Collection, CollectionId, FieldKind, Module, ModuleType};
+
+mod inner {
+    #[derive(pytree_core::Collection, Debug)]
+    pub struct Average;
+}
+
+#[derive(Collection)]
+struct Seen;
+
+#[derive(Module)]
+struct Model {
+    #[state]
+    plain: f32,
+    #[state(Statistic)]
+    statistic: f32,
+    #[state(Cache)]
+    cache: Vec<f32>,
+    #[state(pytree_core::kind::RngState)]
+    random: u64,
+    #[state(inner::Average)]
+    average: f32,
+    #[state(Seen)]
+    seen: u32,
+}
+
+fn main() {
+    let collection = CollectionId::of::<inner::Average>();
+    assert_eq!(Model::REGISTRY[4], ("average", FieldKind::State(collection)));
+    assert_eq!(<Seen as Collection>::NAME, "Seen");
+}
