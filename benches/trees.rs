@@ -1,4 +1,4 @@
-//! Tree operations on the trees A1, A2 and A3 of the peers' benchmarks, beside the walk one would write by
+//! Tree operations on the trees A1 to A4 of the peers' benchmarks, beside the walk one would write by
 //! hand: `cargo bench --bench trees`. Times are nanoseconds a leaf.
 
 #![allow(
@@ -13,6 +13,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::hint::black_box;
 
@@ -76,6 +77,7 @@ trait Walk: Sized {
     fn handles(&self, out: &mut Vec<Tensor>);
     fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self;
     fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self;
+    fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self;
     fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]);
     fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self;
     fn hash_structure(&self, hasher: &mut DefaultHasher);
@@ -93,6 +95,9 @@ impl Walk for Tensor {
     }
     fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
         function(self)
+    }
+    fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
+        function(self, other)
     }
     fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
         out[usize::from(state)].push(self.clone());
@@ -118,6 +123,13 @@ impl<T: Walk> Walk for Vec<T> {
     fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
         self.iter().map(|item| item.map(function)).collect()
     }
+    fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
+        assert_eq!(self.len(), other.len());
+        let pairs = self.iter().zip(other);
+        pairs
+            .map(|(item, other)| item.map2(other, function))
+            .collect()
+    }
     fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
         self.iter().for_each(|item| item.split(state, out));
     }
@@ -127,6 +139,47 @@ impl<T: Walk> Walk for Vec<T> {
     fn hash_structure(&self, hasher: &mut DefaultHasher) {
         self.len().hash(hasher);
         self.iter().for_each(|item| item.hash_structure(hasher));
+    }
+}
+
+impl<T: Walk> Walk for BTreeMap<String, T> {
+    fn references<'a>(&'a self, out: &mut Vec<&'a Tensor>) {
+        self.values().for_each(|item| item.references(out));
+    }
+    fn handles(&self, out: &mut Vec<Tensor>) {
+        self.values().for_each(|item| item.handles(out));
+    }
+    fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self {
+        self.iter()
+            .map(|(key, item)| (key.clone(), item.rebuild(leaves)))
+            .collect()
+    }
+    fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
+        self.iter()
+            .map(|(key, item)| (key.clone(), item.map(function)))
+            .collect()
+    }
+    fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
+        assert!(self.keys().eq(other.keys()));
+        let pairs = self.iter().zip(other.values());
+        pairs
+            .map(|((key, item), other)| (key.clone(), item.map2(other, function)))
+            .collect()
+    }
+    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+        self.values().for_each(|item| item.split(state, out));
+    }
+    fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
+        self.iter()
+            .map(|(key, item)| (key.clone(), item.merge(state, from)))
+            .collect()
+    }
+    fn hash_structure(&self, hasher: &mut DefaultHasher) {
+        self.len().hash(hasher);
+        for (key, item) in self {
+            key.hash(hasher);
+            item.hash_structure(hasher);
+        }
     }
 }
 
@@ -144,6 +197,9 @@ macro_rules! walk {
             }
             fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self {
                 Self { $($field: self.$field.map(function)),* }
+            }
+            fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
+                Self { $($field: self.$field.map2(&other.$field, function)),* }
             }
             fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
                 $(self.$field.split(state || stringify!($field) == "b", out);)*
@@ -172,7 +228,8 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
     let (leaves, treedef) = tree::flatten::<Tensor, T>(model);
     let other = tree::structure(model);
     let count = leaves.len() as f64;
-    let [params, states] = partition::split(model, [Filter::param(), Filter::any_state()]).unwrap();
+    let [params, states] =
+        partition::split(model, [Filter::param(), Filter::everything()]).unwrap();
     let mut split_leaves = [Vec::new(), Vec::new()];
     model.split(false, &mut split_leaves);
     let mut matched = Vec::with_capacity(leaves.len());
@@ -231,6 +288,21 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
             }),
         ),
         (
+            "map first of two trees, by hand",
+            Box::new(|| {
+                black_box(model.map2(model, &mut |left, _| left.clone()));
+            }),
+        ),
+        (
+            "map first of two trees",
+            Box::new(|| {
+                black_box(
+                    tree::map2::<Tensor, T, Tensor, T>(model, model, |left, _| left.clone())
+                        .unwrap(),
+                );
+            }),
+        ),
+        (
             "partition by kind, by hand",
             Box::new(|| {
                 let mut out = [Vec::new(), Vec::new()];
@@ -241,7 +313,9 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
         (
             "partition by kind",
             Box::new(|| {
-                black_box(partition::split(model, [Filter::param(), Filter::any_state()]).unwrap());
+                black_box(
+                    partition::split(model, [Filter::param(), Filter::everything()]).unwrap(),
+                );
             }),
         ),
         (
@@ -352,4 +426,12 @@ fn main() {
             layers: (0..1000).map(|_| lin()).collect(),
         },
     );
+    let leaves = || (0..10).map(|_| leaf()).collect::<Vec<_>>();
+    let inner = || {
+        (0..10)
+            .map(|key| (format!("k{key}"), leaves()))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let outer = (0..10).map(|key| (format!("d{key}"), (0..100).map(|_| inner()).collect()));
+    measure::<BTreeMap<String, Vec<BTreeMap<String, Vec<Tensor>>>>>("A4", &outer.collect());
 }

@@ -266,8 +266,16 @@ fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,
 ) -> Result<M, TreeError> {
-    let other = if shape.kind == NodeKind::Dict { &shape::ORDERED_DICT } else { &shape::DICT };
-    let shape = if source.peek() == Some(other) { other } else { shape };
+    let other = if shape.kind == NodeKind::Dict {
+        &shape::ORDERED_DICT
+    } else {
+        &shape::DICT
+    };
+    let shape = if source.peek() == Some(other) {
+        other
+    } else {
+        shape
+    };
     let arity = source.enter(shape)?;
     let keys = (0..arity)
         .map(|_| source.aux())
@@ -333,6 +341,7 @@ macro_rules! tuples {
             fn each_leaf<'a, F_: FnMut(&'a Leaf_)>(&'a self, _visit: &mut F_) {
                 $(self.$index.each_leaf(_visit);)*
             }
+            #[allow(clippy::unused_unit, reason = "the empty tuple is one of them")]
             fn map_leaves<F_: FnMut(&Leaf_) -> Leaf_>(&self, _function: &mut F_) -> Self {
                 ($(self.$index.map_leaves(_function),)*)
             }

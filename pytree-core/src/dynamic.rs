@@ -4,7 +4,12 @@
 //! structure of what it was made from.
 
 mod builder;
+mod macros;
+mod reduce;
 mod subtree;
+
+pub use self::builder::TreeBuilder;
+pub use self::subtree::Subtree;
 
 use std::fmt;
 
@@ -15,9 +20,9 @@ use crate::insertion::sort_entries;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
-use crate::shape;
+use crate::shape::{self, NodeKind};
 use crate::statics::{StaticBox, StaticValue};
-use crate::treedef::{Builder, TreeDef};
+use crate::treedef::{Builder, Notation, TreeDef};
 use crate::unflatten::{self, Unflattener};
 
 /// A treedef with its leaves, which may be of any type `L`.
@@ -205,15 +210,17 @@ impl<L: Leaf + Clone> Tree<L> {
 impl<L: Leaf> fmt::Display for Tree<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut leaves = self.leaves.iter();
-        self.treedef
-            .write_with(f, |f| leaves.next().map_or(Ok(()), |leaf| leaf.display(f)))
+        self.treedef.write_with(f, Notation::Value, |f| {
+            leaves.next().map_or(Ok(()), |leaf| leaf.display(f))
+        })
     }
 }
 impl<L: fmt::Debug> fmt::Debug for Tree<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut leaves = self.leaves.iter();
-        self.treedef
-            .write_with(f, |f| leaves.next().map_or(Ok(()), |leaf| leaf.fmt(f)))
+        self.treedef.write_with(f, Notation::Value, |f| {
+            leaves.next().map_or(Ok(()), |leaf| leaf.fmt(f))
+        })
     }
 }
 
@@ -230,7 +237,14 @@ impl<L: Leaf + Clone> Pytree for Tree<L> {
         Ok(Self { treedef, leaves })
     }
 }
-impl<L: Leaf + Clone> PytreeOf<L> for Tree<L> {}
+impl<L: Leaf + Clone> PytreeOf<L> for Tree<L> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.leaves.iter().for_each(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        self.map(function)
+    }
+}
 impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
     type Part = Self;
     fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
@@ -299,6 +313,67 @@ impl<L> Tree<L> {
             .unzip();
         Self::node(&shape::ORDERED_DICT, keys, children)
     }
+
+    /// As [`ordered_dict`](Self::ordered_dict), of keys of various types.
+    pub fn ordered_dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
+        let entries: IndexMap<StaticBox, Self> = entries.into_iter().collect();
+        let (keys, children) = entries.into_iter().unzip();
+        Self::node(&shape::ORDERED_DICT, keys, children)
+    }
+
+    /// A named tuple: displays as in Python, and its children are keyed by the names of its fields.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if two fields have one name, or there are too many shapes: see
+    /// [`NodeShape::dynamic`](shape::NodeShape::dynamic).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Tree;
+    /// let point = Tree::named_tuple("Point", vec![("x", Tree::leaf(1)), ("y", Tree::leaf(2))])?;
+    /// assert_eq!(point.to_string(), "Point(x=1, y=2)");
+    /// assert_eq!(point.treedef().to_string(), "PyTreeDef(CustomNode(namedtuple[Point], [*, *]))");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn named_tuple(name: &str, fields: Vec<(&str, Self)>) -> Result<Self, TreeError> {
+        Self::custom(NodeKind::NamedTuple, name, fields, Vec::new())
+    }
+
+    /// A node of a name, with named children and static values: of the structure that a plain struct of that name
+    /// and those fields has.
+    ///
+    /// # Errors
+    /// As [`named_tuple`](Self::named_tuple).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{StaticBox, Tree};
+    /// let layer = Tree::structure("Layer", vec![("weight", Tree::leaf(1))], vec![("rate", StaticBox::new(0.5))])?;
+    /// assert_eq!(layer.to_string(), "Layer { weight: 1, rate = 0.5 }");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn structure(
+        name: &str,
+        fields: Vec<(&str, Self)>,
+        statics: Vec<(&str, StaticBox)>,
+    ) -> Result<Self, TreeError> {
+        Self::custom(NodeKind::Struct, name, fields, statics)
+    }
+
+    fn custom(
+        kind: NodeKind,
+        name: &str,
+        fields: Vec<(&str, Self)>,
+        statics: Vec<(&str, StaticBox)>,
+    ) -> Result<Self, TreeError> {
+        let (names, children): (Vec<_>, Vec<_>) = fields
+            .into_iter()
+            .map(|(name, child)| ((name, None), child))
+            .unzip();
+        let (static_names, values): (Vec<_>, Vec<_>) = statics.into_iter().unzip();
+        let shape = shape::NodeShape::dynamic(kind, name, &names, &static_names)?;
+        Ok(Self::node(shape, values, children))
+    }
 }
 
 impl Tree<AnyLeaf> {
@@ -312,59 +387,4 @@ impl Tree<AnyLeaf> {
             .run(value);
         Self::from_parts(treedef, leaves)
     }
-}
-
-/// Writes a dynamic [`Tree`] as one would in Python: `[…]` lists, `(…)` tuples, `{key: …}` dictionaries,
-/// `None`, and any pytree value as a leaf or subtree.
-///
-/// # Examples
-/// ```
-/// use pytree_core::tree;
-/// let tree = tree!([{"a": 1}, {"b": 2, "c": (3, 4), "d": None}]);
-/// assert_eq!(tree.treedef().to_string(), "PyTreeDef([{'a': *}, {'b': *, 'c': (*, *), 'd': None}])");
-/// ```
-#[macro_export]
-macro_rules! tree {
-    (None) => { $crate::Tree::<$crate::AnyLeaf>::none() };
-    ([ $($inner:tt)* ]) => { $crate::Tree::<$crate::AnyLeaf>::list($crate::__tree_items!([] [] $($inner)*)) };
-    (( $($inner:tt)* )) => { $crate::Tree::<$crate::AnyLeaf>::tuple($crate::__tree_items!([] [] $($inner)*)) };
-    ({ $($inner:tt)* }) => { $crate::Tree::<$crate::AnyLeaf>::dict_of_any($crate::__tree_entries!([] $($inner)*)) };
-    ($value:expr) => { $crate::Tree::<$crate::AnyLeaf>::of(&$value) };
-}
-
-/// Splits the inside of a list or tuple at its commas.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_items {
-    ([$($done:expr,)*] []) => { ::std::vec![$($done),*] };
-    ([$($done:expr,)*] [$($item:tt)+]) => { ::std::vec![$($done,)* $crate::tree!($($item)+)] };
-    ([$($done:expr,)*] [$($item:tt)+] , $($rest:tt)*) => {
-        $crate::__tree_items!([$($done,)* $crate::tree!($($item)+),] [] $($rest)*)
-    };
-    ([$($done:expr,)*] [$($item:tt)*] $next:tt $($rest:tt)*) => {
-        $crate::__tree_items!([$($done,)*] [$($item)* $next] $($rest)*)
-    };
-}
-
-/// Splits the inside of a dictionary into its entries.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_entries {
-    ([$($done:expr,)*]) => { ::std::vec![$($done),*] };
-    ([$($done:expr,)*] $key:tt : $($rest:tt)*) => {
-        $crate::__tree_entry!([$($done,)*] $key [] $($rest)*)
-    };
-}
-
-/// Reads one value of a dictionary up to its comma.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_entry {
-    ([$($done:expr,)*] $key:tt [$($item:tt)+]) => { ::std::vec![$($done,)* ($crate::StaticBox::new($key), $crate::tree!($($item)+))] };
-    ([$($done:expr,)*] $key:tt [$($item:tt)+] , $($rest:tt)*) => {
-        $crate::__tree_entries!([$($done,)* ($crate::StaticBox::new($key), $crate::tree!($($item)+)),] $($rest)*)
-    };
-    ([$($done:expr,)*] $key:tt [$($item:tt)*] $next:tt $($rest:tt)*) => {
-        $crate::__tree_entry!([$($done,)*] $key [$($item)* $next] $($rest)*)
-    };
 }

@@ -1,1 +1,212 @@
-//! Changing nodes of a typed tree: applied to each, or replaced by path.
+//! Nodes and leaves of a model changed or replaced, wherever they are.
+//!
+//! [`apply`] changes every node of one type; [`replace_at`] puts a value at a path. Both build the model anew and
+//! leave the old one alone; shared nodes are changed once and stay shared. A place that Rust can name is better
+//! selected by [`at`](crate::at), which the compiler checks.
+
+pub(crate) mod place;
+pub(crate) mod replace;
+
+use std::any::{Any, type_name};
+
+use crate::edit::place::{Parents, Places};
+use crate::edit::replace::replace;
+use crate::error::TreeError;
+use crate::functions::graph;
+use crate::leaf::{AnyLeaf, Leaf, short_name};
+use crate::path::KeyPath;
+use crate::pytree::{Pytree, rebuilt};
+use crate::treedef::TreeDef;
+use crate::unflatten::unflatten_with;
+
+/// The model with every node or leaf of the type `N` changed by `change`, what is inside a node before the node.
+///
+/// A node of a trait object is met twice: as its own type, then as the box. A shared node is changed once, for
+/// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{edit, Module};
+///
+/// #[derive(Module)]
+/// struct Layer {
+///     #[param]
+///     weight: f32,
+///     #[r#static]
+///     frozen: bool,
+/// }
+///
+/// let layers = vec![Layer { weight: 1.0, frozen: false }, Layer { weight: 2.0, frozen: false }];
+/// let layers = edit::apply(layers, |layer: &mut Layer| layer.frozen = true);
+/// assert!(layers.iter().all(|layer| layer.frozen));
+/// let layers = edit::apply(layers, |weight: &mut f32| *weight *= 10.0);
+/// assert_eq!(layers[1].weight, 20.0);
+/// ```
+///
+/// # Panics
+/// If a type that was made a pytree by hand visits and unflattens differently.
+#[track_caller]
+#[must_use]
+pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) -> M {
+    let (leaves, treedef) = graph::flatten_any(&model);
+    drop(model);
+    rebuild(leaves, &treedef, |_, value| {
+        if let Some(node) = downcast(value) {
+            change(node);
+        }
+    })
+}
+
+/// As [`apply`], with the path of each node. A shared node has the path of its first place.
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+#[must_use]
+pub fn apply_with_path<M: Pytree, N: 'static>(
+    model: M,
+    mut change: impl FnMut(&KeyPath, &mut N),
+) -> M {
+    let (leaves, treedef) = graph::flatten_any(&model);
+    drop(model);
+    let parents = Parents::of(&treedef);
+    rebuild(leaves, &treedef, |node, value| {
+        if let Some(value) = downcast(value) {
+            change(&parents.path(node), value);
+        }
+    })
+}
+
+/// As [`apply_with_path`], of nodes and leaves of every type: `change` downcasts those it is for.
+///
+/// # Examples
+/// ```
+/// use pytree_core::edit;
+/// let mut met = Vec::new();
+/// let _ = edit::apply_any((1.0_f32, vec![2_i32]), |path, _| met.push(path.to_string()));
+/// assert_eq!(met, ["[0]", "[1][0]", "[1]", ""]);
+/// ```
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+#[must_use]
+pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn Any)) -> M {
+    let (leaves, treedef) = graph::flatten_any(&model);
+    drop(model);
+    let parents = Parents::of(&treedef);
+    rebuild(leaves, &treedef, |node, value| {
+        let path = parents.path(node);
+        match value.downcast_mut::<AnyLeaf>() {
+            Some(leaf) => change(&path, leaf.as_any_mut()),
+            None => change(&path, value),
+        }
+    })
+}
+
+/// The paths of the nodes and leaves of the type `N`, from the root down. A shared node has the path of its first
+/// place.
+///
+/// # Examples
+/// ```
+/// use pytree_core::edit;
+/// let model = (vec![1.0_f32], vec![2.0_f32, 3.0]);
+/// let paths = edit::paths_of::<Vec<f32>>(&model);
+/// assert_eq!(paths.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[0]", "[1]"]);
+/// ```
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
+    paths_in::<N, _>(model)
+}
+
+#[track_caller]
+fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut nodes = Vec::new();
+    let _: M = rebuild(leaves, &treedef, |node, value| {
+        if downcast::<N>(value).is_some() {
+            nodes.push(node);
+        }
+    });
+    nodes.sort_unstable();
+    let parents = Parents::of(&treedef);
+    nodes.into_iter().map(|node| parents.path(node)).collect()
+}
+
+/// The model with `value` at a path such as `layers[0]`, in the place of the node or leaf that is there.
+///
+/// The value may have another structure, as a longer `Vec` has, but must be of the type of the place. At the path of
+/// an `Option`, a `Shared` or a boxed trait object it may be the whole or what is inside. A shared node is replaced
+/// at all its places.
+///
+/// # Examples
+/// ```
+/// use pytree_core::edit;
+/// let model = (vec![1.0_f32], 2.0_f32);
+/// let longer = edit::replace_at(&model, "[0]", vec![5.0_f32, 6.0])?;
+/// assert_eq!(longer, (vec![5.0, 6.0], 2.0));
+/// let mistake = edit::replace_at(&model, "[0]", 5.0_f32).unwrap_err();
+/// assert!(mistake.to_string().contains("expected `list`, found `a leaf`"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::PathSyntax`], [`TreeError::NoNode`] with the path that is most alike, or
+/// [`TreeError::Replacement`] if the value does not fit.
+pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
+    let path: KeyPath = path.parse()?;
+    let places = Places::of(model);
+    let nodes = places.at(&path)?;
+    replace_any(model, &places, &nodes, &value)
+}
+
+/// The model with `value` at the first of the nodes, all of one path, where it fits.
+pub(crate) fn replace_any<M: Pytree, N: Pytree>(
+    model: &M,
+    places: &Places,
+    nodes: &[usize],
+    value: &N,
+) -> Result<M, TreeError> {
+    let mut outcome = Err(TreeError::NoNode {
+        path: KeyPath::root(),
+        nearest: None,
+    });
+    for &node in nodes {
+        outcome =
+            replace(model, places.target(node), value).map_err(|problem| TreeError::Replacement {
+                path: places.treedef.path_of(node),
+                value: short_name(type_name::<N>()),
+                problem: Box::new(problem),
+            });
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+/// The model rebuilt, each node and leaf shown to `change`.
+#[track_caller]
+fn rebuild<M: Pytree>(
+    leaves: Vec<AnyLeaf>,
+    treedef: &TreeDef,
+    mut change: impl FnMut(usize, &mut dyn Any),
+) -> M {
+    rebuilt(unflatten_with(
+        treedef,
+        leaves.into_iter(),
+        Some(Box::new(|node, value| change(node, value))),
+    ))
+}
+
+/// A node or leaf as an `N`, if it is one. The leaf of a dynamic tree is what is in it, too.
+fn downcast<N: 'static>(value: &mut dyn Any) -> Option<&mut N> {
+    if value.is::<N>() {
+        value.downcast_mut()
+    } else {
+        value.downcast_mut::<AnyLeaf>()?.as_any_mut().downcast_mut()
+    }
+}

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use thiserror::Error;
 
+use crate::dynamic_module::RegistrationProblem;
 use crate::path::KeyPath;
 
 /// An operation on trees failed; nothing was changed.
@@ -69,6 +70,32 @@ pub enum TreeError {
         /// Each difference, from the root down.
         differences: Vec<Difference>,
     },
+    /// A tree is no prefix of another.
+    #[error("{doing}: the first tree is no prefix: {}; a leaf of a prefix stands for a whole subtree, and above its leaves are the nodes of the full tree", list(.misfits))]
+    Prefix {
+        /// What was being done.
+        doing: &'static str,
+        /// Each difference, from the root down.
+        misfits: Vec<PrefixMisfit>,
+    },
+    /// A node was asked for that is nowhere.
+    #[error("no subtree at {}: {} is {found}{}", .path.or_root(), .reached.or_root(), suggestion(.nearest.as_ref()))]
+    NoSubtree {
+        /// The path asked for.
+        path: KeyPath,
+        /// How far along it there are nodes.
+        reached: KeyPath,
+        /// What is there.
+        found: String,
+        /// The path of its child that is most alike.
+        nearest: Option<KeyPath>,
+    },
+    /// A tree cannot be transposed.
+    #[error("cannot transpose: the tree is not of the outer structure with the inner one at each leaf: {}", list(.differences))]
+    Transpose {
+        /// Each difference between what was expected and the tree, from the root down.
+        differences: Vec<Difference>,
+    },
     /// Parts do not make a whole.
     #[error("cannot merge: {}; merge a part with its own complement", list(.problems))]
     Merge {
@@ -81,6 +108,14 @@ pub enum TreeError {
         /// Each leaf that no filter accepts.
         paths: Vec<KeyPath>,
     },
+    /// A module whose fields are registered at run time was asked for what it can't do.
+    #[error("cannot change or read the module `{module}`: {}", list(.problems))]
+    Registration {
+        /// The name of the module.
+        module: String,
+        /// All that is wrong.
+        problems: Vec<RegistrationProblem>,
+    },
     /// A leaf was asked for that is in another part, or nowhere.
     #[error("no leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
     NoLeaf {
@@ -88,6 +123,45 @@ pub enum TreeError {
         path: KeyPath,
         /// The path that is there and is most alike.
         nearest: Option<KeyPath>,
+    },
+    /// A node or leaf was asked for that is nowhere.
+    #[error("no node or leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
+    NoNode {
+        /// The path asked for.
+        path: KeyPath,
+        /// The path that is there and is most alike.
+        nearest: Option<KeyPath>,
+    },
+    /// A value was to take a place that is of another type.
+    #[error(
+        "cannot put a `{value}` at {}: {}; give a value of the type that the model has there",
+        .path.or_root(), unfit(.problem)
+    )]
+    Replacement {
+        /// The place.
+        path: KeyPath,
+        /// The type of the value.
+        value: String,
+        /// Why the model cannot be built with it.
+        problem: Box<Self>,
+    },
+    /// A selector does not lead to a place of the model.
+    #[error("cannot find what the selector selects, a `{selected}`: {mistake}")]
+    Selection {
+        /// The type selected.
+        selected: String,
+        /// Why not.
+        mistake: SelectionMistake,
+    },
+    /// A vector of all leaves has another length than the leaves together.
+    #[error(
+        "cannot unravel: expected a vector of shape [{expected}], found {found:?}; give one as long as that which `ravel` made"
+    )]
+    Unravel {
+        /// The number of elements of all leaves.
+        expected: usize,
+        /// The shape given.
+        found: Vec<usize>,
     },
     /// A leaf is there, but in another part of the partition.
     #[error("the leaf at {} is absent: it is in another part, or, of a gradient, the loss does not depend on it", .path.or_root())]
@@ -116,6 +190,28 @@ pub enum TreeError {
         position: usize,
         /// What was expected there.
         expected: &'static str,
+    },
+    /// A static value is known by its text only, because its treedef was read from bytes.
+    #[error("cannot build the value at {}: of a `{type_name}` that was read from bytes only the text `{text}` is known; unflatten with the treedef of a value", .path.or_root())]
+    OpaqueStatic {
+        /// Where.
+        path: KeyPath,
+        /// The type of the static value.
+        type_name: String,
+        /// What it displays.
+        text: String,
+    },
+    /// Bytes are no treedef.
+    #[error(
+        "cannot read a treedef: expected {expected} at byte {position}, found {found}; pass the bytes that `TreeDef::to_bytes` gave, whole and unchanged"
+    )]
+    Bytes {
+        /// Where the bytes stop to make sense.
+        position: usize,
+        /// What was expected there.
+        expected: String,
+        /// What is there.
+        found: String,
     },
     /// A builder of a dynamic tree was given children that do not fit its node.
     #[error("cannot build a {node}: {reason}")]
@@ -192,6 +288,68 @@ impl fmt::Display for Difference {
             self.left,
             self.right
         )
+    }
+}
+
+/// Why a value does not fit its place.
+fn unfit(problem: &TreeError) -> String {
+    match problem {
+        TreeError::NodeType {
+            path,
+            expected,
+            found,
+        } => format!(
+            "at {}: expected `{expected}`, found `{found}`",
+            path.or_root()
+        ),
+        TreeError::LeafTypes { mismatches, .. } => list(mismatches),
+        other => other.to_string(),
+    }
+}
+
+/// Why a selector leads nowhere: a place is found by the addresses of the leaves at and below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SelectionMistake {
+    /// There are no leaves at or below it.
+    NoLeaves,
+    /// Its leaves have the size zero, and with it no address of their own.
+    NoSize,
+    /// Its leaves are not among those of the model.
+    Elsewhere,
+}
+
+impl fmt::Display for SelectionMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoLeaves => {
+                "it has no leaves, and a place is found by its leaves; use `edit::replace_at` with its path, or select the node above it"
+            }
+            Self::NoSize => {
+                "its leaves are of size zero and have no address of their own; use `edit::replace_at` with its path, or select the node above it"
+            }
+            Self::Elsewhere => {
+                "its leaves are not inside the model; select a leaf or a node of the model by reference, not a copy of one or a static field"
+            }
+        })
+    }
+}
+
+/// Where a prefix does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixMisfit {
+    /// Which of several full trees it does not fit, counted from 0; `None` if there is one only.
+    pub tree: Option<usize>,
+    /// How the prefix, first, differs from the full tree.
+    pub difference: Difference,
+}
+
+impl fmt::Display for PrefixMisfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tree) = self.tree {
+            write!(f, "in tree {tree} of the rest: ")?;
+        }
+        self.difference.fmt(f)
     }
 }
 

@@ -15,9 +15,10 @@
 mod mistakes;
 mod probe;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use ndarray::{Array, ArrayBase, Dimension, RawData};
@@ -108,11 +109,15 @@ macro_rules! pass_through {
         #[diagnostic::do_not_recommend]
         impl<T: $field> $field for Vec<T> {}
         #[diagnostic::do_not_recommend]
+        impl<T: $field> $field for VecDeque<T> {}
+        #[diagnostic::do_not_recommend]
         impl<T: $field, const N: usize> $field for [T; N] {}
         #[diagnostic::do_not_recommend]
         impl<T: $field> $field for Option<T> {}
         #[diagnostic::do_not_recommend]
         impl<T: $field> $field for Box<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field> $field for Arc<T> {}
         #[diagnostic::do_not_recommend]
         impl<T: $field + Send + Sync> $field for Shared<T> {}
         #[diagnostic::do_not_recommend]
@@ -138,10 +143,11 @@ macro_rules! pass_through_tuples {
 pass_through!(ModuleField ParamField StateField);
 
 impl<T: HoldsArrays> HoldsArrays for Vec<T> {}
+impl<T: HoldsArrays> HoldsArrays for VecDeque<T> {}
 impl<T: HoldsArrays, const N: usize> HoldsArrays for [T; N] {}
 impl<T: HoldsArrays> HoldsArrays for Option<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Box<T> {}
-impl<T: HoldsArrays + ?Sized> HoldsArrays for std::sync::Arc<T> {}
+impl<T: HoldsArrays + ?Sized> HoldsArrays for Arc<T> {}
 impl<T: HoldsArrays> HoldsArrays for Shared<T> {}
 impl<K, T: HoldsArrays> HoldsArrays for BTreeMap<K, T> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for HashMap<K, T, S> {}

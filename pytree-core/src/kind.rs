@@ -71,11 +71,7 @@ impl CollectionId {
 
 impl PartialEq for CollectionId {
     fn eq(&self, other: &Self) -> bool {
-        let (this, that, named) = (
-            (self.identity)(),
-            (other.identity)(),
-            TypeId::of::<Named>(),
-        );
+        let (this, that, named) = ((self.identity)(), (other.identity)(), TypeId::of::<Named>());
         if this == named || that == named {
             return self.name == other.name;
         }

@@ -145,6 +145,12 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// What tells the memory of its elements from that of others, if several leaves may hold the same: by it a
+    /// scan finds leaves that are one array.
+    fn storage_identity(&self) -> Option<usize> {
+        None
+    }
+
     /// Writes the leaf as Python's `repr` would: what displays of trees show.
     ///
     /// # Errors
@@ -483,6 +489,9 @@ impl Leaf for AnyLeaf {
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.0.values()
+    }
+    fn storage_identity(&self) -> Option<usize> {
+        self.0.storage_identity()
     }
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.display(f)

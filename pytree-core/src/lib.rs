@@ -24,6 +24,7 @@ pub mod object;
 pub mod partition;
 pub mod path;
 mod pytree;
+pub mod ravel;
 pub mod scan;
 pub mod select;
 pub mod shape;
@@ -32,9 +33,12 @@ pub mod statics;
 mod treedef;
 mod unflatten;
 
-pub use crate::dynamic::Tree;
+pub use crate::diff::{LeafChange, LeafDiff, ModelDiff, ValueDiff, diff};
+pub use crate::dynamic::{Subtree, Tree, TreeBuilder};
+pub use crate::dynamic_module::{DynamicModule, RegistrationProblem};
 pub use crate::error::TreeError;
 pub use crate::filter::Filter;
+pub use crate::freeze::{Freeze, Frozen};
 pub use crate::functions::{graph, match_structure, tree};
 pub use crate::insertion::InsertionOrder;
 pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
@@ -44,9 +48,11 @@ pub use crate::path::{Key, KeyPath};
 pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
 };
+pub use crate::scan::{Finding, scan};
+pub use crate::select::{Selector, at};
 pub use crate::shared::{Identity, Shared};
 pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
-pub use crate::treedef::{Sharing, TreeDef};
+pub use crate::treedef::{NodeView, Sharing, TreeDef};
 pub use crate::unflatten::Unflattener;
 
 // The macros share the names of the traits they implement.
@@ -57,7 +63,7 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object}
 #[doc(hidden)]
 pub mod traits {
     pub use crate::insertion::InsertionOrder;
-pub use crate::kind::Collection;
+    pub use crate::kind::Collection;
     pub use crate::leaf::Leaf;
     pub use crate::pytree::{Module, Pytree};
 }

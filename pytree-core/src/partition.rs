@@ -266,7 +266,9 @@ type Assignment = (Vec<u32>, Vec<KeyPath>);
 /// The number of the first filter for which `accepts` holds.
 fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
     let first = filters.iter().position(accepts);
-    first.and_then(|part| u32::try_from(part).ok()).unwrap_or(NO_PART)
+    first
+        .and_then(|part| u32::try_from(part).ok())
+        .unwrap_or(NO_PART)
 }
 
 /// The number of the first filter that accepts each leaf, and the leaves that none does.
@@ -300,7 +302,9 @@ fn assign<L: Leaf>(
             return;
         }
         if let Some(leaf) = leaf.next() {
-            let part = first_of(filters, |filter| filter.accepts(place.path, place.kind, leaf));
+            let part = first_of(filters, |filter| {
+                filter.accepts(place.path, place.kind, leaf)
+            });
             if part == NO_PART {
                 unassigned.push(place.path.clone());
             }

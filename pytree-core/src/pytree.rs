@@ -10,10 +10,10 @@ use crate::field::ModuleField;
 use crate::kind::FieldKind;
 use crate::leaf::{Leaf, short_name};
 use crate::partition::Partition;
+use crate::path::KeyPath;
 use crate::shape::NodeShape;
 use crate::shared::Identity;
 use crate::statics::StaticRef;
-use crate::path::KeyPath;
 use crate::treedef::{Flatten, Sharing, Step, TreeDef};
 use crate::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
 
@@ -74,7 +74,10 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     #[track_caller]
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         let mut leaves = Vec::new();
-        let treedef = Flatten::new(Sharing::Duplicate, |leaf| leaves.push(function(typed(leaf)))).run(self);
+        let treedef = Flatten::new(Sharing::Duplicate, |leaf| {
+            leaves.push(function(typed(leaf)));
+        })
+        .run(self);
         rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
     }
 }

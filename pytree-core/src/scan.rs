@@ -1,1 +1,223 @@
 //! A scan of a model for bugs.
+//!
+//! It reports what is certain: a tied weight that will come apart, a parameter that nothing can train, a value
+//! that is not a number. It reads the model and changes nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use crate::dynamic_module::not_trainable;
+use crate::functions::graph;
+use crate::kind::LeafKind;
+use crate::leaf::{ArrayInfo, Leaf};
+use crate::path::KeyPath;
+use crate::pytree::Pytree;
+use crate::shape::NodeKind;
+use crate::treedef::TreeDef;
+
+/// One thing that a [`scan`] found; displays with its mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A shared node at several places. This is no mistake.
+    Shared {
+        /// Its places.
+        paths: Vec<KeyPath>,
+    },
+    /// Leaves that hold the same memory and are not shared, one of them a parameter: they come apart as soon as
+    /// one is changed.
+    SameStorage {
+        /// Their places.
+        paths: Vec<KeyPath>,
+    },
+    /// A parameter of which no gradient exists.
+    NotTrainable {
+        /// Where.
+        path: KeyPath,
+        /// Its element type and shape, or its type.
+        found: String,
+    },
+    /// A leaf without kind in a model whose leaves have kinds.
+    WithoutKind {
+        /// Where.
+        path: KeyPath,
+    },
+    /// A float leaf with values that are infinite or not a number.
+    NotFinite {
+        /// Where.
+        path: KeyPath,
+        /// How many are not a number.
+        nan: usize,
+        /// How many are infinite.
+        infinite: usize,
+        /// How many there are in all.
+        elements: usize,
+    },
+    /// A parameter without elements.
+    EmptyParameter {
+        /// Where.
+        path: KeyPath,
+        /// Its element type and shape.
+        found: ArrayInfo,
+    },
+}
+
+impl Finding {
+    /// The places it is about.
+    pub fn paths(&self) -> &[KeyPath] {
+        match self {
+            Self::Shared { paths } | Self::SameStorage { paths } => paths,
+            Self::NotTrainable { path, .. }
+            | Self::WithoutKind { path }
+            | Self::NotFinite { path, .. }
+            | Self::EmptyParameter { path, .. } => std::slice::from_ref(path),
+        }
+    }
+
+    /// Whether something is wrong; a shared node is only told.
+    pub fn is_mistake(&self) -> bool {
+        !matches!(self, Self::Shared { .. })
+    }
+}
+
+fn joined(paths: &[KeyPath]) -> String {
+    let paths: Vec<String> = paths.iter().map(KeyPath::or_root).collect();
+    paths.join(", ")
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared { paths } => write!(
+                f,
+                "one shared node is at {}: it is trained, counted and saved once",
+                joined(paths)
+            ),
+            Self::SameStorage { paths } => write!(
+                f,
+                "the leaves at {} are one array and not shared: an update makes them differ; put the array into a `Shared` and clone that, or give each its own values",
+                joined(paths)
+            ),
+            Self::NotTrainable { path, found } => write!(
+                f,
+                "the parameter at {} is {found}: expected a float array or number, of which gradients exist; make it a state",
+                path.or_root()
+            ),
+            Self::WithoutKind { path } => write!(
+                f,
+                "the leaf at {} has no kind: no filter by kind finds it; make it a parameter or a state",
+                path.or_root()
+            ),
+            Self::NotFinite {
+                path,
+                nan,
+                infinite,
+                elements,
+            } => write!(
+                f,
+                "the leaf at {} is not finite: of its {elements} elements, {nan} are NaN and {infinite} infinite; initialise it anew, or look for the step that made it so",
+                path.or_root()
+            ),
+            Self::EmptyParameter { path, found } => write!(
+                f,
+                "the parameter at {} has no elements, its shape is {found}: nothing of it can be trained; check the sizes that it was made with",
+                path.or_root()
+            ),
+        }
+    }
+}
+
+/// Looks for bugs in a model: shared nodes first, then leaf by leaf, then leaves that hold the same memory.
+///
+/// A shared node is looked at once, at its first place.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, scan};
+/// #[derive(Module)]
+/// struct Line {
+///     #[param]
+///     slope: f32,
+/// }
+/// assert!(scan(&Line { slope: 2.0 }).is_empty());
+/// let findings = scan(&Line { slope: f32::NAN });
+/// assert!(findings[0].to_string().starts_with("the leaf at slope is not finite"));
+/// ```
+pub fn scan<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
+    let leaves = graph::any_leaves(model);
+    let treedef = graph::structure(model);
+    let kinds = treedef.leaf_kinds();
+    let is_module = kinds.iter().any(Option::is_some);
+    let mut findings = shared_nodes(&treedef);
+    let mut storages: Vec<(bool, Vec<KeyPath>)> = Vec::new();
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    for ((path, kind), leaf) in treedef.leaf_paths().into_iter().zip(kinds).zip(leaves) {
+        let is_param = kind == Some(LeafKind::Param);
+        if is_module && kind.is_none() {
+            findings.push(Finding::WithoutKind { path: path.clone() });
+        }
+        if is_param {
+            findings.extend(bad_parameter(&path, leaf));
+        }
+        findings.extend(not_finite(&path, leaf));
+        if let Some(storage) = leaf.storage_identity() {
+            let number = *numbers.entry(storage).or_insert_with(|| {
+                storages.push((false, Vec::new()));
+                storages.len() - 1
+            });
+            storages[number].0 |= is_param;
+            storages[number].1.push(path);
+        }
+    }
+    let same = storages.into_iter();
+    findings.extend(
+        same.filter(|(trained, paths)| *trained && paths.len() > 1)
+            .map(|(_, paths)| Finding::SameStorage { paths }),
+    );
+    findings
+}
+
+/// The shared nodes that are at several places.
+fn shared_nodes(treedef: &TreeDef) -> Vec<Finding> {
+    let mut first = Vec::new();
+    let mut places: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, node) in treedef.0.nodes.iter().enumerate() {
+        if node.shape.kind == NodeKind::Shared {
+            first.push(at);
+        } else if node.shape.kind == NodeKind::Alias {
+            let number = treedef.0.aux_of(at).first();
+            if let Some(&number) = number.and_then(|number| number.downcast_ref::<usize>()) {
+                places.entry(number).or_default().push(at);
+            }
+        }
+    }
+    let finding = |(number, aliases): (usize, Vec<usize>)| {
+        let nodes: Vec<usize> = first.get(number).copied().into_iter().chain(aliases).collect();
+        let paths = treedef.node_paths(&nodes);
+        Finding::Shared { paths }
+    };
+    places.into_iter().map(finding).collect()
+}
+
+fn bad_parameter(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
+    if let Some(found) = not_trainable(leaf) {
+        let path = path.clone();
+        return Some(Finding::NotTrainable { path, found });
+    }
+    let found = leaf.array_info().filter(ArrayInfo::is_empty)?;
+    let path = path.clone();
+    Some(Finding::EmptyParameter { path, found })
+}
+
+fn not_finite(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
+    leaf.array_info().filter(|info| info.element.is_float())?;
+    let values = leaf.values()?;
+    let nan = values.iter().filter(|value| value.is_nan()).count();
+    let infinite = values.iter().filter(|value| value.is_infinite()).count();
+    (nan + infinite > 0).then(|| Finding::NotFinite {
+        path: path.clone(),
+        nan,
+        infinite,
+        elements: values.len(),
+    })
+}

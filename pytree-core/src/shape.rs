@@ -133,8 +133,7 @@ impl PartialEq for NodeShape {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
-            || (self.kind == other.kind
-                && (self.kind == NodeKind::Leaf || self.same_type(other)))
+            || (self.kind == other.kind && (self.kind == NodeKind::Leaf || self.same_type(other)))
     }
 }
 impl Eq for NodeShape {}
@@ -203,10 +202,12 @@ impl NodeShape {
             node: "struct",
             reason,
         };
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        if let Some(twice) = names.windows(2).find_map(|pair| match pair {
+            [left, right] if left == right => Some(*left),
+            _ => None,
+        }) {
             return Err(failed(format!(
-                "`{name}` has two fields of the name `{}`; rename one",
-                twice[0]
+                "`{name}` has two fields of the name `{twice}`; rename one"
             )));
         }
         let key: DynamicKey = (

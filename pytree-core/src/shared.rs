@@ -69,7 +69,7 @@ impl IdentityMap {
 /// assert_eq!(tree::leaves::<f32, _>(&tied).len(), 2);
 /// assert_eq!(graph::leaves::<f32, _>(&tied).len(), 1);
 /// ```
-pub struct Shared<T>(Arc<T>);
+pub struct Shared<T>(pub(crate) Arc<T>);
 
 impl<T> Shared<T> {
     /// Makes a value shareable.
@@ -120,8 +120,6 @@ impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        source
-            .shared(|source| T::unflatten(source).map(Arc::new))
-            .map(Self)
+        source.shared(|source| T::unflatten(source).map(Self::new))
     }
 }

@@ -290,7 +290,7 @@ by_hash! {
         from: |_| None
     }
     std::path::PathBuf {
-        data: |value| StaticData::opaque::<Self>(format!("{value:?}")),
+        data: |value| StaticData::opaque::<Self>(format!("{}", Shown(value))),
         from: |_| None
     }
     std::any::TypeId {

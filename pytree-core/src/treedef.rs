@@ -21,14 +21,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub use self::build::Sharing;
+pub(crate) use self::build::{Builder, Flatten};
 pub use self::compose::NodeView;
 pub(crate) use self::display::Notation;
-pub(crate) use self::prefix::Fit;
-pub(crate) use self::build::{Builder, Flatten};
 use self::display::write_tree;
 pub(crate) use self::keys::key_below;
 use self::keys::{child_key, path_of};
 pub(crate) use self::matching::Match;
+pub(crate) use self::prefix::Fit;
 pub(crate) use self::walk::Step;
 use crate::kind::LeafKind;
 use crate::path::{Key, KeyPath};

@@ -18,6 +18,20 @@ pub enum Data {
     F64(Vec<f64>),
 }
 
+impl Data {
+    /// The elements as numbers, large integers rounded.
+    pub(crate) fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Self::Bool(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::I32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::I64(elements) => elements.iter().map(|&element| element as f64).collect(),
+            Self::U32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::F32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::F64(elements) => elements.clone(),
+        }
+    }
+}
+
 /// A concrete array: row-major elements with their shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Array {

@@ -12,6 +12,7 @@ mod operations;
 mod pool;
 mod primitive;
 mod primitives;
+mod ravel;
 mod special;
 mod tensor;
 mod trace;
@@ -20,6 +21,7 @@ mod transformations;
 pub use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 pub use crate::error::TensorError;
 pub use crate::operations::indexing;
+pub use crate::ravel::{Unravel, ravel, try_ravel};
 pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::function::{Function, Loss, Traceable};
 pub use crate::transformations::grad::{

@@ -399,6 +399,12 @@ impl pytree_core::Leaf for Tensor {
             shape: self.shape().to_vec(),
         })
     }
+    fn values(&self) -> Option<Vec<f64>> {
+        self.value().ok().map(|array| array.data.to_f64())
+    }
+    fn storage_identity(&self) -> Option<usize> {
+        self.array().map(|array| Arc::as_ptr(array).addr())
+    }
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }

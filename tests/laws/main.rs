@@ -22,6 +22,7 @@ mod paths;
 mod programs;
 mod sharing;
 mod steps;
+mod structures;
 mod transformations;
 mod trees;
 mod typed;

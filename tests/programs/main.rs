@@ -28,3 +28,4 @@ mod p12_derivatives;
 mod p13_trees;
 mod p14_checkpoint;
 mod p15_by_hand;
+mod p16_selectors;

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use pytree::core::shape::{Field, NodeKind, NodeShape};
-use pytree::core::{FieldKind, LeafKind, StaticRef, Unflattener, Visitor};
+use pytree::core::{DynamicModule, FieldKind, LeafKind, StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError};
 
@@ -276,4 +276,150 @@ fn sub_modules_are_detected_without_attribute() {
         PyTreeDef(Counters { first: Counter { count: *, bias: * }, others: [Counter { count: *, bias: * }, Counter { count: *, bias: * }], unit = 'steps' })
         ",
     );
+}
+
+/// One step of a counter that was registered at run time.
+fn step(counter: &mut DynamicModule) -> Result<(), TreeError> {
+    counter.set("count", counter.value::<i32>("count")? + 1)
+}
+
+/// The document's own printing of a counter: its fields that are trees, one after the other.
+fn line(counter: &DynamicModule) -> Result<String, TreeError> {
+    let mut text = format!("{} ::", counter.name());
+    let mut gap = " ";
+    for (name, kind) in counter.fields() {
+        if kind != Some(FieldKind::Static) {
+            text.push_str(&format!("{gap}{name}={}", counter.get(name)?));
+            gap = "  ";
+        }
+    }
+    Ok(text)
+}
+
+/// The module with its list, registered instead of written down.
+#[test]
+fn a_list_and_a_flag_are_registered_at_run_time() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut module: DynamicModule = DynamicModule::new("ListModule")?;
+    module.register_subtree("mylist", vec![1, 2, 3])?;
+    module.register_static("is_training", true)?;
+    let (leaves, treedef) = tree::flatten_any(&module);
+    out.say(format_args!("{} {treedef}", listed(&leaves)));
+    let new_module: DynamicModule = tree::unflatten(&treedef, leaves.clone())?;
+    out.say(format_args!(
+        "{}  is_training={}",
+        line(&new_module)?,
+        new_module.get_static::<bool>("is_training")?
+    ));
+    out.say(tree::unflatten::<ListModule, AnyLeaf>(&treedef, leaves)?);
+    out.expect(
+        "
+        [1, 2, 3] PyTreeDef(ListModule { mylist: [*, *, *], is_training = true })
+        ListModule :: mylist=[1, 2, 3]  is_training=true
+        ListModule :: mylist=[1, 2, 3]  is_training=true
+        ",
+    );
+    Ok(())
+}
+
+#[test]
+fn a_subtree_is_registered_at_run_time() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut counter: DynamicModule = DynamicModule::new("Counter")?;
+    counter.register_subtree("count", 0)?;
+    counter.register_static("is_training", true)?;
+    step(&mut counter)?;
+    out.say(line(&counter)?);
+    let (leaves, treedef) = tree::flatten_any(&counter);
+    out.say(format_args!("({}, {treedef})", listed(&leaves)));
+    out.say(line(&tree::unflatten(&treedef, leaves)?)?);
+    out.expect(
+        "
+        Counter :: count=1
+        ([1], PyTreeDef(Counter { count: *, is_training = true }))
+        Counter :: count=1
+        ",
+    );
+    Ok(())
+}
+
+/// The counter of a state and a parameter, as the document registers it.
+fn registered_counter() -> Result<DynamicModule, TreeError> {
+    let mut counter = DynamicModule::new("Counter")?;
+    counter.register_static("is_training", true)?;
+    counter.register_state("count", 0)?;
+    counter.register_param("bias", 0.0)?;
+    Ok(counter)
+}
+
+#[test]
+fn a_state_and_a_parameter_are_registered_at_run_time() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut counter = registered_counter()?;
+    step(&mut counter)?;
+    out.say(line(&counter)?);
+    let (leaves, treedef) = tree::flatten_any(&counter);
+    out.say(format_args!("({}, {treedef})", listed(&leaves)));
+    out.say(shown(counter.registry()));
+    out.say(line(&tree::unflatten(&treedef, leaves)?)?);
+    out.expect(
+        "
+        Counter :: count=1  bias=0.0
+        ([1, 0.0], PyTreeDef(Counter { count: *, bias: *, is_training = true }))
+        {'count': State, 'bias': Param, 'is_training': Static}
+        Counter :: count=1  bias=0.0
+        ",
+    );
+    Ok(())
+}
+
+/// A change of a registry makes a new one: what shared the old one keeps it.
+#[test]
+fn registries_are_read_only_and_replaced() -> Result<(), TreeError> {
+    let counter = registered_counter()?;
+    let mut other = counter.clone();
+    assert!(std::ptr::eq(counter.registry(), other.registry()));
+    other.register_param("scale", 1.0)?;
+    let mut out = Printed::default();
+    out.say(shown(counter.registry()));
+    out.say(shown(other.registry()));
+    out.expect(
+        "
+        {'count': State, 'bias': Param, 'is_training': Static}
+        {'count': State, 'bias': Param, 'scale': Param, 'is_training': Static}
+        ",
+    );
+    Ok(())
+}
+
+#[test]
+fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut counters: DynamicModule = DynamicModule::new("Counters")?;
+    counters.register_module("first", registered_counter()?)?;
+    counters.register("others", vec![registered_counter()?, registered_counter()?])?;
+    counters.register("derived", Counter { count: 7, bias: 0.5 })?;
+    out.say(shown(counters.registry()));
+    let treedef = tree::structure(&counters);
+    for (path, kind) in treedef.leaf_paths().iter().zip(treedef.leaf_kinds()) {
+        let kind = kind.expect("every leaf of a module has a kind");
+        out.say(format_args!("{path}: {kind}"));
+    }
+    let refused = counters.register("loose", 0.0).expect_err("a number is no module");
+    out.say(refused);
+    out.expect(
+        "
+        {'first': Module, 'others': Module, 'derived': Module}
+        first.count: State
+        first.bias: Param
+        others[0].count: State
+        others[0].bias: Param
+        others[1].count: State
+        others[1].bias: Param
+        derived.count: State
+        derived.bias: Param
+        cannot change or read the module `Counters`: at loose: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree
+        ",
+    );
+    Ok(())
 }

@@ -49,7 +49,7 @@ mistakes! {
         message: "a field of type `{Self}` needs a kind",
         label: "not a module, nor a container of modules",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
-        note: "if it holds modules or leaves, derive `Module` on its type, put `Shared` for `Arc` or `Rc`, or `#[module_object]` on the trait of a box; a field that mixes modules and leaves must be split",
+        note: "if it holds modules or leaves, derive `Module` on its type, put `Shared` for `Rc`, or `#[module_object]` on the trait of a box; a field that mixes modules and leaves must be split",
     }
     /// A module as a parameter.
     ParamOfModule {

@@ -178,7 +178,5 @@ pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
 /// The value as a static one; if its type can't be, which is a compile error, it is shown as `()`.
 pub fn as_static(ways: StaticWays<'_>) -> StaticRef<'_> {
     let [by_value, by_debug] = ways;
-    by_value
-        .or(by_debug)
-        .unwrap_or_else(|| StaticRef::new(&()))
+    by_value.or(by_debug).unwrap_or_else(|| StaticRef::new(&()))
 }

@@ -127,6 +127,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
     pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> TreeDef {
         tree.visit(&mut self);
+        self.finish()
+    }
+
+    /// The treedef of what was visited.
+    pub(crate) fn finish(self) -> TreeDef {
         self.builder.finish()
     }
 }

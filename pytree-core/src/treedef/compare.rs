@@ -4,51 +4,58 @@ use super::TreeDef;
 use crate::error::{Difference, DifferenceKind};
 use crate::path::KeyPath;
 use crate::shape::NodeKind;
+use crate::statics::StaticBox;
 
 impl TreeDef {
     /// Every way in which this structure differs from `other`, from the root down: node types first,
     /// then the number of children or the keys, then static values, then what is below.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
-        if self == other {
-            return Vec::new();
-        }
         let mut found = Vec::new();
-        let mut pairs = vec![(0_usize, 0_usize, KeyPath::root())];
-        while let Some((left, right, path)) = pairs.pop() {
+        if self == other {
+            return found;
+        }
+        let (mut left, mut right) = (0, 0);
+        // The nodes of this structure above, and which of their children the walk is in.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        loop {
             let before = found.len();
-            self.compare_nodes(other, left, right, &path, &mut found);
+            self.compare_nodes(other, (left, right), &open, &mut found);
             let same_children = found[before..]
                 .iter()
                 .all(|difference| difference.why == DifferenceKind::Static);
-            if same_children {
-                let children: Vec<_> = self
-                    .child_positions(left)
-                    .into_iter()
-                    .zip(other.child_positions(right))
-                    .collect();
-                for (position, (left_child, right_child)) in children.into_iter().enumerate().rev()
-                {
-                    let mut path = path.clone();
-                    path.extend_by(self.child_key(left, position));
-                    pairs.push((left_child, right_child, path));
+            let node = self.0.nodes[left];
+            if same_children && node.arity > 0 {
+                open.push((left, 0));
+                left += 1;
+                right += 1;
+                continue;
+            }
+            left += node.size as usize;
+            right += other.0.nodes[right].size as usize;
+            loop {
+                let Some((parent, position)) = open.last_mut() else {
+                    return found;
+                };
+                *position += 1;
+                if *position < self.0.nodes[*parent].arity as usize {
+                    break;
                 }
+                open.pop();
             }
         }
-        found
     }
 
     fn compare_nodes(
         &self,
         other: &Self,
-        left: usize,
-        right: usize,
-        path: &KeyPath,
+        (left, right): (usize, usize),
+        open: &[(usize, usize)],
         found: &mut Vec<Difference>,
     ) {
         let (a, b) = (self.0.nodes[left], other.0.nodes[right]);
         let mut differ = |why, left: String, right: String| {
             found.push(Difference {
-                path: path.clone(),
+                path: self.path_below(open),
                 left,
                 right,
                 why,
@@ -62,15 +69,12 @@ impl TreeDef {
             );
         }
         let (a_aux, b_aux) = (self.0.aux_of(left), other.0.aux_of(right));
-        if matches!(a.shape.kind, NodeKind::Dict | NodeKind::OrderedDict) {
-            if a_aux != b_aux {
-                differ(
-                    DifferenceKind::Keys,
-                    format!("{a_aux:?}"),
-                    format!("{b_aux:?}"),
-                );
-            }
-            return;
+        if matches!(a.shape.kind, NodeKind::Dict | NodeKind::OrderedDict) && a_aux != b_aux {
+            return differ(
+                DifferenceKind::Keys,
+                format!("{:?}", keys(a_aux, a.arity)),
+                format!("{:?}", keys(b_aux, b.arity)),
+            );
         }
         if a.arity != b.arity {
             return differ(
@@ -95,6 +99,13 @@ impl TreeDef {
         }
     }
 
+    /// The path of a child, by the nodes above it and which of their children it is or is in.
+    fn path_below(&self, open: &[(usize, usize)]) -> KeyPath {
+        let keys = open.iter();
+        keys.filter_map(|&(node, position)| self.child_key(node, position))
+            .collect()
+    }
+
     fn describe(&self, node: usize) -> String {
         let node = self.0.nodes[node];
         match node.shape.kind {
@@ -106,4 +117,9 @@ impl TreeDef {
             _ => node.shape.name.to_owned(),
         }
     }
+}
+
+/// The keys among the static values of a map: what follows them is the order of insertion.
+fn keys(statics: &[StaticBox], arity: u32) -> &[StaticBox] {
+    statics.get(..arity as usize).unwrap_or(statics)
 }

@@ -1,1 +1,299 @@
-//! Treedefs made of treedefs.
+//! Treedefs made of treedefs, and what a treedef shows of its nodes.
+
+use std::fmt;
+
+use super::{Builder, TreeDef};
+use crate::error::TreeError;
+use crate::path::{Key, KeyPath};
+use crate::shape::{self, NodeKind, NodeShape};
+use crate::statics::{StaticBox, StaticRef};
+
+/// Making treedefs of treedefs.
+impl TreeDef {
+    /// The treedef of `None`: a node without leaves.
+    pub fn none() -> Self {
+        Self::of_children(&shape::NONE, Vec::new())
+    }
+
+    /// A tuple of treedefs.
+    pub fn tuple(children: Vec<Self>) -> Self {
+        Self::of_children(&shape::TUPLE, children)
+    }
+
+    /// A list of treedefs.
+    pub fn list(children: Vec<Self>) -> Self {
+        Self::of_children(&shape::LIST, children)
+    }
+
+    fn of_children(shape: &'static NodeShape, children: Vec<Self>) -> Self {
+        let mut builder = Builder::default();
+        builder.enter(shape, children.len());
+        children.iter().for_each(|child| builder.subtree(child));
+        builder.exit();
+        builder.finish()
+    }
+
+    /// The treedef in which each leaf of this one is replaced by `inner`. Places whose leaf is absent stay.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{tree, TreeDef};
+    /// let outer = tree::structure(&vec![1.0_f32, 2.0]);
+    /// let inner = tree::structure(&(1.0_f32, 2.0_f32));
+    /// assert_eq!(outer.compose(&inner).to_string(), "PyTreeDef([(*, *), (*, *)])");
+    /// assert_eq!(outer, TreeDef::list(vec![TreeDef::leaf(), TreeDef::leaf()]));
+    /// ```
+    #[must_use]
+    pub fn compose(&self, inner: &Self) -> Self {
+        self.replace_leaves(std::iter::repeat(inner))
+    }
+
+    /// The treedef with each leaf replaced by the next of `inner`; leaves for which there is none stay.
+    pub(crate) fn replace_leaves<'a>(&self, inner: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut inner = inner.into_iter();
+        let mut builder = Builder::default();
+        let mut open: Vec<u32> = Vec::new();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            if let Some(left) = open.last_mut() {
+                *left -= 1;
+            }
+            match node.shape.kind {
+                NodeKind::Leaf => match inner.next() {
+                    Some(treedef) => builder.subtree(treedef),
+                    None => builder.leaf(node.shape),
+                },
+                NodeKind::Absent => builder.absent(),
+                _ => {
+                    builder.enter(node.shape, node.arity as usize);
+                    let values = self.0.aux_of(at).iter();
+                    values.for_each(|value| builder.aux(value.clone()));
+                    open.push(node.arity);
+                }
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+                builder.exit();
+            }
+        }
+        builder.finish()
+    }
+}
+
+/// Looking at the nodes.
+impl TreeDef {
+    /// The number of the root's children.
+    pub fn num_children(&self) -> usize {
+        self.0.nodes.first().map_or(0, |root| root.arity as usize)
+    }
+
+    /// The treedef of the root's child at `position`.
+    pub fn child(&self, position: usize) -> Option<Self> {
+        (position < self.num_children())
+            .then(|| self.child_positions(0)[position])
+            .map(|node| self.subtree(node))
+    }
+
+    /// The nodes in preorder, leaves included.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let treedef = tree!({"a": (1, 2), "b": None}).treedef().clone();
+    /// let names: Vec<&str> = treedef.nodes().map(|node| node.name()).collect();
+    /// assert_eq!(names, ["dict", "tuple", "leaf", "leaf", "None"]);
+    /// ```
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
+        (0..self.num_nodes()).map(|node| NodeView {
+            treedef: self,
+            node,
+        })
+    }
+
+    /// The node at a position in preorder.
+    pub(crate) fn view(&self, node: usize) -> NodeView<'_> {
+        NodeView {
+            treedef: self,
+            node,
+        }
+    }
+
+    /// Combines `leaves` into one value from the leaves up: `function` makes a value of each node from those of its
+    /// children. A place whose leaf is absent is a node without children.
+    ///
+    /// # Errors
+    /// [`TreeError::LeafCount`] if there are too few or too many leaves; then `function` is not called.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let treedef = tree!([1, (2, 3)]).treedef().clone();
+    /// let depth = treedef.fold([0, 0, 0], |_, below| 1 + below.into_iter().max().unwrap_or(0))?;
+    /// assert_eq!(depth, 2);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn fold<A>(
+        &self,
+        leaves: impl IntoIterator<Item = A>,
+        mut function: impl FnMut(NodeView<'_>, Vec<A>) -> A,
+    ) -> Result<A, TreeError> {
+        let leaves: Vec<A> = leaves.into_iter().collect();
+        crate::unflatten::check_count(self, leaves.len())?;
+        let mut leaves = leaves.into_iter();
+        let mut values: Vec<A> = Vec::new();
+        // The nodes whose children are not all there, with how many are missing.
+        let mut open: Vec<(usize, u32)> = Vec::new();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            if let Some((_, missing)) = open.last_mut() {
+                *missing -= 1;
+            }
+            if node.shape.kind == NodeKind::Leaf {
+                values.extend(leaves.next());
+            } else {
+                open.push((at, node.arity));
+            }
+            while let Some(&(at, 0)) = open.last() {
+                open.pop();
+                let first = values.len().saturating_sub(self.0.nodes[at].arity as usize);
+                let children = values.split_off(first);
+                values.push(function(self.view(at), children));
+            }
+        }
+        values.pop().ok_or_else(|| TreeError::Build {
+            node: "value",
+            reason: "the treedef has no nodes".to_owned(),
+        })
+    }
+
+    /// The paths of some nodes, which are given in preorder, in one walk.
+    pub(crate) fn node_paths(&self, targets: &[usize]) -> Vec<KeyPath> {
+        let mut targets = targets.iter().peekable();
+        let mut paths = Vec::with_capacity(targets.len());
+        let mut path = KeyPath::root();
+        // Of each open node: where it is, its next child, and whether its own key is on the path.
+        let mut open: Vec<(usize, usize, bool)> = Vec::new();
+        for at in 0..self.num_nodes() {
+            let mut pushed = false;
+            if let Some((parent, next, _)) = open.last_mut() {
+                if let Some(key) = self.child_key(*parent, *next) {
+                    path.push(key);
+                    pushed = true;
+                }
+                *next += 1;
+            }
+            if targets.next_if_eq(&&at).is_some() {
+                paths.push(path.clone());
+                if targets.peek().is_none() {
+                    break;
+                }
+            }
+            open.push((at, 0, pushed));
+            while let Some(&(last, next, pushed)) = open.last() {
+                if next < self.0.nodes[last].arity as usize {
+                    break;
+                }
+                if pushed {
+                    path.pop();
+                }
+                open.pop();
+            }
+        }
+        paths
+    }
+}
+
+/// A node of a treedef.
+#[derive(Clone, Copy)]
+pub struct NodeView<'a> {
+    treedef: &'a TreeDef,
+    node: usize,
+}
+
+impl<'a> NodeView<'a> {
+    /// The family.
+    pub fn kind(&self) -> NodeKind {
+        self.shape().kind
+    }
+
+    /// The name that displays show, such as `Linear` or `list`.
+    pub fn name(&self) -> &'static str {
+        self.shape().name
+    }
+
+    /// What the treedef keeps of the node besides its children and static values.
+    pub fn shape(&self) -> &'static NodeShape {
+        let nodes = &self.treedef.0.nodes;
+        nodes.get(self.node).map_or(&shape::NONE, |node| node.shape)
+    }
+
+    /// The number of children.
+    pub fn num_children(&self) -> usize {
+        let nodes = &self.treedef.0.nodes;
+        nodes.get(self.node).map_or(0, |node| node.arity as usize)
+    }
+
+    /// The number of leaves below, or one for a leaf. They are counted.
+    pub fn num_leaves(&self) -> usize {
+        let nodes = &self.treedef.0.nodes;
+        let size = nodes.get(self.node).map_or(0, |node| node.size as usize);
+        let below = nodes.iter().skip(self.node).take(size);
+        below
+            .filter(|node| node.shape.kind == NodeKind::Leaf)
+            .count()
+    }
+
+    /// The keys of the children, in order; a transparent node, such as `Some`, gives its child none.
+    pub fn keys(&self) -> impl Iterator<Item = Option<Key>> + use<'a> {
+        let (treedef, node) = (self.treedef, self.node);
+        (0..self.num_children()).map(move |position| treedef.child_key(node, position))
+    }
+
+    /// The static values with the names of their fields, in order. The keys of a map are in
+    /// [`keys`](Self::keys).
+    pub fn statics(&self) -> impl Iterator<Item = (&'static str, StaticRef<'a>)> + use<'a> {
+        let names = self.shape().statics;
+        // A node without static fields may have keys, and a treedef without nodes has neither.
+        let values = match names {
+            [] => &[],
+            _ => self.treedef.0.aux_of(self.node),
+        };
+        let values = values.iter().map(StaticBox::as_static_ref);
+        names.iter().copied().zip(values)
+    }
+
+    /// The path of the node.
+    pub fn path(&self) -> KeyPath {
+        self.treedef.path_of(self.node)
+    }
+
+    /// The subtree as a treedef of its own.
+    pub fn to_treedef(&self) -> TreeDef {
+        if self.node == 0 {
+            return self.treedef.clone();
+        }
+        self.treedef.subtree(self.node)
+    }
+
+    /// The node as messages describe it.
+    pub(crate) fn describe(&self) -> String {
+        let shape = self.shape();
+        match shape.kind {
+            NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
+                format!("a {} of {}", shape.name, self.num_children())
+            }
+            NodeKind::OrderedDict => format!("an {} of {}", shape.name, self.num_children()),
+            NodeKind::NamedTuple | NodeKind::Struct => {
+                let fields: Vec<&str> = shape.fields.iter().map(|field| field.name).collect();
+                format!("`{}` of ({})", shape.name, fields.join(", "))
+            }
+            NodeKind::Leaf => "a leaf".to_owned(),
+            NodeKind::Absent => "an absent leaf".to_owned(),
+            _ => format!("`{}`", shape.name),
+        }
+    }
+}
+
+impl fmt::Debug for NodeView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}

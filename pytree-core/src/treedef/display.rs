@@ -1,19 +1,30 @@
-//! Writing a tree in JAX's notation, leaf by leaf.
+//! Writing a tree leaf by leaf: its structure in JAX's notation, its value in Python's.
 
 use std::fmt;
 
 use super::Inner;
 use crate::shape::NodeKind;
+use crate::statics::StaticBox;
+
+/// What is written of a tree. Ordered dictionaries and named tuples look different in the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notation {
+    /// Its structure, as JAX prints a treedef: `CustomNode(namedtuple[Point], [*, *])`.
+    Structure,
+    /// Its value, as Python prints it: `Point(x=1, y=2)`.
+    Value,
+}
 
 pub(super) fn write_tree<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,
+    notation: Notation,
     leaf: &mut impl FnMut(&mut W) -> fmt::Result,
 ) -> fmt::Result {
     let mut open: Vec<(usize, usize)> = Vec::new();
     for (at, node) in inner.nodes.iter().enumerate() {
         if let Some((parent, next)) = open.last_mut() {
-            write_child_prefix(inner, f, *parent, *next)?;
+            write_child_prefix(inner, f, notation, *parent, *next)?;
             *next += 1;
         }
         match node.shape.kind {
@@ -27,7 +38,16 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::List => f.write_char('[')?,
             NodeKind::Tuple => f.write_char('(')?,
             NodeKind::Dict => f.write_char('{')?,
+            NodeKind::OrderedDict if notation == Notation::Structure => {
+                f.write_str("CustomNode(OrderedDict[")?;
+                write_key_tuple(f, inner.aux_of(at))?;
+                f.write_str("], [")?;
+            }
+            NodeKind::OrderedDict if node.arity == 0 => f.write_str("OrderedDict(")?,
             NodeKind::OrderedDict => f.write_str("OrderedDict({")?,
+            NodeKind::NamedTuple if notation == Notation::Structure => {
+                write!(f, "CustomNode(namedtuple[{}], [", node.shape.name)?;
+            }
             NodeKind::NamedTuple => write!(f, "{}(", node.shape.name)?,
             NodeKind::Struct => {
                 f.write_str(node.shape.name)?;
@@ -48,16 +68,26 @@ pub(super) fn write_tree<W: fmt::Write>(
             if next < inner.nodes[at].arity as usize {
                 break;
             }
-            write_close(inner, f, at)?;
+            write_close(inner, f, notation, at)?;
             open.pop();
         }
     }
     Ok(())
 }
 
+/// The keys of an ordered dictionary, as Python writes a tuple.
+fn write_key_tuple<W: fmt::Write>(f: &mut W, keys: &[StaticBox]) -> fmt::Result {
+    f.write_char('(')?;
+    for (position, key) in keys.iter().enumerate() {
+        write!(f, "{}{key:?}", if position == 0 { "" } else { ", " })?;
+    }
+    f.write_str(if keys.len() == 1 { ",)" } else { ")" })
+}
+
 fn write_child_prefix<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,
+    notation: Notation,
     parent: usize,
     position: usize,
 ) -> fmt::Result {
@@ -66,6 +96,7 @@ fn write_child_prefix<W: fmt::Write>(
         f.write_str(", ")?;
     }
     match shape.kind {
+        NodeKind::NamedTuple | NodeKind::OrderedDict if notation == Notation::Structure => Ok(()),
         NodeKind::NamedTuple => write!(
             f,
             "{}=",
@@ -84,14 +115,23 @@ fn write_child_prefix<W: fmt::Write>(
     }
 }
 
-fn write_close<W: fmt::Write>(inner: &Inner, f: &mut W, at: usize) -> fmt::Result {
+fn write_close<W: fmt::Write>(
+    inner: &Inner,
+    f: &mut W,
+    notation: Notation,
+    at: usize,
+) -> fmt::Result {
     let node = inner.nodes[at];
     let aux = inner.aux_of(at);
     match node.shape.kind {
         NodeKind::List => f.write_char(']'),
+        NodeKind::NamedTuple | NodeKind::OrderedDict if notation == Notation::Structure => {
+            f.write_str("])")
+        }
         NodeKind::Tuple if node.arity == 1 => f.write_str(",)"),
         NodeKind::Tuple | NodeKind::NamedTuple => f.write_char(')'),
         NodeKind::Dict => f.write_char('}'),
+        NodeKind::OrderedDict if node.arity == 0 => f.write_char(')'),
         NodeKind::OrderedDict => f.write_str("})"),
         NodeKind::Struct | NodeKind::TupleStruct if node.arity > 0 || !aux.is_empty() => {
             for (position, value) in aux.iter().enumerate() {

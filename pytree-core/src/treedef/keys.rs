@@ -2,11 +2,16 @@
 
 use super::Inner;
 use crate::path::{Key, KeyPath};
-use crate::shape::NodeKind;
+use crate::shape::{NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticData};
 
 pub(super) fn child_key(inner: &Inner, node: usize, position: usize) -> Option<Key> {
-    let shape = inner.nodes[node].shape;
+    key_below(inner.nodes[node].shape, inner.aux_of(node), position)
+}
+
+/// The key of a child of a node with the given shape and static values, of which a map's first are its keys; none
+/// below a transparent node.
+pub(crate) fn key_below(shape: &NodeShape, aux: &[StaticBox], position: usize) -> Option<Key> {
     match shape.kind {
         NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => Some(Key::Field(
             shape
@@ -16,9 +21,7 @@ pub(super) fn child_key(inner: &Inner, node: usize, position: usize) -> Option<K
                 .into(),
         )),
         NodeKind::List | NodeKind::Tuple => i128::try_from(position).ok().map(Key::Index),
-        NodeKind::Dict | NodeKind::OrderedDict => {
-            inner.aux_of(node).get(position).map(key_of_static)
-        }
+        NodeKind::Dict | NodeKind::OrderedDict => aux.get(position).map(key_of_static),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 use super::keys::child_key;
 use super::{Inner, TreeDef};
 use crate::kind::LeafKind;
-use crate::path::KeyPath;
 use crate::leaf::Leaf;
+use crate::path::KeyPath;
 use crate::shape::{Field, NodeKind, NodeShape};
 use crate::statics::StaticRef;
 
@@ -31,7 +31,10 @@ impl TreeDef {
                 *remaining -= 1;
             }
             match node.shape.kind {
-                NodeKind::Leaf => leaves.next().into_iter().for_each(|leaf| show(Step::Leaf(leaf))),
+                NodeKind::Leaf => leaves
+                    .next()
+                    .into_iter()
+                    .for_each(|leaf| show(Step::Leaf(leaf))),
                 NodeKind::Absent => show(Step::Absent),
                 _ => {
                     show(Step::Enter(node.shape, node.arity as usize));

@@ -1,0 +1,428 @@
+//! Reading the format that the parent module describes. Nothing is believed: what does not hold together is an
+//! error, and nothing is allocated for what is not there.
+
+mod data;
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
+use crate::error::TreeError;
+use crate::insertion::InsertionOrder;
+use crate::kind::{CollectionId, FieldKind};
+use crate::shape::{NodeKind, NodeShape};
+use crate::statics::{StaticBox, StaticData, StaticValue};
+use crate::treedef::{Node, TreeDef};
+
+/// A shape that is not made yet: shapes are kept forever, so that they are made once all of the bytes are right.
+struct NewShape {
+    kind: NodeKind,
+    name: String,
+    fields: Vec<(String, NewKind)>,
+    statics: Vec<String>,
+}
+
+/// A field's kind, its collection a name still.
+enum NewKind {
+    Of(Option<FieldKind>),
+    State(String),
+}
+
+/// A node without its shape. The size of one that is still open is zero.
+struct NewNode {
+    /// The position of its shape: first those that are built in, then those of the bytes.
+    shape: usize,
+    arity: u32,
+    size: u32,
+    aux: u32,
+}
+
+/// Reads one treedef.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    shapes: Vec<NewShape>,
+    /// The static values that have numbers.
+    statics: Vec<StaticBox>,
+    nodes: Vec<NewNode>,
+    aux: Vec<StaticBox>,
+    /// The places of the shared nodes.
+    shared: Vec<usize>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            shapes: Vec::new(),
+            statics: Vec::new(),
+            nodes: Vec::new(),
+            aux: Vec::new(),
+            shared: Vec::new(),
+        }
+    }
+
+    pub(super) fn treedef(mut self) -> Result<TreeDef, TreeError> {
+        self.header()?;
+        self.all_nodes()?;
+        if self.left() > 0 {
+            return Err(fail(
+                self.at,
+                "the end",
+                format!("{} bytes more", self.left()),
+            ));
+        }
+        let mut shapes = BUILTIN.to_vec();
+        for shape in &self.shapes {
+            shapes.push(shape.make()?);
+        }
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|node| Node {
+                shape: shapes[node.shape],
+                arity: node.arity,
+                size: node.size,
+                aux: node.aux,
+            })
+            .collect();
+        Ok(TreeDef::from_parts(nodes, self.aux))
+    }
+
+    fn header(&mut self) -> Result<(), TreeError> {
+        let expected = "`PYTD`, which the bytes of a treedef begin with";
+        let magic = self.take(MAGIC.len(), expected)?;
+        if magic != MAGIC {
+            return Err(fail(0, expected, format!("{magic:?}")));
+        }
+        let version = self.byte("the version")?;
+        if version != VERSION {
+            let found = format!("version {version}");
+            return Err(fail(self.at - 1, format!("version {VERSION}"), found));
+        }
+        // Counts of nodes and static values, each of a byte at least, are kept in 32 bits.
+        if u32::try_from(self.bytes.len()).is_err() {
+            return Err(fail(
+                self.at,
+                "at most 4 GiB",
+                format!("{} bytes", self.bytes.len()),
+            ));
+        }
+        Ok(())
+    }
+
+    fn all_nodes(&mut self) -> Result<(), TreeError> {
+        // Of each open node, its place and the number of children to come.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        loop {
+            let arity = self.node()?;
+            if arity > 0 {
+                open.push((self.nodes.len() - 1, arity));
+                continue;
+            }
+            loop {
+                let Some((start, remaining)) = open.last_mut() else {
+                    return Ok(());
+                };
+                *remaining -= 1;
+                if *remaining > 0 {
+                    break;
+                }
+                self.nodes[*start].size = narrow(self.nodes.len() - *start);
+                open.pop();
+            }
+        }
+    }
+
+    /// Reads a node with its static values, and tells the number of its children.
+    fn node(&mut self) -> Result<usize, TreeError> {
+        let position = self.at;
+        let shape = self.shape()?;
+        let kind = self.kind(shape);
+        let start = self.aux.len();
+        let mut arity = 0;
+        if !matches!(kind, NodeKind::Leaf | NodeKind::Absent) {
+            arity = self.count("the number of children")?;
+            let statics = self.count("the number of static values")?;
+            self.check_counts(position, shape, arity, statics)?;
+            for _ in 0..statics {
+                let value = self.static_value()?;
+                self.aux.push(value);
+            }
+            self.check_statics(position, kind, start)?;
+        }
+        if kind == NodeKind::Shared {
+            self.shared.push(self.nodes.len());
+        }
+        self.nodes.push(NewNode {
+            shape,
+            arity: narrow(arity),
+            size: u32::from(arity == 0),
+            aux: narrow(start),
+        });
+        Ok(arity)
+    }
+
+    fn kind(&self, shape: usize) -> NodeKind {
+        match shape.checked_sub(BUILTIN.len()) {
+            Some(number) => self.shapes[number].kind,
+            None => BUILTIN[shape].kind,
+        }
+    }
+
+    fn check_counts(
+        &self,
+        position: usize,
+        shape: usize,
+        arity: usize,
+        statics: usize,
+    ) -> Result<(), TreeError> {
+        let (name, fields, names) = match shape.checked_sub(BUILTIN.len()) {
+            Some(number) => {
+                let shape = &self.shapes[number];
+                (shape.name.as_str(), shape.fields.len(), shape.statics.len())
+            }
+            None => (BUILTIN[shape].name, 0, 0),
+        };
+        let (children, values) = match self.kind(shape) {
+            NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => (fields, names),
+            NodeKind::List | NodeKind::Tuple => (arity, names),
+            NodeKind::Dict => (arity, arity + 1),
+            NodeKind::OrderedDict => (arity, arity),
+            NodeKind::Some | NodeKind::Shared => (1, names),
+            NodeKind::Object => (1, 1),
+            NodeKind::Alias => (0, 1),
+            NodeKind::None | NodeKind::Leaf | NodeKind::Absent => (0, names),
+        };
+        if (arity, statics) == (children, values) {
+            return Ok(());
+        }
+        Err(fail(
+            position,
+            format!("{children} children and {values} static values of `{name}`"),
+            format!("{arity} and {statics}"),
+        ))
+    }
+
+    /// Checks the static values of a node, from `start` on, which mean something to trees: keys, their order, and
+    /// the numbers of shared nodes.
+    fn check_statics(
+        &mut self,
+        position: usize,
+        kind: NodeKind,
+        start: usize,
+    ) -> Result<(), TreeError> {
+        match kind {
+            NodeKind::OrderedDict => check_keys(position, &self.aux[start..], false),
+            NodeKind::Dict => {
+                let arity = self.aux.len() - start - 1;
+                check_keys(position, &self.aux[start..start + arity], true)?;
+                let data = self.aux.pop().map(|last| last.data());
+                let order = data.as_ref().and_then(InsertionOrder::from_static_data);
+                let length = match &data {
+                    Some(StaticData::Optional(Some(positions))) => match &**positions {
+                        StaticData::Sequence(positions) => positions.len(),
+                        _ => 0,
+                    },
+                    _ => arity,
+                };
+                let Some(order) = order.filter(|_| length == arity) else {
+                    return Err(fail(
+                        position,
+                        format!("an order of {arity} insertions"),
+                        data.map_or_else(String::new, |data| data.to_string()),
+                    ));
+                };
+                self.aux.push(StaticBox::new(order));
+                Ok(())
+            }
+            NodeKind::Alias => {
+                let data = self.aux.pop().map(|last| last.data());
+                let number = data.as_ref().and_then(usize::from_static_data);
+                let ended = |&number: &usize| {
+                    let node = self.shared.get(number).and_then(|&at| self.nodes.get(at));
+                    node.is_some_and(|node| node.size > 0)
+                };
+                let Some(number) = number.filter(ended) else {
+                    return Err(fail(
+                        position,
+                        format!("an alias of one of {} shared nodes", self.shared.len()),
+                        data.map_or_else(String::new, |data| format!("that of {data}")),
+                    ));
+                };
+                self.aux.push(StaticBox::new(number));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a shape's code, and the shape itself where it is new.
+    fn shape(&mut self) -> Result<usize, TreeError> {
+        let position = self.at;
+        let code = self.varint("a node")?;
+        match usize::try_from(code).unwrap_or(usize::MAX) {
+            builtin if builtin < NEW_SHAPE => Ok(builtin),
+            NEW_SHAPE => {
+                let shape = self.new_shape()?;
+                self.shapes.push(shape);
+                Ok(BUILTIN.len() + self.shapes.len() - 1)
+            }
+            // The codes of shapes that were met are one more than their positions: one is that of a new shape.
+            code if code - NEW_SHAPE <= self.shapes.len() => Ok(code - 1),
+            _ => Err(fail(
+                position,
+                format!("a node, of one of {} shapes", self.shapes.len()),
+                format!("the code {code}"),
+            )),
+        }
+    }
+
+    fn new_shape(&mut self) -> Result<NewShape, TreeError> {
+        let position = self.at;
+        let code = self.byte("the family of a shape")?;
+        let kind = match KINDS.get(usize::from(code)) {
+            None | Some(NodeKind::Leaf | NodeKind::Absent | NodeKind::Shared | NodeKind::Alias) => {
+                let found = format!("the code {code}");
+                return Err(fail(position, "the family of a shape", found));
+            }
+            Some(&kind) => kind,
+        };
+        let name = self.text("the name of a shape")?;
+        let mut fields = Vec::new();
+        for _ in 0..self.count("the number of fields")? {
+            fields.push((self.text("the name of a field")?, self.field_kind()?));
+        }
+        let mut statics = Vec::new();
+        for _ in 0..self.count("the number of static fields")? {
+            statics.push(self.text("the name of a static field")?);
+        }
+        let mut names = HashSet::new();
+        for field in fields.iter().map(|(field, _)| field).chain(&statics) {
+            if !names.insert(field) {
+                return Err(fail(
+                    position,
+                    format!("a shape `{name}` whose fields have different names"),
+                    format!("`{field}` twice"),
+                ));
+            }
+        }
+        Ok(NewShape {
+            kind,
+            name,
+            fields,
+            statics,
+        })
+    }
+
+    fn field_kind(&mut self) -> Result<NewKind, TreeError> {
+        let position = self.at;
+        Ok(match self.byte("the kind of a field")? {
+            0 => NewKind::Of(None),
+            1 => NewKind::Of(Some(FieldKind::Param)),
+            2 => NewKind::State(self.text("the name of a collection")?),
+            3 => NewKind::Of(Some(FieldKind::Static)),
+            4 => NewKind::Of(Some(FieldKind::Module)),
+            code => {
+                return Err(fail(
+                    position,
+                    "the kind of a field",
+                    format!("the code {code}"),
+                ));
+            }
+        })
+    }
+
+    fn static_value(&mut self) -> Result<StaticBox, TreeError> {
+        let position = self.at;
+        let code = self.varint("a static value")?;
+        let Some(number) = code.checked_sub(1) else {
+            let start = self.at;
+            let value = StaticBox::new(self.data(0)?);
+            if self.at - start <= REMEMBERED {
+                self.statics.push(value.clone());
+            }
+            return Ok(value);
+        };
+        let met = usize::try_from(number)
+            .ok()
+            .and_then(|number| self.statics.get(number));
+        met.cloned().ok_or_else(|| {
+            fail(
+                position,
+                format!("one of {} static values", self.statics.len()),
+                format!("number {number}"),
+            )
+        })
+    }
+}
+
+impl NewShape {
+    fn make(&self) -> Result<&'static NodeShape, TreeError> {
+        let fields: Vec<(&str, Option<FieldKind>)> = self
+            .fields
+            .iter()
+            .map(|(name, kind)| {
+                let kind = match kind {
+                    NewKind::Of(kind) => *kind,
+                    NewKind::State(name) => Some(FieldKind::State(CollectionId::named(name))),
+                };
+                (name.as_str(), kind)
+            })
+            .collect();
+        let statics: Vec<&str> = self.statics.iter().map(String::as_str).collect();
+        NodeShape::dynamic(self.kind, &self.name, &fields, &statics)
+    }
+}
+
+/// Checks that no key is there twice and, if asked for, that they are in order. Keys of which a text only is
+/// known are not told apart, and those of users' types may have an order of their own.
+fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), TreeError> {
+    let keys: Vec<&StaticData> = keys.iter().filter_map(StaticBox::downcast_ref).collect();
+    let is_opaque = |data: &StaticData| matches!(data, StaticData::Opaque { .. });
+    let is_own = |data: &StaticData| is_opaque(data) || matches!(data, StaticData::Record { .. });
+    let mut met = BTreeSet::new();
+    let known = keys.iter().filter(|key| !holds(key, &is_opaque));
+    for key in known {
+        if !met.insert(key) {
+            return Err(fail(
+                position,
+                "different keys",
+                format!("the key {key} twice"),
+            ));
+        }
+    }
+    if sorted && !keys.iter().any(|key| holds(key, &is_own)) && !keys.is_sorted() {
+        return Err(fail(position, "keys in order", "others"));
+    }
+    Ok(())
+}
+
+/// Whether data or any of those inside are as `is` tells.
+fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
+    is(data)
+        || match data {
+            StaticData::Tuple(items) | StaticData::Sequence(items) => {
+                items.iter().any(|item| holds(item, is))
+            }
+            StaticData::Optional(Some(value)) => holds(value, is),
+            StaticData::Map(entries) => entries
+                .iter()
+                .any(|(key, value)| holds(key, is) || holds(value, is)),
+            StaticData::Record { fields, .. } => fields.iter().any(|(_, value)| holds(value, is)),
+            _ => false,
+        }
+}
+
+/// Counts are bounded by the number of bytes, which fits.
+fn narrow(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn fail(position: usize, expected: impl Into<String>, found: impl Into<String>) -> TreeError {
+    TreeError::Bytes {
+        position,
+        expected: expected.into(),
+        found: found.into(),
+    }
+}

@@ -1,0 +1,208 @@
+//! Writing a treedef in the format that the parent module describes.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+
+use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
+use crate::kind::FieldKind;
+use crate::shape::{NodeKind, NodeShape};
+use crate::statics::{StaticBox, StaticData};
+use crate::treedef::TreeDef;
+
+/// Writes treedefs.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    /// Whether what equality ignores is left out.
+    canonical: bool,
+    /// The codes of shapes by their addresses, of which one shape may have several.
+    addresses: HashMap<usize, usize>,
+    /// The numbers of shapes, by their bytes.
+    shapes: HashMap<Vec<u8>, usize>,
+    /// The numbers of static values, by their bytes.
+    statics: HashMap<Vec<u8>, usize>,
+}
+
+impl Writer {
+    pub(super) fn new(canonical: bool) -> Self {
+        Self {
+            bytes: Vec::new(),
+            canonical,
+            addresses: HashMap::new(),
+            shapes: HashMap::new(),
+            statics: HashMap::new(),
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(super) fn header(&mut self) {
+        self.bytes.extend_from_slice(MAGIC);
+        self.bytes.push(VERSION);
+    }
+
+    pub(super) fn nodes(&mut self, treedef: &TreeDef) {
+        for (at, node) in treedef.0.nodes.iter().enumerate() {
+            self.shape(node.shape);
+            if node.is_place() {
+                continue;
+            }
+            let mut statics = treedef.0.aux_of(at);
+            if self.canonical && node.shape.kind == NodeKind::Dict {
+                statics = statics.get(..node.arity as usize).unwrap_or(statics);
+            }
+            count(&mut self.bytes, node.arity as usize);
+            count(&mut self.bytes, statics.len());
+            statics.iter().for_each(|value| self.static_value(value));
+        }
+    }
+
+    /// Writes a shape's code, and the shape itself where it is new.
+    fn shape(&mut self, shape: &'static NodeShape) {
+        let address = std::ptr::from_ref(shape) as usize;
+        if let Some(&code) = self.addresses.get(&address) {
+            return count(&mut self.bytes, code);
+        }
+        let builtin = BUILTIN
+            .iter()
+            .position(|builtin| self.is_builtin(shape, builtin));
+        let code = builtin.unwrap_or_else(|| {
+            let mut written = Vec::new();
+            write_shape(&mut written, shape);
+            let next = self.shapes.len();
+            let number = *self.shapes.entry(written.clone()).or_insert(next);
+            if number == next {
+                count(&mut self.bytes, NEW_SHAPE);
+                self.bytes.extend_from_slice(&written);
+            } else {
+                count(&mut self.bytes, NEW_SHAPE + 1 + number);
+            }
+            NEW_SHAPE + 1 + number
+        });
+        if builtin.is_some() {
+            count(&mut self.bytes, code);
+        }
+        self.addresses.insert(address, code);
+    }
+
+    fn is_builtin(&self, shape: &NodeShape, builtin: &NodeShape) -> bool {
+        shape.kind == builtin.kind
+            && (matches!(shape.kind, NodeKind::Leaf | NodeKind::Absent)
+                || (shape.name == builtin.name
+                    && shape.fields.is_empty()
+                    && shape.statics.is_empty()
+                    && (self.canonical || (shape.identity)() == TypeId::of::<()>())))
+    }
+
+    fn static_value(&mut self, value: &StaticBox) {
+        let mut written = Vec::new();
+        write_data(&mut written, &value.data());
+        if let Some(&number) = self.statics.get(&written) {
+            return count(&mut self.bytes, 1 + number);
+        }
+        count(&mut self.bytes, 0);
+        self.bytes.extend_from_slice(&written);
+        if written.len() <= REMEMBERED {
+            self.statics.insert(written, self.statics.len());
+        }
+    }
+}
+
+fn varint(bytes: &mut Vec<u8>, mut value: u128) {
+    loop {
+        let low = (value & 0x7f) as u8;
+        value >>= 7;
+        if value == 0 {
+            return bytes.push(low);
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+fn count(bytes: &mut Vec<u8>, value: usize) {
+    varint(bytes, value as u128);
+}
+
+fn text(bytes: &mut Vec<u8>, text: &str) {
+    count(bytes, text.len());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn write_shape(bytes: &mut Vec<u8>, shape: &NodeShape) {
+    let kind = KINDS.iter().position(|&kind| kind == shape.kind);
+    count(bytes, kind.unwrap_or(KINDS.len()));
+    text(bytes, shape.name);
+    count(bytes, shape.fields.len());
+    for field in shape.fields {
+        text(bytes, field.name);
+        match field.kind {
+            None => bytes.push(0),
+            Some(FieldKind::Param) => bytes.push(1),
+            Some(FieldKind::State(collection)) => {
+                bytes.push(2);
+                text(bytes, collection.name());
+            }
+            Some(FieldKind::Static) => bytes.push(3),
+            Some(FieldKind::Module) => bytes.push(4),
+        }
+    }
+    count(bytes, shape.statics.len());
+    shape.statics.iter().for_each(|name| text(bytes, name));
+}
+
+fn write_data(bytes: &mut Vec<u8>, data: &StaticData) {
+    let items = |bytes: &mut Vec<u8>, tag: u8, items: &[StaticData]| {
+        bytes.push(tag);
+        count(bytes, items.len());
+        items.iter().for_each(|item| write_data(bytes, item));
+    };
+    match data {
+        StaticData::Unit => bytes.push(0),
+        StaticData::Bool(value) => bytes.push(1 + u8::from(*value)),
+        StaticData::Integer(value) => {
+            bytes.push(3);
+            varint(bytes, ((value << 1) ^ (value >> 127)).cast_unsigned());
+        }
+        StaticData::Float(value) => {
+            bytes.push(4);
+            bytes.extend_from_slice(&f64::from(*value).to_bits().to_le_bytes());
+        }
+        StaticData::Text(value) => {
+            bytes.push(5);
+            text(bytes, value);
+        }
+        StaticData::Tuple(values) => items(bytes, 6, values),
+        StaticData::Sequence(values) => items(bytes, 7, values),
+        StaticData::Optional(None) => bytes.push(8),
+        StaticData::Optional(Some(value)) => {
+            bytes.push(9);
+            write_data(bytes, value);
+        }
+        StaticData::Map(entries) => {
+            bytes.push(10);
+            count(bytes, entries.len());
+            for (key, value) in entries {
+                write_data(bytes, key);
+                write_data(bytes, value);
+            }
+        }
+        StaticData::Record { name, fields } => {
+            bytes.push(11);
+            text(bytes, name);
+            count(bytes, fields.len());
+            for (field, value) in fields {
+                text(bytes, field);
+                write_data(bytes, value);
+            }
+        }
+        StaticData::Opaque {
+            type_name,
+            text: shown,
+        } => {
+            bytes.push(12);
+            text(bytes, type_name);
+            text(bytes, shown);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Recursive types: within the limit they work on a thread of 2 MiB, beyond it they are an error.
+
+use pytree_core::shape::{NONE, NodeShape, SOME};
+use pytree_core::{Pytree, Tree, TreeBuilder, TreeDef, TreeError, graph, match_structure, tree};
+
+use crate::on_stack;
+
+const LIMIT: usize = 256;
+const TOO_DEEP: usize = 10_000;
+
+#[derive(Clone, Debug, PartialEq, Pytree)]
+struct Node {
+    value: i64,
+    next: Option<Box<Node>>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(mut node) = next {
+            next = node.next.take();
+        }
+    }
+}
+
+/// So many nodes, of which each but the last has a `Some` below it.
+fn chain(length: usize) -> Node {
+    let last = Node {
+        value: 0,
+        next: None,
+    };
+    (1..length).fold(last, |node, value| Node {
+        value: value as i64,
+        next: Some(Box::new(node)),
+    })
+}
+
+/// A chain's tree, built from shapes that know the names only.
+fn dynamic_chain(length: usize) -> Tree<i64> {
+    let fields = [("value", None), ("next", None)];
+    let shape =
+        NodeShape::dynamic(pytree_core::shape::NodeKind::Struct, "Node", &fields, &[]).unwrap();
+    let mut builder = TreeBuilder::new();
+    for value in (0..length).rev() {
+        builder.begin_shape(shape, vec![]).leaf(value as i64);
+        builder.begin_shape(if value == 0 { &NONE } else { &SOME }, vec![]);
+    }
+    for _ in 0..2 * length {
+        builder.end();
+    }
+    builder.finish().unwrap()
+}
+
+/// On a thread as large as those that tests and `std::thread::spawn` have.
+fn fails<T: Send>(run: impl FnOnce() -> T + Send) -> String {
+    match on_stack(2048, run) {
+        Ok(_) => panic!("a value too deep was accepted"),
+        Err(text) => text,
+    }
+}
+
+const MEND: &str = ": put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth has no bound";
+
+fn message(path: &str) -> String {
+    format!("typed values nest deeper than 256 nodes at {path}{MEND}")
+}
+
+#[test]
+fn what_nests_too_deep_is_refused_with_its_path() {
+    let node = chain(TOO_DEEP);
+    let expected = message("next.next.next.next.next.next…");
+    assert_eq!(fails(|| tree::flatten::<i64, _>(&node)), expected);
+    assert_eq!(fails(|| graph::flatten::<i64, _>(&node)), expected);
+    assert_eq!(fails(|| tree::structure(&node)), expected);
+    assert_eq!(fails(|| tree::flatten_any(&node)), expected);
+    assert_eq!(fails(|| tree::any_leaves(&node).len()), expected);
+    assert_eq!(
+        fails(|| tree::leaves_with_path::<i64, _>(&node).len()),
+        expected
+    );
+    assert_eq!(fails(|| tree::map_to(&node, |leaf: &i64| *leaf)), expected);
+    assert_eq!(
+        fails(|| tree::map2(&node, &node, |left: &i64, _: &i64| *left)),
+        expected
+    );
+    assert_eq!(fails(|| Tree::from_value(&node)), expected);
+    assert_eq!(fails(|| Tree::of(&node)), expected);
+}
+
+#[test]
+fn walks_of_the_leaves_alone_refuse_it_too() {
+    let node = chain(TOO_DEEP);
+    for text in [
+        fails(|| tree::leaves::<i64, _>(&node).len()),
+        fails(|| graph::leaves::<i64, _>(&node).len()),
+        fails(|| tree::map(&node, |leaf: &i64| *leaf)),
+        fails(|| tree::reduce(&node, 0, |sum, leaf: &i64| sum + leaf)),
+    ] {
+        assert!(
+            text.starts_with("typed values nest deeper than 256 nodes at "),
+            "{text}"
+        );
+        assert!(text.ends_with(MEND), "{text}");
+    }
+}
+
+#[test]
+fn a_match_refuses_it_whatever_the_treedef() {
+    let node = chain(TOO_DEEP);
+    let matched =
+        |treedef: &TreeDef| fails(|| match_structure::<i64, _>(&node, treedef, &mut Vec::new()));
+    let shortened = message("next.next.next.next.next.next…");
+    assert_eq!(matched(dynamic_chain(TOO_DEEP).treedef()), shortened);
+    assert_eq!(matched(&tree::structure(&chain(LIMIT / 2))), shortened);
+    assert_eq!(matched(&tree::structure(&chain(2))), message("next.next"));
+    assert_eq!(matched(&TreeDef::leaf()), message("the root"));
+}
+
+#[test]
+fn a_treedef_that_nests_too_deep_is_not_built() {
+    let tree = dynamic_chain(TOO_DEEP);
+    let error = on_stack(2048, || tree.to_value::<Node>())
+        .unwrap()
+        .unwrap_err();
+    let TreeError::TooDeep { limit, path } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((*limit, path.keys().len()), (LIMIT, LIMIT / 2));
+    assert_eq!(error.to_string(), message("next.next.next.next.next.next…"));
+    let read = TreeDef::from_bytes(&tree.treedef().to_bytes()).unwrap();
+    let leaves = tree.leaves().to_vec();
+    assert_eq!(
+        on_stack(2048, || tree::unflatten::<Node, i64>(&read, leaves)).unwrap(),
+        Err(error)
+    );
+}
+
+#[test]
+fn the_limit_is_in_nodes() {
+    // 128 nodes with 127 `Some` and a `None` are 256 nodes deep; the next is not.
+    let node = chain(LIMIT / 2);
+    let treedef = on_stack(2048, || tree::structure(&node)).unwrap();
+    assert_eq!(treedef, *dynamic_chain(LIMIT / 2).treedef());
+    assert_eq!(
+        on_stack(2048, || tree::map(&node, |leaf: &i64| *leaf)).unwrap(),
+        node
+    );
+    assert_eq!(dynamic_chain(LIMIT / 2).to_value::<Node>().unwrap(), node);
+    let mut leaves = Vec::new();
+    assert!(match_structure::<i64, _>(&node, &treedef, &mut leaves));
+    assert_eq!(leaves.len(), LIMIT / 2);
+    assert_eq!(tree::leaves::<i64, _>(&node), leaves);
+    let longer = chain(LIMIT / 2 + 1);
+    assert!(fails(|| tree::structure(&longer)).starts_with("typed values"));
+    assert!(
+        fails(|| match_structure::<i64, _>(&longer, &treedef, &mut Vec::new()))
+            .starts_with("typed values")
+    );
+    assert!(matches!(
+        dynamic_chain(LIMIT / 2 + 1).to_value::<Node>(),
+        Err(TreeError::TooDeep { limit: LIMIT, .. })
+    ));
+}
+
+/// A type with several fields, whose frames are larger than most.
+#[derive(Clone, Debug, PartialEq, Pytree)]
+#[allow(clippy::large_enum_variant, reason = "large frames are what it is for")]
+enum Wide {
+    End,
+    Level {
+        weights: [f64; 16],
+        name: String,
+        pair: (f32, Option<i32>),
+        table: std::collections::BTreeMap<String, f64>,
+        size: Vec<u8>,
+        next: Box<Wide>,
+    },
+}
+
+#[test]
+fn a_wide_type_as_deep_as_the_limit_fits_a_thread() {
+    // The last level holds a `Some` in a tuple.
+    const LEVELS: usize = LIMIT - 2;
+    // Less than the 2 MiB of a thread: a third is left for its other work, and for wider types.
+    on_stack(1400, || {
+        let wide = (0..LEVELS).fold(Wide::End, |next, level| Wide::Level {
+            weights: [level as f64; 16],
+            name: "name".into(),
+            pair: (1.0, Some(1)),
+            table: std::collections::BTreeMap::from([("key".to_owned(), 1.0)]),
+            size: vec![1, 2],
+            next: Box::new(next),
+        });
+        let (leaves, treedef) = tree::flatten_any(&wide);
+        let built: Wide = tree::unflatten(&treedef, leaves).unwrap();
+        assert_eq!(built, wide);
+        assert_eq!(tree::any_leaves(&wide).len(), LEVELS * 22);
+    })
+    .unwrap();
+}
+
+/// The dynamic tree inside of a typed value is no part of its depth.
+#[test]
+fn a_dynamic_tree_in_a_typed_value_does_not_count() {
+    #[derive(Clone, Debug, PartialEq, Pytree)]
+    struct Holder {
+        tree: Tree<i64>,
+    }
+    let holder = Holder {
+        tree: dynamic_chain(TOO_DEEP),
+    };
+    let (leaves, treedef) = tree::flatten::<i64, _>(&holder);
+    assert_eq!(tree::leaves::<i64, _>(&holder).len(), TOO_DEEP);
+    let mut matched = Vec::new();
+    assert!(match_structure::<i64, _>(&holder, &treedef, &mut matched));
+    assert_eq!(matched.len(), TOO_DEEP);
+    assert_eq!(
+        tree::unflatten::<Holder, i64>(&treedef, leaves).unwrap(),
+        holder
+    );
+}

@@ -1,0 +1,211 @@
+//! Nodes and leaves changed by type.
+
+use std::any::Any;
+
+use pytree_core::{Pytree, Shared, Tree, Unflattener, Visitor, edit, module_object, tree};
+
+use super::*;
+
+#[module_object]
+trait Layer {
+    fn weight(&self) -> f32;
+}
+impl Layer for Linear {
+    fn weight(&self) -> f32 {
+        self.weight
+    }
+}
+
+#[test]
+fn nodes_of_one_type_are_changed_wherever_they_are() {
+    let changed = edit::apply(mlp(), |layer: &mut Linear| layer.bias = None);
+    assert!(changed.layers.iter().all(|layer| layer.bias.is_none()));
+    assert_eq!((changed.output.bias, changed.output.weight), (None, 3.0));
+    let shorter = edit::apply(mlp(), |layers: &mut Vec<Linear>| layers.truncate(1));
+    assert_eq!(shorter.layers, [linear(1.0)]);
+    let same = edit::apply(mlp(), |_: &mut String| panic!("there is none"));
+    assert_eq!(same, mlp());
+}
+
+#[test]
+fn leaves_of_one_type_are_changed() {
+    let changed = edit::apply((1.0_f32, 2_i32, vec![3.0_f32]), |leaf: &mut f32| {
+        *leaf *= 10.0
+    });
+    assert_eq!(changed, (10.0, 2, vec![30.0]));
+    let tree = edit::apply(tree!([1, { "a": 2.5_f32 }]), |leaf: &mut i32| *leaf = 7);
+    assert_eq!(tree.to_string(), "[7, {'a': 2.5}]");
+    let any = edit::apply(tree!([1, 2]), |leaf: &mut pytree_core::AnyLeaf| {
+        *leaf = pytree_core::AnyLeaf::new("text");
+    });
+    assert_eq!(any.to_string(), "['text', 'text']");
+}
+
+#[test]
+fn what_is_inside_comes_first_and_has_its_path() {
+    let mut met = Vec::new();
+    let changed = edit::apply_with_path(
+        vec![vec![1.0_f32], vec![2.0, 3.0]],
+        |path, list: &mut Vec<f32>| {
+            met.push(path.to_string());
+            list.push(0.0);
+        },
+    );
+    assert_eq!(met, ["[0]", "[1]"]);
+    assert_eq!(changed, [vec![1.0, 0.0], vec![2.0, 3.0, 0.0]]);
+
+    let mut met = Vec::new();
+    let _ = edit::apply_any(mlp(), |path, node: &mut dyn Any| {
+        let kind = if node.is::<Linear>() {
+            "linear"
+        } else if node.is::<f32>() {
+            "leaf"
+        } else if node.is::<Option<f32>>() {
+            "option"
+        } else {
+            "other"
+        };
+        met.push(format!("{path}:{kind}"));
+    });
+    assert_eq!(
+        met[..9],
+        [
+            "layers[0].weight:leaf",
+            "layers[0].bias:leaf",
+            "layers[0].bias:option",
+            "layers[0]:linear",
+            "layers[1].weight:leaf",
+            "layers[1].bias:leaf",
+            "layers[1].bias:option",
+            "layers[1]:linear",
+            "layers:other",
+        ]
+    );
+    assert_eq!(met.last().unwrap(), ":other");
+}
+
+#[test]
+fn leaves_of_a_dynamic_tree_are_met_as_what_they_are() {
+    let changed = edit::apply_any((tree!([1, "a"]), 2_i32), |path, leaf| {
+        if let Some(number) = leaf.downcast_mut::<i32>() {
+            *number += path.keys().len() as i32;
+        }
+    });
+    assert_eq!((changed.0.to_string().as_str(), changed.1), ("[3, 'a']", 3));
+}
+
+#[test]
+fn a_shared_node_is_changed_once_and_stays_shared() {
+    let mut met = Vec::new();
+    let changed = edit::apply_with_path(tied(), |path, layer: &mut Linear| {
+        met.push(path.to_string());
+        layer.weight += 10.0;
+    });
+    assert_eq!(met, ["embed", "inner[0]"]);
+    assert!(changed.embed.same(&changed.inner[1]));
+    assert_eq!(
+        (changed.embed.weight, changed.inner[0].weight),
+        (11.0, 12.0)
+    );
+
+    // The handle itself is a node, too, and changing it changes all its places.
+    let replaced = edit::apply(tied(), |shared: &mut Shared<Linear>| {
+        *shared = Shared::new(linear(shared.weight + 20.0));
+    });
+    assert!(replaced.embed.same(&replaced.inner[1]));
+    assert_eq!(
+        (replaced.inner[1].weight, replaced.inner[0].weight),
+        (21.0, 22.0)
+    );
+}
+
+#[test]
+fn a_node_after_a_shared_one_is_met_at_its_own_place() {
+    #[derive(Module, Debug)]
+    struct Last {
+        first: Linear,
+        shared: Shared<Linear>,
+    }
+    let model = vec![Last {
+        first: linear(1.0),
+        shared: Shared::new(linear(2.0)),
+    }];
+    assert_eq!(texts(&edit::paths_of::<Last>(&model)), ["[0]"]);
+    assert_eq!(
+        texts(&edit::paths_of::<Linear>(&model)),
+        ["[0].first", "[0].shared"]
+    );
+    assert_eq!(
+        texts(&edit::paths_of::<Shared<Linear>>(&model)),
+        ["[0].shared"]
+    );
+    let marked = vec![(1.0_f32, std::marker::PhantomData::<u8>)];
+    assert_eq!(
+        texts(&edit::paths_of::<(f32, std::marker::PhantomData<u8>)>(
+            &marked
+        )),
+        ["[0]"]
+    );
+    assert_eq!(
+        texts(&edit::paths_of::<std::marker::PhantomData<u8>>(&marked)),
+        ["[0][1]"]
+    );
+}
+
+#[test]
+fn a_trait_object_is_met_as_its_type_and_as_the_box() {
+    let model: Vec<Box<dyn Layer>> = vec![Box::new(linear(1.0)), Box::new(linear(2.0))];
+    let model = edit::apply(model, |layer: &mut Linear| layer.weight *= 10.0);
+    assert_eq!(model[1].weight(), 20.0);
+    let model = edit::apply(model, |layer: &mut Box<dyn Layer>| {
+        *layer = Box::new(linear(layer.weight() + 1.0));
+    });
+    assert_eq!(model[0].weight(), 11.0);
+    let other: Vec<Box<dyn Layer>> =
+        edit::replace_at(&model, "[0]", Box::new(linear(5.0)) as Box<dyn Layer>).unwrap();
+    assert_eq!((other[0].weight(), other[1].weight()), (5.0, 21.0));
+    assert_eq!(texts(&edit::paths_of::<Linear>(&model)), ["[0]", "[1]"]);
+}
+
+#[test]
+fn the_paths_of_a_type_go_from_the_root_down() {
+    assert_eq!(
+        texts(&edit::paths_of::<Linear>(&mlp())),
+        ["layers[0]", "layers[1]", "output"]
+    );
+    assert_eq!(texts(&edit::paths_of::<Mlp>(&mlp())), [""]);
+    assert_eq!(
+        texts(&edit::paths_of::<f32>(&mlp()))[..2],
+        ["layers[0].weight", "layers[0].bias"]
+    );
+    assert_eq!(
+        texts(&edit::paths_of::<i32>(&tree!([1, ("a", 2)]))),
+        ["[0]", "[1][1]"]
+    );
+    assert!(edit::paths_of::<String>(&mlp()).is_empty());
+    type Nested = Vec<Vec<f32>>;
+    let nested: Vec<Nested> = vec![vec![vec![]]];
+    assert_eq!(texts(&edit::paths_of::<Nested>(&nested)), ["[0]"]);
+    let deep = (0..1000).fold(Tree::leaf(1_i32), |tree, _| Tree::list(vec![tree]));
+    assert_eq!(texts(&edit::paths_of::<i32>(&deep)), ["[0]".repeat(1000)]);
+}
+
+/// Visits two leaves and builds of one: what was made by hand does not go together again.
+#[derive(Debug)]
+struct Broken;
+impl Pytree for Broken {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&pytree_core::shape::LIST, 1);
+        visitor.leaf(&1.0_f32);
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, pytree_core::TreeError> {
+        source.leaf::<f32>().map(|_| Self)
+    }
+}
+
+#[test]
+#[should_panic(expected = "visits and unflattens differently")]
+fn a_pytree_that_does_not_go_together_again_panics() {
+    let _ = edit::apply(Broken, |_: &mut f32| ());
+}

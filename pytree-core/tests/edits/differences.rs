@@ -1,0 +1,195 @@
+//! Models compared leaf by leaf.
+
+use ndarray::{Array2, array};
+use pytree_core::error::DifferenceKind;
+use pytree_core::{
+    Element, ElementType, Leaf, LeafChange, ModelDiff, Pytree, Tree, ValueDiff, diff, tree,
+};
+
+use super::*;
+
+fn values<A: Pytree, B: Pytree>(left: &A, right: &B) -> ValueDiff {
+    let found = diff(left, right);
+    assert_eq!(found.leaves().len(), 1, "{found}");
+    assert_eq!(found.leaves()[0].change, LeafChange::Values);
+    found.leaves()[0].values.clone().unwrap()
+}
+
+fn change(found: &ModelDiff) -> (LeafChange, &str, &str) {
+    let leaf = &found.leaves()[0];
+    (leaf.change, &leaf.left, &leaf.right)
+}
+
+#[test]
+fn the_same_model_has_no_differences() {
+    let found = diff(&mlp(), &mlp());
+    assert!(found.is_empty() && found.within(0.0) && found.within_relative(0.0));
+    assert_eq!(found.compared(), 6);
+    assert_eq!(found.to_string(), "0 of 6 leaves differ");
+    assert!(diff(&mlp(), &Tree::of(&mlp())).is_empty());
+    assert!(diff(&tied(), &tied()).is_empty());
+}
+
+#[test]
+fn the_largest_differences_are_found_with_their_place() {
+    let left = array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 100.0]];
+    let right = array![[1.0_f32, 2.0, 4.0], [4.0, 8.0, 103.0]];
+    let found = values(&left, &right);
+    assert_eq!(
+        found,
+        ValueDiff {
+            differing: 3,
+            elements: 6,
+            absolute: 3.0,
+            relative: 0.375,
+            position: vec![1, 1],
+            left: 5.0,
+            right: 8.0,
+        }
+    );
+    // The order of memory does not matter.
+    let transposed: Array2<f32> = left.t().to_owned().reversed_axes();
+    assert_eq!(values(&transposed, &right), found);
+    let relative_first = values(&array![0.5_f32, 10.0], &array![1.0_f32, 11.0]);
+    assert_eq!(
+        (relative_first.absolute, relative_first.relative),
+        (1.0, 0.5)
+    );
+    assert_eq!(values(&-1.0_f32, &1.0_f32).relative, 2.0);
+    assert!(values(&1.0_f32, &2.0_f32).position.is_empty());
+}
+
+#[test]
+fn nan_equals_nan_and_differs_from_numbers() {
+    let nan = f32::NAN;
+    assert!(diff(&nan, &nan).is_empty());
+    for found in [values(&nan, &1.0_f32), values(&1.0_f32, &nan)] {
+        assert_eq!(
+            (found.absolute, found.relative),
+            (f64::INFINITY, f64::INFINITY)
+        );
+    }
+    assert!(!diff(&nan, &1.0_f32).within(1e300));
+    let infinity = f64::INFINITY;
+    assert!(diff(&infinity, &infinity).is_empty());
+    assert_eq!(values(&infinity, &-infinity).relative, infinity);
+    assert_eq!(values(&infinity, &1.0).absolute, infinity);
+    assert!(diff(&0.0_f32, &-0.0_f32).is_empty());
+}
+
+#[test]
+fn large_integers_are_compared_exactly() {
+    let large = 1_i64 << 60;
+    assert!(diff(&large, &large).is_empty());
+    assert_eq!(values(&large, &(large + 1)).absolute, 1.0);
+    assert_eq!(
+        values(&array![0, large], &array![0, large - 2]).absolute,
+        2.0
+    );
+    assert_eq!(values(&u64::MAX, &(u64::MAX - 1)).absolute, 1.0);
+    assert_eq!(values(&array![u64::MAX], &array![0_u64]).differing, 1);
+    assert_eq!(values(&true, &false).absolute, 1.0);
+}
+
+#[test]
+fn shapes_element_types_and_types_are_told() {
+    let shape = diff(&array![1.0_f32, 2.0], &array![[1.0_f32, 2.0]]);
+    assert_eq!(change(&shape), (LeafChange::Shape, "f32[2]", "f32[1,2]"));
+    assert_eq!(shape.leaves()[0].values, None);
+    let element = diff(&array![1.0_f32, 2.0], &array![1.0_f64, 2.5]);
+    assert_eq!(
+        change(&element),
+        (LeafChange::ElementType, "f32[2]", "f64[2]")
+    );
+    assert_eq!(element.leaves()[0].values.as_ref().unwrap().absolute, 0.5);
+    let equal = diff(&1.0_f32, &1_i32);
+    assert_eq!(change(&equal), (LeafChange::ElementType, "f32[]", "i32[]"));
+    assert_eq!(equal.leaves()[0].values, None);
+    let kind = diff(&"text", &array![1.0_f32]);
+    assert_eq!(change(&kind), (LeafChange::Type, "&str", "f32[1]"));
+    for found in [shape, element, equal, kind] {
+        assert!(!found.is_empty() && !found.within(1e9) && !found.within_relative(1e9));
+    }
+    // One array held by two types is one array.
+    assert!(diff(&array![1.0_f32], &array![1.0_f32].into_dyn()).is_empty());
+}
+
+#[test]
+fn other_leaves_are_compared_by_what_they_display() {
+    assert!(diff(&"a", &"a").is_empty());
+    let found = diff(&String::from("a"), &String::from("b"));
+    assert_eq!(change(&found), (LeafChange::Values, "'a'", "'b'"));
+    assert!(!found.within(1e9));
+    assert_eq!(change(&diff(&1_usize, &2_usize)).1, "1");
+    assert_eq!(
+        found.to_string(),
+        "1 of 1 leaves differs\n  path      left  right  differing  absolute  relative  at\n  the root  'a'   'b'    value"
+    );
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Half(u16);
+impl Element for Half {
+    const TYPE: ElementType = ElementType::U16;
+}
+
+#[test]
+fn elements_that_cannot_be_read_are_not_taken_as_equal() {
+    let array = ndarray::Array1::from(vec![Half(1)]);
+    assert_eq!(array.values(), None);
+    let found = diff(&array, &array);
+    assert_eq!(change(&found), (LeafChange::Unread, "u16[1]", "u16[1]"));
+    assert!(!found.is_empty() && !found.within(1.0));
+    assert!(found.to_string().contains("not known"));
+}
+
+#[test]
+fn leaves_of_one_model_only_are_listed() {
+    let mut longer = mlp();
+    longer.layers.push(linear(9.0));
+    longer.output.bias = None;
+    let found = diff(&mlp(), &longer);
+    assert_eq!(texts(found.only_left()), ["output.bias"]);
+    assert_eq!(
+        texts(found.only_right()),
+        ["layers[2].weight", "layers[2].bias"]
+    );
+    assert_eq!(found.compared(), 5);
+    assert_eq!(found.leaves(), []);
+    assert!(!found.is_empty() && !found.within(1e9));
+    let kinds: Vec<DifferenceKind> = found.structure().iter().map(|one| one.why).collect();
+    assert_eq!(kinds, [DifferenceKind::Arity, DifferenceKind::NodeType]);
+    assert_eq!(
+        found.to_string(),
+        "0 of 5 leaves differ\nonly in the left: output.bias\nonly in the right: layers[2].weight\nonly in the right: layers[2].bias\nnumber of children at layers: 2 against 3\nnode type at output.bias: Some against None"
+    );
+}
+
+#[test]
+fn structures_with_the_same_leaves_may_differ() {
+    let found = diff(&vec![1.0_f32], &(1.0_f32,));
+    assert_eq!(found.structure().len(), 1);
+    assert!(!found.is_empty() && !found.within(1.0));
+}
+
+#[test]
+fn the_table_is_aligned_and_in_order() {
+    let left = tree!([{ "weight": array![1.0_f32, 2.0], "step": 1 }, "a"]);
+    let right = tree!([{ "weight": array![1.5_f32, 2.0], "step": 3 }, "a"]);
+    let found = diff(&left, &right);
+    assert_eq!(
+        found.to_string(),
+        "2 of 3 leaves differ\n  \
+         path           left    right   differing  absolute  relative  at\n  \
+         [0]['step']    i32[]   i32[]   1 of 1     2.000e0   6.667e-1  []: 1 against 3\n  \
+         [0]['weight']  f32[2]  f32[2]  1 of 2     5.000e-1  3.333e-1  [0]: 1 against 1.5"
+    );
+    let paths: Vec<String> = found
+        .leaves()
+        .iter()
+        .map(|leaf| leaf.path.to_string())
+        .collect();
+    assert_eq!(paths, ["[0]['step']", "[0]['weight']"]);
+    assert!(found.within(2.0) && !found.within(1.9));
+    assert!(found.within_relative(0.67) && !found.within_relative(0.66));
+}

@@ -1,0 +1,150 @@
+//! What can't be registered, and in which words it is refused.
+
+use ndarray::array;
+use pytree_core::{DynamicModule, FieldKind, TreeError, tree};
+
+use crate::{linear, model};
+
+fn said<T>(outcome: Result<T, TreeError>) -> String {
+    outcome.err().expect("a refusal").to_string()
+}
+
+const HEAD: &str = "cannot change or read the module `Model`: ";
+
+#[test]
+fn a_name_is_registered_once() {
+    for (name, kind) in [("scale", "Param"), ("table", "Subtree"), ("is_training", "Static")] {
+        let text = format!(
+            "{HEAD}`{name}` is registered already, as {kind}; `set` gives it another value, `set_kind` another kind"
+        );
+        let mut model = model();
+        assert_eq!(said(model.register_param(name, 1.0)), text);
+        assert_eq!(said(model.register_state(name, 1.0)), text);
+        assert_eq!(said(model.register_subtree(name, 1.0)), text);
+        assert_eq!(said(model.register_module(name, linear())), text);
+        assert_eq!(said(model.register_static(name, 1)), text);
+        assert_eq!(model.to_string(), self::model().to_string());
+    }
+}
+
+#[test]
+fn a_name_that_is_missing_is_guessed() {
+    let mut model = model();
+    let text = format!("{HEAD}there is no field `scael`; did you mean `scale`?");
+    assert_eq!(said(model.get("scael")), text);
+    assert_eq!(said(model.get_mut("scael")), text);
+    assert_eq!(said(model.set("scael", 1.0)), text);
+    assert_eq!(said(model.get_static::<bool>("scael")), text);
+    assert_eq!(said(model.set_static("scael", 1)), text);
+    assert_eq!(said(model.set_kind("scael", FieldKind::Param)), text);
+    assert_eq!(said(model.unregister("scael")), text);
+    let empty: DynamicModule = DynamicModule::new("Empty").unwrap();
+    assert_eq!(
+        said(empty.get("a")),
+        "cannot change or read the module `Empty`: there is no field `a`; register it first"
+    );
+}
+
+#[test]
+fn a_parameter_has_float_leaves_and_all_others_are_told() {
+    let mut model = model();
+    let value = (1.0_f32, vec![1_i32, 2], array![[true]], "text");
+    let text = said(model.register_param("scale", value));
+    assert_eq!(
+        text,
+        format!(
+            "{HEAD}5 places:
+  `scale` is registered already, as Param; `set` gives it another value, `set_kind` another kind
+  at scale[1][0]: expected a float array or number, of which gradients exist, found i32[]; register it as a state
+  at scale[1][1]: expected a float array or number, of which gradients exist, found i32[]; register it as a state
+  at scale[2]: expected a float array or number, of which gradients exist, found bool[1,1]; register it as a state
+  at scale[3]: expected a float array or number, of which gradients exist, found &str; register it as a state"
+        )
+    );
+    let one = format!(
+        "{HEAD}at scale: expected a float array or number, of which gradients exist, found i32[]; register it as a state"
+    );
+    assert_eq!(said(model.set("scale", 1_i32)), one);
+    let steps = format!(
+        "{HEAD}at steps: expected a float array or number, of which gradients exist, found i32[]; register it as a state"
+    );
+    assert_eq!(said(model.set_kind("steps", FieldKind::Param)), steps);
+}
+
+#[test]
+fn a_sub_module_has_a_kind_for_each_leaf() {
+    let mut model = model();
+    let text = format!(
+        "{HEAD}at x[1]: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree"
+    );
+    assert_eq!(said(model.register_module("x", (linear(), 1.0))), text);
+    assert_eq!(said(model.register("x", (linear(), 1.0))), text);
+    let table = said(model.set_kind("table", FieldKind::Module));
+    assert!(table.contains("at table[0]: expected the leaf of a module"), "{table}");
+    assert!(table.contains("at table[1]: "), "{table}");
+}
+
+#[test]
+fn a_module_is_registered_as_one() {
+    let text = |kind: &str, field: &str| {
+        format!("at x.{field}: expected a leaf without kind, found a {kind} of a module; register the value as a module")
+    };
+    let both = format!("{HEAD}2 places:\n  {}\n  {}", text("Param", "weight"), text("BatchStat", "mean"));
+    let mut model = model();
+    assert_eq!(said(model.register_param("x", linear())), both);
+    assert_eq!(said(model.register_state("x", linear())), both);
+    assert_eq!(said(model.register_subtree("x", linear())), both);
+}
+
+#[test]
+fn leaves_are_of_the_modules_type() {
+    let mut module: DynamicModule<f32> = DynamicModule::new("Model").unwrap();
+    assert_eq!(
+        said(module.register_state("x", (1.0_f32, 2.0_f64, 'c'))),
+        format!(
+            "{HEAD}2 places:\n  at x[1]: expected a leaf of type f32, found f64\n  at x[2]: expected a leaf of type f32, found char"
+        )
+    );
+    let error = DynamicModule::<f64>::from_value(&linear());
+    let text = said(error);
+    assert!(text.starts_with("cannot change or read the module `Linear`: 2 places:"), "{text}");
+    assert!(text.contains("at weight: expected a leaf of type f64, found"), "{text}");
+}
+
+#[test]
+fn static_fields_are_no_trees() {
+    let mut model = model();
+    let is_static = format!(
+        "{HEAD}`is_training` is static, and no tree; use `get_static` and `set_static`, or register it anew"
+    );
+    assert_eq!(said(model.get("is_training")), is_static);
+    assert_eq!(said(model.get_mut("is_training")), is_static);
+    assert_eq!(said(model.set("is_training", 1.0)), is_static);
+    assert_eq!(said(model.set_kind("is_training", FieldKind::Param)), is_static);
+    let is_tree = format!("{HEAD}`scale` is a tree, and not static; use `get` and `set`, or register it anew");
+    assert_eq!(said(model.get_static::<f32>("scale")), is_tree);
+    assert_eq!(said(model.set_static("scale", 1)), is_tree);
+    assert_eq!(said(model.set_kind("scale", FieldKind::Static)), is_tree);
+    assert_eq!(
+        said(model.get_static::<u8>("is_training")),
+        format!("{HEAD}the static field `is_training` is true, which is no u8; ask for the type it was registered with")
+    );
+}
+
+#[test]
+fn only_a_struct_becomes_a_module() {
+    for (tree, found) in [(tree!([1, 2]), "a list of 2"), (tree!(1), "a leaf")] {
+        assert_eq!(
+            said(DynamicModule::from_tree(tree)),
+            format!(
+                "cannot change or read the module `{found}`: expected a struct at the root, found {found}; only structs have fields with names"
+            )
+        );
+    }
+    let (leaves, treedef) = tree::flatten_any(&vec![1]);
+    let error = tree::unflatten::<DynamicModule, _>(&treedef, leaves);
+    assert_eq!(
+        said(error),
+        "cannot build `DynamicModule` at the root: the treedef has `list` there; use the treedef of a value of the same type"
+    );
+}

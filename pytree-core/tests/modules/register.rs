@@ -1,0 +1,232 @@
+//! Registering, reading, changing and taking out.
+
+use ndarray::array;
+use pytree_core::kind::{BatchStat, State};
+use pytree_core::{
+    AnyLeaf, Collection, CollectionId, DynamicModule, FieldKind, Filter, LeafKind, Module, Tree,
+    partition, tree,
+};
+
+use crate::{Linear, linear, model, nested, shown};
+
+fn state<C: Collection>() -> FieldKind {
+    FieldKind::State(CollectionId::of::<C>())
+}
+
+#[test]
+fn fields_are_in_the_order_of_registration_and_static_ones_last() {
+    let mut module: DynamicModule = DynamicModule::new("M").unwrap();
+    module.register_static("name", "x".to_owned()).unwrap();
+    module.register_param("z", 1.0).unwrap();
+    module.register_state("a", 2).unwrap();
+    module.register_static("b", 4).unwrap();
+    assert_eq!(shown(&module), "PyTreeDef(M { z: *, a: *, name = 'x', b = 4 })");
+    assert_eq!(
+        module.registry(),
+        [
+            ("z", FieldKind::Param),
+            ("a", state::<State>()),
+            ("name", FieldKind::Static),
+            ("b", FieldKind::Static)
+        ]
+    );
+    assert_eq!(module.name(), "M");
+}
+
+#[test]
+fn each_field_has_the_kind_it_was_registered_with() {
+    let model = model();
+    let fields: Vec<_> = model.fields().collect();
+    assert_eq!(
+        fields,
+        [
+            ("scale", Some(FieldKind::Param)),
+            ("steps", Some(state::<State>())),
+            ("mean", Some(state::<BatchStat>())),
+            ("layers", Some(FieldKind::Module)),
+            ("table", None),
+            ("is_training", Some(FieldKind::Static)),
+        ]
+    );
+    assert_eq!(model.registry().len(), 5, "a subtree is not in it");
+    let (param, mean) = (
+        Some(LeafKind::Param),
+        Some(LeafKind::State(CollectionId::of::<BatchStat>())),
+    );
+    let steps = Some(LeafKind::State(CollectionId::of::<State>()));
+    assert_eq!(
+        tree::structure(&model).leaf_kinds(),
+        [param, steps, mean, param, mean, param, mean, None, None]
+    );
+}
+
+#[test]
+fn clones_share_the_registry_until_one_is_changed() {
+    let model = model();
+    let mut other = model.clone();
+    assert!(std::ptr::eq(model.registry(), other.registry()));
+    other.set("scale", 5.0_f32).unwrap();
+    assert!(
+        std::ptr::eq(model.registry(), other.registry()),
+        "a value is no change of the registry"
+    );
+    other.set_kind("scale", state::<BatchStat>()).unwrap();
+    assert!(!std::ptr::eq(model.registry(), other.registry()));
+    assert_eq!(model.registry()[0], ("scale", FieldKind::Param));
+    assert_eq!(other.registry()[0], ("scale", state::<BatchStat>()));
+    assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
+    assert_eq!(other.value::<f32>("scale").unwrap(), 5.0);
+}
+
+#[test]
+fn values_are_read_and_changed_by_name() {
+    let mut model = model();
+    model.set("steps", model.value::<i32>("steps").unwrap() + 1).unwrap();
+    assert_eq!(model.value::<i32>("steps").unwrap(), 4);
+    assert_eq!(model.get("layers").unwrap().leaves().len(), 4);
+    model.set("layers", vec![linear()]).unwrap();
+    assert_eq!(model.value::<Vec<Linear>>("layers").unwrap(), [linear()]);
+    model.get_mut("scale").unwrap()[0] = AnyLeaf::new(7.0_f32);
+    assert_eq!(model.value::<f32>("scale").unwrap(), 7.0);
+    assert!(model.get_static::<bool>("is_training").unwrap());
+    model.set_static("is_training", "no").unwrap();
+    assert_eq!(model.get_static::<String>("is_training").unwrap(), "no");
+}
+
+#[test]
+fn a_field_is_taken_out_with_its_value() {
+    let mut model = model();
+    let taken = model.unregister("steps").unwrap().unwrap();
+    assert_eq!(taken.to_value::<i32>().unwrap(), 3);
+    assert!(model.unregister("is_training").unwrap().is_none());
+    let names: Vec<_> = model.fields().map(|(name, _)| name).collect();
+    assert_eq!(names, ["scale", "mean", "layers", "table"]);
+    assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
+    assert_eq!(model.get("mean").unwrap().leaves().len(), 1);
+    model.register_param("steps", 1.0).unwrap();
+    assert_eq!(model.fields().last(), Some(("steps", Some(FieldKind::Param))));
+}
+
+#[test]
+fn modules_with_the_same_fields_have_the_same_structure_however_they_came_about() {
+    let mut left: DynamicModule = DynamicModule::new("M").unwrap();
+    left.register_param("a", 1.0).unwrap();
+    let mut right: DynamicModule = DynamicModule::new("M").unwrap();
+    right.register_param("b", 1.0).unwrap();
+    right.register_state("a", 2.0).unwrap();
+    right.unregister("b").unwrap();
+    assert_ne!(tree::structure(&left), tree::structure(&right), "kinds differ");
+    right.set_kind("a", FieldKind::Param).unwrap();
+    assert_eq!(tree::structure(&left), tree::structure(&right));
+    right.register_static("c", 1).unwrap();
+    assert_ne!(tree::structure(&left), tree::structure(&right));
+}
+
+#[test]
+fn a_module_is_rebuilt_from_its_leaves() {
+    let model = model();
+    let (leaves, treedef) = tree::flatten_any(&model);
+    let again: DynamicModule = tree::unflatten(&treedef, leaves).unwrap();
+    assert_eq!(again.to_string(), model.to_string());
+    assert_eq!(tree::structure(&again), treedef);
+    assert!(std::ptr::eq(again.registry(), model.registry()));
+    assert_eq!(Module::registry(&again), model.registry());
+    assert!(again.get_static::<bool>("is_training").unwrap());
+    let mut small: DynamicModule = DynamicModule::new("Small").unwrap();
+    small.register_state("a", "x").unwrap();
+    assert_eq!(format!("{small} {small:?}"), "Small { a: 'x' } Small { a: \"x\" }");
+}
+
+#[test]
+fn parts_are_selected_and_put_back_by_kind() {
+    let model = model();
+    let [params, states, rest] = partition::split(
+        &model,
+        [Filter::param(), Filter::any_state(), Filter::everything()],
+    )
+    .unwrap();
+    assert_eq!((params.len(), states.len(), rest.len()), (3, 4, 2));
+    assert!(params.get("scale").is_ok() && params.get("steps").is_err());
+    let merged: DynamicModule = partition::merge([rest, params, states]).unwrap();
+    assert_eq!(merged.to_string(), model.to_string());
+    let mut part = partition::filter(&model, &Filter::state::<State>());
+    part.leaves_mut()[0] = AnyLeaf::new(9_i32);
+    let changed = partition::replace(&model, &part).unwrap();
+    assert_eq!(changed.value::<i32>("steps").unwrap(), 9);
+    assert_eq!(changed.value::<f32>("scale").unwrap(), 2.0);
+}
+
+#[test]
+fn leaves_of_one_type_are_mapped() {
+    let mut module: DynamicModule<f32> = DynamicModule::new("M").unwrap();
+    module.register_param("a", vec![1.0_f32, 2.0]).unwrap();
+    module.register_state("b", 3.0_f32).unwrap();
+    module.register_static("c", 1).unwrap();
+    let doubled = tree::map(&module, |leaf: &f32| leaf * 2.0);
+    assert_eq!(tree::leaves::<f32, _>(&doubled), [&2.0, &4.0, &6.0]);
+    assert_eq!(doubled.registry(), module.registry());
+    assert_ne!(doubled, module);
+    assert_eq!(tree::map(&module, |leaf: &f32| *leaf), module);
+    let mut other = module.clone();
+    other.set_static("c", 2).unwrap();
+    assert_ne!(other, module, "static values are compared");
+}
+
+#[test]
+fn a_module_is_a_field_of_a_derived_one() {
+    #[derive(Module, Clone, Debug)]
+    struct Outer {
+        inner: DynamicModule,
+        #[state]
+        count: u32,
+    }
+    let outer = Outer {
+        inner: model(),
+        count: 1,
+    };
+    let kinds = tree::structure(&outer).leaf_kinds();
+    assert_eq!(kinds[0], Some(LeafKind::Param));
+    let (leaves, treedef) = tree::flatten_any(&outer);
+    let again: Outer = tree::unflatten(&treedef, leaves).unwrap();
+    assert_eq!(again.inner.to_string(), outer.inner.to_string());
+    assert_eq!(again.count, 1);
+}
+
+#[test]
+fn training_is_switched_in_all_modules_below() {
+    let mut model = nested();
+    assert_eq!(model.eval(), 6, "the two, and two layers in each");
+    assert!(!model.get_static::<bool>("is_training").unwrap());
+    let inner: DynamicModule = model.value("inner").unwrap();
+    assert!(!inner.get_static::<bool>("is_training").unwrap());
+    let layers: Vec<Linear> = model.value("layers").unwrap();
+    assert!(layers.iter().all(|layer| !layer.is_training));
+    assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
+    assert_eq!(model.train(), 6);
+    assert_eq!(tree::structure(&model).to_string().matches("is_training = true").count(), 6);
+    model.set_static("is_training", "always").unwrap();
+    assert_eq!(model.eval(), 5, "a static value of another type is left");
+    assert_eq!(model.get_static::<String>("is_training").unwrap(), "always");
+    assert_eq!(model.set_static_everywhere("is_trainin", false), 0);
+}
+
+#[test]
+fn a_model_switches_by_the_treedef_too() {
+    let model = model();
+    let (leaves, treedef) = tree::flatten_any(&model);
+    let quiet = treedef.map_static(|_: &bool| false);
+    let quiet: DynamicModule = tree::unflatten(&quiet, leaves).unwrap();
+    assert!(!quiet.get_static::<bool>("is_training").unwrap());
+}
+
+#[test]
+fn a_module_without_leaves_is_one() {
+    let mut module: DynamicModule = DynamicModule::new("M").unwrap();
+    module.register("nothing", Vec::<Linear>::new()).unwrap();
+    module.register("empty", DynamicModule::<AnyLeaf>::new("Empty").unwrap()).unwrap();
+    assert_eq!(shown(&module), "PyTreeDef(M { nothing: [], empty: Empty })");
+    let _: Tree = module.to_tree();
+    let array = array![1.0_f64];
+    module.register_param("array", array.clone()).unwrap();
+    assert_eq!(module.value::<ndarray::Array1<f64>>("array").unwrap(), array);
+}

@@ -1,0 +1,144 @@
+//! What the scan finds, and in which words it says so.
+
+use ndarray::{Array2, array};
+use pytree_core::{AnyLeaf, DynamicModule, Finding, Module, Pytree, Shared, scan};
+
+use crate::{linear, model};
+
+fn said<T: Pytree>(model: &T) -> Vec<String> {
+    scan(model).iter().map(Finding::to_string).collect()
+}
+
+#[test]
+fn a_sound_model_has_no_findings() {
+    assert!(scan(&linear()).is_empty());
+    assert!(scan(&vec![1, 2]).is_empty(), "no leaf has a kind, and none needs one");
+}
+
+#[test]
+fn a_shared_node_is_told_and_is_no_mistake() {
+    let node = Shared::new(linear());
+    let other = Shared::new(linear());
+    let model = (node.clone(), other.clone(), node.clone(), (other, node));
+    let findings = scan(&model);
+    assert!(findings.iter().all(|finding| !finding.is_mistake()));
+    assert_eq!(findings[0].paths().len(), 3);
+    assert_eq!(
+        said(&model),
+        [
+            "one shared node is at [0], [2], [3][1]: it is trained, counted and saved once",
+            "one shared node is at [1], [3][0]: it is trained, counted and saved once",
+        ]
+    );
+    assert!(scan(&Shared::new(linear())).is_empty(), "one place is none too many");
+}
+
+#[test]
+fn a_parameter_that_is_no_float_is_found() {
+    let mut model: DynamicModule = DynamicModule::new("M").unwrap();
+    model.register_param("a", 1.0).unwrap();
+    model.register_state("b", 1).unwrap();
+    model.get_mut("a").unwrap()[0] = AnyLeaf::new(array![1_i32]);
+    let findings = scan(&model);
+    assert!(findings[0].is_mistake());
+    assert_eq!(findings[0].paths()[0].to_string(), "a");
+    assert_eq!(
+        said(&model),
+        ["the parameter at a is i32[1]: expected a float array or number, of which gradients exist; make it a state"]
+    );
+}
+
+#[test]
+fn a_leaf_without_kind_is_found() {
+    assert_eq!(
+        said(&model()),
+        ["table[0]", "table[1]"].map(|path| format!(
+            "the leaf at {path} has no kind: no filter by kind finds it; make it a parameter or a state"
+        ))
+    );
+}
+
+#[test]
+fn values_that_are_not_finite_are_counted() {
+    let mut model = linear();
+    model.weight = array![f32::NAN, 1.0, f32::INFINITY, f32::NEG_INFINITY];
+    model.mean = array![f32::INFINITY];
+    assert_eq!(
+        said(&model),
+        [
+            "the leaf at weight is not finite: of its 4 elements, 1 are NaN and 2 infinite; initialise it anew, or look for the step that made it so",
+            "the leaf at mean is not finite: of its 1 elements, 0 are NaN and 1 infinite; initialise it anew, or look for the step that made it so",
+        ]
+    );
+    assert!(said(&f64::NAN)[0].starts_with("the leaf at the root is not finite: of its 1 elements, 1 are NaN"));
+}
+
+#[derive(Module, Clone, Debug)]
+struct Sizes {
+    #[param]
+    weight: Array2<f32>,
+    #[state]
+    buffer: Array2<f32>,
+}
+
+#[test]
+fn a_parameter_without_elements_is_found() {
+    let model = Sizes {
+        weight: Array2::zeros((3, 0)),
+        buffer: Array2::zeros((0, 3)),
+    };
+    assert_eq!(
+        said(&model),
+        ["the parameter at weight has no elements, its shape is f32[3,0]: nothing of it can be trained; check the sizes that it was made with"]
+    );
+}
+
+/// A leaf whose memory others may hold too.
+#[derive(Clone, Debug)]
+struct Handle(usize);
+
+impl pytree_core::Leaf for Handle {
+    pytree_core::__leaf_methods!();
+    fn array_info(&self) -> Option<pytree_core::ArrayInfo> {
+        Some(pytree_core::ArrayInfo {
+            element: pytree_core::ElementType::F32,
+            shape: vec![1],
+        })
+    }
+    fn storage_identity(&self) -> Option<usize> {
+        Some(self.0)
+    }
+}
+pytree_core::__leaf_is_pytree!([] Handle);
+pytree_core::leaf_field!(param Handle);
+
+#[derive(Module, Clone, Debug)]
+struct Tied {
+    #[param]
+    first: Handle,
+    #[state]
+    second: Handle,
+    #[state]
+    third: [Handle; 2],
+}
+
+#[test]
+fn leaves_that_are_one_array_are_found() {
+    let tied = |first, second, third| Tied {
+        first: Handle(first),
+        second: Handle(second),
+        third: [Handle(third), Handle(third)],
+    };
+    assert_eq!(
+        said(&tied(1, 1, 2)),
+        ["the leaves at first, second are one array and not shared: an update makes them differ; put the array into a `Shared` and clone that, or give each its own values"]
+    );
+    assert!(said(&tied(1, 2, 3)).is_empty(), "states may hold the same");
+    let dynamic: DynamicModule = DynamicModule::from_value(&tied(1, 2, 1)).unwrap();
+    let findings = scan(&dynamic);
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].paths().len(), 3);
+    assert!(findings[0].is_mistake());
+    let shared = Shared::new(tied(1, 2, 3));
+    assert!(scan(&(shared.clone(), shared)).iter().all(|finding| !finding.is_mistake()));
+}

@@ -1,0 +1,276 @@
+//! Trees that are built node by node.
+
+use pytree_core::shape::{self, NodeKind, NodeShape};
+use pytree_core::{StaticBox, Tree, TreeBuilder, TreeError, tree};
+
+fn reason(builder: &mut TreeBuilder<i32>) -> String {
+    match builder.finish() {
+        Err(TreeError::Build {
+            node: "tree",
+            reason,
+        }) => reason,
+        other => panic!("{other:?} is not what a wrong tree gives"),
+    }
+}
+
+#[test]
+fn a_tree_is_what_was_written() {
+    let mut builder = TreeBuilder::new();
+    builder.begin_list().begin_tuple().leaf(1).leaf(2).end();
+    builder.subtree(Tree::list(vec![Tree::leaf(3), Tree::leaf(4)]));
+    builder.begin_dict();
+    builder
+        .key("z")
+        .leaf(5)
+        .key(3)
+        .begin_list()
+        .end()
+        .key("a")
+        .none()
+        .end();
+    builder
+        .begin_ordered_dict()
+        .key('z')
+        .leaf(6)
+        .key_of_any(StaticBox::new((1, 2)))
+        .leaf(7)
+        .end();
+    builder
+        .begin_named_tuple("Point", &["x", "y"])
+        .leaf(8)
+        .leaf(9)
+        .end()
+        .end();
+    let tree = builder.finish().unwrap();
+    assert_eq!(
+        tree.to_string(),
+        "[(1, 2), [3, 4], {3: [], 'a': None, 'z': 5}, OrderedDict({'z': 6, (1, 2): 7}), Point(x=8, y=9)]"
+    );
+    assert_eq!(tree.leaves(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(
+        builder.leaf(1).finish().unwrap(),
+        Tree::leaf(1),
+        "the builder is empty again"
+    );
+}
+
+#[test]
+fn a_built_tree_equals_one_that_was_written_otherwise() {
+    let mut builder = TreeBuilder::new();
+    builder
+        .begin_dict()
+        .key("b")
+        .begin_list()
+        .leaf(1)
+        .end()
+        .key("a")
+        .leaf(2)
+        .end();
+    let built = builder.finish().unwrap();
+    let written = Tree::dict(vec![
+        ("b", Tree::list(vec![Tree::leaf(1)])),
+        ("a", Tree::leaf(2)),
+    ]);
+    assert_eq!(built, written);
+    assert_eq!(built.leaves(), [2, 1]);
+    assert_eq!(
+        built.treedef().to_bytes(),
+        written.treedef().to_bytes(),
+        "the order of insertion is the same"
+    );
+}
+
+#[test]
+fn a_struct_has_its_fields_and_static_values() {
+    let mut builder = TreeBuilder::new();
+    builder
+        .begin_struct(
+            "Linear",
+            &[("weight", None)],
+            vec![("size", StaticBox::new(3))],
+        )
+        .leaf(1)
+        .end();
+    assert_eq!(
+        builder.finish().unwrap().to_string(),
+        "Linear { weight: 1, size = 3 }"
+    );
+    builder.begin_shape(&shape::SOME, vec![]).leaf(1).end();
+    assert_eq!(
+        *builder.finish().unwrap().treedef(),
+        tree::structure(&Some(1))
+    );
+}
+
+#[test]
+fn nothing_is_no_tree() {
+    assert_eq!(
+        TreeBuilder::<i32>::new().finish().unwrap_err().to_string(),
+        "cannot build a tree: in the root: it has no root; add a leaf or begin a node"
+    );
+}
+
+#[test]
+fn nodes_that_did_not_end_are_counted() {
+    let text = reason(TreeBuilder::new().begin_list().leaf(1).begin_tuple());
+    assert_eq!(
+        text,
+        "in [1]: 2 nodes have not ended; call `end` once for each"
+    );
+}
+
+#[test]
+fn a_second_root_is_refused() {
+    let expected = "in the root: there is a root already; begin a list or tuple to hold both";
+    assert_eq!(reason(TreeBuilder::new().leaf(1).leaf(2)), expected);
+    assert_eq!(
+        reason(
+            TreeBuilder::new()
+                .begin_list()
+                .end()
+                .begin_list()
+                .leaf(1)
+                .end()
+        ),
+        expected
+    );
+    assert_eq!(
+        reason(TreeBuilder::new().none().subtree(Tree::leaf(1))),
+        expected
+    );
+}
+
+#[test]
+fn an_end_too_many_is_refused() {
+    assert_eq!(
+        reason(TreeBuilder::new().leaf(1).end()),
+        "in the root: a node ends where none is open; call `end` once for each node"
+    );
+}
+
+#[test]
+fn wrong_numbers_are_told_with_their_places() {
+    let mut builder = TreeBuilder::new();
+    builder
+        .begin_list()
+        .leaf(0)
+        .begin_dict()
+        .key("a")
+        .begin_named_tuple("Point", &["x", "y"])
+        .leaf(1)
+        .end();
+    builder
+        .end()
+        .begin_struct("Linear", &[("weight", None)], vec![])
+        .leaf(1)
+        .leaf(2)
+        .end();
+    builder.begin_shape(&shape::NONE, vec![]).leaf(1).end();
+    builder.begin_shape(&shape::SOME, vec![]).end();
+    builder
+        .begin_shape(&shape::LIST, vec![StaticBox::new(1)])
+        .end()
+        .end();
+    assert_eq!(
+        reason(&mut builder),
+        "in [1]['a']: `Point` expects 2 children, found 1; \
+         in [2]: `Linear` expects 1 children, found 2; \
+         in [3]: `None` expects 0 children, found 1; \
+         in [4]: `Some` expects 1 children, found 0; \
+         in [5]: `list` expects 0 static values, found 1"
+    );
+}
+
+#[test]
+fn keys_belong_to_children_of_dictionaries() {
+    let mut builder = TreeBuilder::new();
+    builder
+        .begin_list()
+        .key("a")
+        .leaf(1)
+        .begin_dict()
+        .leaf(2)
+        .end();
+    builder.begin_dict().key("a").key("b").leaf(3).end();
+    builder.begin_ordered_dict().key("c").end();
+    builder
+        .begin_dict()
+        .key("d")
+        .leaf(1)
+        .key("e")
+        .leaf(2)
+        .key("d")
+        .leaf(3)
+        .end();
+    builder
+        .begin_ordered_dict()
+        .key(1)
+        .leaf(1)
+        .key(1_u8)
+        .leaf(2)
+        .end()
+        .end();
+    assert_eq!(
+        reason(&mut builder),
+        "in the root: the key 'a' is in no dictionary; \
+         in [1][?]: a child of a dictionary has no key; call `key` before it; \
+         in [1]: `dict` expects 0 children, found 1; \
+         in [2]: the key 'b' follows another key; give each a child; \
+         in [3]: `OrderedDict` expects 1 children, found 0; \
+         in [4]: the key 'd' is there twice; \
+         in [5]: the key 1 is there twice"
+            .replace("[1][?]", "[1]")
+    );
+}
+
+#[test]
+fn shapes_that_can_not_begin_are_refused() {
+    for shape in [
+        &shape::LEAF,
+        &shape::ABSENT,
+        &shape::OBJECT,
+        &shape::SHARED,
+        &shape::ALIAS,
+    ] {
+        assert_eq!(
+            reason(TreeBuilder::new().begin_shape(shape, vec![]).end()),
+            format!(
+                "in the root: a node of the shape `{}` can't begin",
+                shape.name
+            )
+        );
+    }
+    let text = reason(
+        TreeBuilder::new()
+            .begin_named_tuple("Twice", &["x", "x"])
+            .leaf(1)
+            .leaf(2)
+            .end(),
+    );
+    assert_eq!(
+        text,
+        "in the root: the shape `Twice` fails: cannot build a struct: `Twice` has two fields of the name `x`; rename one"
+    );
+    let shape = NodeShape::dynamic(NodeKind::Struct, "Static", &[], &["s"]).unwrap();
+    let text = reason(TreeBuilder::new().begin_shape(shape, vec![]).end());
+    assert_eq!(
+        text,
+        "in the root: `Static` expects 1 static values, found 0"
+    );
+}
+
+#[test]
+fn many_mistakes_are_counted() {
+    let mut builder = TreeBuilder::new();
+    builder.begin_list();
+    for _ in 0..23 {
+        builder.key("a");
+    }
+    let text = reason(builder.end());
+    assert_eq!(
+        text.matches("the key 'a' is in no dictionary").count(),
+        20,
+        "{text}"
+    );
+    assert!(text.ends_with("; and 3 more"), "{text}");
+}

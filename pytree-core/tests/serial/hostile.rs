@@ -1,0 +1,430 @@
+//! Bytes that are no treedef are an error, whatever they are.
+
+use proptest::prelude::*;
+use pytree_core::{Filter, Tree, TreeDef, TreeError, partition, tree};
+
+use crate::{Choice, linear, refused};
+
+/// The error that a node gives after the header, its position counted from the node.
+fn node(bytes: &[u8]) -> (usize, String, String) {
+    let (position, expected, found) = refused(&[b"PYTD\x01", bytes].concat());
+    (position - 5, expected, found)
+}
+
+fn says(bytes: &[u8], position: usize, expected: &str, found: &str) {
+    assert_eq!(
+        node(bytes),
+        (position, expected.to_owned(), found.to_owned()),
+        "{bytes:?}"
+    );
+}
+
+#[test]
+fn the_error_says_where_what_and_how_to_mend() {
+    assert_eq!(
+        TreeDef::from_bytes(b"PYTD\x02\x00")
+            .unwrap_err()
+            .to_string(),
+        "cannot read a treedef: expected version 1 at byte 4, found version 2; \
+         pass the bytes that `TreeDef::to_bytes` gave, whole and unchanged"
+    );
+}
+
+#[test]
+fn the_header_is_checked() {
+    let magic = "`PYTD`, which the bytes of a treedef begin with";
+    assert_eq!(refused(b""), (0, magic.into(), "the end".into()));
+    assert_eq!(refused(b"PYT"), (3, magic.into(), "the end".into()));
+    assert_eq!(
+        refused(b"PYTH\x01\x00"),
+        (0, magic.into(), "[80, 89, 84, 72]".into())
+    );
+    assert_eq!(
+        refused(b"PYTD"),
+        (4, "the version".into(), "the end".into())
+    );
+    assert_eq!(
+        TreeDef::from_bytes(b"PYTD\x01\x00").unwrap(),
+        TreeDef::leaf()
+    );
+    says(b"\x00\x00\x00", 1, "the end", "2 bytes more");
+    says(b"", 0, "a node", "the end");
+}
+
+#[test]
+fn numbers_of_children_and_static_values_fit_the_shape() {
+    let counts = |children, statics, name: &str| {
+        format!("{children} children and {statics} static values of `{name}`")
+    };
+    says(
+        b"\x02\x01\x01\x00\x00\x00",
+        0,
+        &counts(1, 0, "list"),
+        "1 and 1",
+    );
+    says(
+        b"\x03\x01\x01\x00\x00\x00",
+        0,
+        &counts(1, 0, "tuple"),
+        "1 and 1",
+    );
+    says(
+        b"\x04\x01\x01\x00\x00\x00",
+        0,
+        &counts(1, 2, "dict"),
+        "1 and 1",
+    );
+    says(
+        b"\x05\x01\x02\x00\x00\x00",
+        0,
+        &counts(1, 1, "OrderedDict"),
+        "1 and 2",
+    );
+    says(b"\x06\x01\x00\x00", 0, &counts(0, 0, "None"), "1 and 0");
+    says(b"\x07\x00\x00", 0, &counts(1, 0, "Some"), "0 and 0");
+    says(b"\x08\x01\x00\x00", 0, &counts(1, 1, "object"), "1 and 0");
+    says(
+        b"\x09\x02\x00\x00\x00",
+        0,
+        &counts(1, 0, "shared"),
+        "2 and 0",
+    );
+    says(b"\x0a\x00\x00", 0, &counts(0, 1, "alias"), "0 and 0");
+    for kind in [b"\x0b", b"\x0c", b"\x0d"] {
+        let shape = [b"\x0b", &kind[..], b"\x01S\x01\x01x\x00\x01\x01s"].concat();
+        says(
+            &[&shape, &b"\x02\x01\x00\x00\x00\x00"[..]].concat(),
+            0,
+            &counts(1, 1, "S"),
+            "2 and 1",
+        );
+        says(
+            &[&shape, &b"\x01\x00\x00\x00"[..]].concat(),
+            0,
+            &counts(1, 1, "S"),
+            "1 and 0",
+        );
+        let right = [b"PYTD\x01", &shape[..], b"\x01\x01\x00\x00\x00"].concat();
+        crate::read_back(&TreeDef::from_bytes(&right).unwrap());
+    }
+}
+
+#[test]
+fn counts_are_at_most_what_is_left() {
+    says(
+        b"\x02\x09\x00\x00",
+        1,
+        "the number of children, at most the 2 bytes left",
+        "9",
+    );
+    let huge = [b"\x02", &[0xff; 18][..], b"\x03"].concat();
+    says(
+        &huge,
+        1,
+        "the number of children, at most the 0 bytes left",
+        &u128::MAX.to_string(),
+    );
+    says(
+        b"\x04\x00\x05\x00",
+        2,
+        "the number of static values, at most the 1 bytes left",
+        "5",
+    );
+}
+
+#[test]
+fn numbers_have_one_form() {
+    let expected = "a node, a number of 128 bits in its shortest form";
+    says(b"\x80\x00", 0, expected, "another");
+    says(&[&[0xff; 18][..], b"\x04"].concat(), 0, expected, "another");
+    says(&[&[0x80; 19][..], b"\x01"].concat(), 0, expected, "another");
+}
+
+#[test]
+fn shapes_are_checked() {
+    says(b"\x0c", 0, "a node, of one of 0 shapes", "the code 12");
+    says(
+        b"\x0b\x02\x01l\x00\x00\x01\x00\x0d",
+        8,
+        "a node, of one of 1 shapes",
+        "the code 13",
+    );
+    for code in [0, 1, 9, 10, 14, 255] {
+        says(
+            &[11, code, 0, 0, 0, 0, 0],
+            1,
+            "the family of a shape",
+            &format!("the code {code}"),
+        );
+    }
+    says(
+        b"\x0b\x0b\x01S\x01\x01x\x05\x00\x01\x00\x00",
+        7,
+        "the kind of a field",
+        "the code 5",
+    );
+    let names = "a shape `S` whose fields have different names";
+    says(
+        b"\x0b\x0b\x01S\x02\x01x\x00\x01x\x00\x00",
+        1,
+        names,
+        "`x` twice",
+    );
+    says(
+        b"\x0b\x0b\x01S\x01\x01x\x00\x01\x01x",
+        1,
+        names,
+        "`x` twice",
+    );
+    says(
+        b"\x0b\x0b\x02S\xff\x00\x00",
+        4,
+        "the name of a shape in UTF-8",
+        "other bytes",
+    );
+}
+
+#[test]
+fn static_values_are_checked() {
+    says(
+        b"\x05\x01\x01\x01\x00",
+        3,
+        "one of 0 static values",
+        "number 0",
+    );
+    says(
+        b"\x05\x02\x02\x00\x00\x02\x00\x00",
+        5,
+        "one of 1 static values",
+        "number 1",
+    );
+    says(b"\x05\x01\x01\x00\x0d\x00", 4, "data", "the code 13");
+    says(b"\x05\x01\x01\x00\x04\x00\x00", 7, "a float", "the end");
+    says(
+        b"\x05\x01\x01\x00\x05\x01\x80\x00",
+        6,
+        "a text in UTF-8",
+        "other bytes",
+    );
+}
+
+#[test]
+fn keys_are_in_order_and_none_is_there_twice() {
+    says(
+        b"\x05\x02\x02\x00\x01\x01\x00\x00",
+        0,
+        "different keys",
+        "the key false twice",
+    );
+    says(
+        b"\x04\x02\x03\x00\x01\x01\x00\x08\x00\x00",
+        0,
+        "different keys",
+        "the key false twice",
+    );
+    says(
+        b"\x04\x02\x03\x00\x02\x00\x01\x00\x08\x00\x00",
+        0,
+        "keys in order",
+        "others",
+    );
+    let read = TreeDef::from_bytes(b"PYTD\x01\x05\x02\x02\x00\x02\x00\x01\x00\x00").unwrap();
+    let paths: Vec<String> = read.leaf_paths().iter().map(ToString::to_string).collect();
+    assert_eq!(paths, ["[true]", "[false]"]);
+    // Inside of other data too.
+    says(
+        b"\x04\x02\x03\x00\x06\x01\x02\x00\x06\x01\x01\x00\x08\x00\x00",
+        0,
+        "keys in order",
+        "others",
+    );
+    // Records have the order of their type, and of what is opaque there may be two of one text.
+    for own in [
+        &b"\x0b\x01B\x00"[..],
+        b"\x06\x01\x0b\x01B\x00",
+        b"\x07\x01\x0b\x01B\x00",
+        b"\x09\x0b\x01B\x00",
+    ] {
+        let other: Vec<u8> = own
+            .iter()
+            .map(|&byte| if byte == b'B' { b'A' } else { byte })
+            .collect();
+        let bytes = [
+            b"PYTD\x01\x04\x02\x03\x00",
+            own,
+            b"\x00",
+            &other,
+            b"\x00\x08\x00\x00",
+        ]
+        .concat();
+        crate::read_back(&TreeDef::from_bytes(&bytes).unwrap());
+        let twice = [b"\x04\x02\x03\x00", own, b"\x01\x00\x08\x00\x00"].concat();
+        assert_eq!(node(&twice).1, "different keys");
+    }
+    for opaque in [
+        &b"\x0c\x01T\x01x"[..],
+        b"\x0a\x01\x00\x0c\x01T\x01x",
+        b"\x0a\x01\x0c\x01T\x01x\x00",
+        b"\x0b\x01R\x01\x01f\x0c\x01T\x01x",
+    ] {
+        let bytes = [b"PYTD\x01\x05\x02\x02\x00", opaque, b"\x01\x00\x00"].concat();
+        crate::read_back(&TreeDef::from_bytes(&bytes).unwrap());
+    }
+}
+
+#[test]
+fn the_order_of_insertion_is_one_of_the_keys() {
+    let order = "an order of 2 insertions";
+    let dict = |order: &[u8]| [b"\x04\x02\x03\x00\x01\x00\x02\x00", order, b"\x00\x00"].concat();
+    says(&dict(b"\x00"), 0, order, "()");
+    says(&dict(b"\x09\x07\x01\x03\x00"), 0, order, "Some([0])");
+    says(
+        &dict(b"\x09\x07\x02\x03\x00\x03\x00"),
+        0,
+        order,
+        "Some([0, 0])",
+    );
+    says(
+        &dict(b"\x09\x07\x02\x03\x02\x03\x04"),
+        0,
+        order,
+        "Some([1, 2])",
+    );
+    says(
+        &dict(b"\x09\x07\x03\x03\x02\x03\x00\x03\x04"),
+        0,
+        order,
+        "Some([1, 0, 2])",
+    );
+    let right = [b"PYTD\x01", &dict(b"\x09\x07\x02\x03\x02\x03\x00")[..]].concat();
+    crate::read_back(&TreeDef::from_bytes(&right).unwrap());
+}
+
+#[test]
+fn an_alias_names_a_shared_node_that_ended_before() {
+    says(
+        b"\x0a\x00\x01\x00\x03\x00",
+        0,
+        "an alias of one of 0 shared nodes",
+        "that of 0",
+    );
+    // Inside of the shared node itself.
+    says(
+        b"\x09\x01\x00\x0a\x00\x01\x00\x03\x00",
+        3,
+        "an alias of one of 1 shared nodes",
+        "that of 0",
+    );
+    let pair = |number: u8| [3, 2, 0, 9, 1, 0, 0, 10, 0, 1, 0, 3, number];
+    says(
+        &pair(2),
+        7,
+        "an alias of one of 1 shared nodes",
+        "that of 1",
+    );
+    says(
+        &pair(1),
+        7,
+        "an alias of one of 1 shared nodes",
+        "that of -1",
+    );
+    let right = [b"PYTD\x01", &pair(0)[..]].concat();
+    crate::read_back(&TreeDef::from_bytes(&right).unwrap());
+}
+
+fn valid() -> Vec<Vec<u8>> {
+    let model = (
+        linear(),
+        vec![
+            Choice::Two {
+                left: 1.0,
+                right: vec![2.0],
+            },
+            Choice::Nothing,
+        ],
+    );
+    let mixed = tree!({"b": [1, None], 2: (3, {"z": 1, "a": 2}), (1, "x"): [], 0.5: 4});
+    let shared = pytree_core::Shared::new(vec![1.0_f32]);
+    let tied = pytree_core::graph::structure(&(shared.clone(), Some(1), shared));
+    let [part, _] = partition::split(
+        &vec![1.0_f32, 2.0],
+        [Filter::path("[0]"), Filter::everything()],
+    )
+    .unwrap();
+    vec![
+        tree::structure(&model).to_bytes(),
+        mixed.treedef().to_bytes(),
+        tied.to_bytes(),
+        part.tree().treedef().to_bytes(),
+        TreeDef::leaf().to_bytes(),
+    ]
+}
+
+/// What is read holds together: it is shown, walked, written and built without failing otherwise than by an error.
+fn holds_together(bytes: &[u8]) {
+    match TreeDef::from_bytes(bytes) {
+        Err(TreeError::Bytes { position, .. }) => assert!(position <= bytes.len()),
+        Err(TreeError::Build { reason, .. }) => panic!("{reason}"),
+        Err(error) => panic!("{error}"),
+        Ok(treedef) => {
+            crate::read_back(&treedef);
+            assert!(treedef.to_string().starts_with("PyTreeDef("));
+            assert_eq!(treedef.leaf_paths().len(), treedef.num_leaves());
+            let _ = treedef.is_tuple_member();
+            assert_eq!(treedef.differences(&treedef), []);
+            let _ = treedef.differences(tree!([1, {"a": 2}]).treedef());
+            let leaves = vec![1.0_f32; treedef.num_leaves()];
+            let tree = Tree::new(treedef.clone(), leaves.clone()).unwrap();
+            let tuple: Result<(crate::Linear, Vec<Choice>), _> =
+                tree::unflatten(&treedef, leaves.clone());
+            let map: Result<indexmap::IndexMap<String, f32>, _> = tree::unflatten(&treedef, leaves);
+            let _ = (tuple, map, tree.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_part_of_the_bytes_is_an_error_at_every_length() {
+    for bytes in valid() {
+        assert!(TreeDef::from_bytes(&bytes).is_ok());
+        for length in 0..bytes.len() {
+            let (position, _, _) = refused(&bytes[..length]);
+            assert!(position <= length);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        holds_together(&bytes);
+        bytes.splice(0..0, *b"PYTD\x01");
+        holds_together(&bytes);
+    }
+
+    #[test]
+    fn small_numbers_are_read_or_refused(mut bytes in prop::collection::vec(0_u8..14, 0..60)) {
+        bytes.splice(0..0, *b"PYTD\x01");
+        holds_together(&bytes);
+    }
+
+    #[test]
+    fn changed_bytes_are_read_or_refused(
+        which in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3), 1..4),
+    ) {
+        let valid = valid();
+        let mut bytes = valid[which.index(valid.len())].clone();
+        for (at, byte, how) in changes {
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => bytes[at] ^= 1 << (byte % 8),
+            }
+        }
+        holds_together(&bytes);
+    }
+}

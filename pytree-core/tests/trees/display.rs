@@ -1,0 +1,132 @@
+//! The two notations, and how trees are written down.
+
+use pytree_core::shape::NodeKind;
+use pytree_core::{Pytree, StaticBox, Tree, TreeError, tree};
+
+#[derive(Clone, Debug, PartialEq, Pytree)]
+struct Line {
+    from: i64,
+    to: i64,
+}
+
+fn point(x: Tree<i64>, y: Tree<i64>) -> Tree<i64> {
+    Tree::named_tuple("Point", vec![("x", x), ("y", y)]).unwrap()
+}
+
+#[test]
+fn ordered_dictionaries_have_two_notations() {
+    let tree = tree!(ordered {"b": 1, "a": [2, 3]});
+    assert_eq!(tree.to_string(), "OrderedDict({'b': 1, 'a': [2, 3]})");
+    assert_eq!(format!("{tree:?}"), "OrderedDict({'b': 1, 'a': [2, 3]})");
+    assert_eq!(
+        tree.treedef().to_string(),
+        "PyTreeDef(CustomNode(OrderedDict[('b', 'a')], [*, [*, *]]))"
+    );
+    assert_eq!(
+        tree!(ordered {"b": 1}).treedef().to_string(),
+        "PyTreeDef(CustomNode(OrderedDict[('b',)], [*]))"
+    );
+    let empty: Tree = tree!(ordered {});
+    assert_eq!(empty.to_string(), "OrderedDict()");
+    assert_eq!(
+        empty.treedef().to_string(),
+        "PyTreeDef(CustomNode(OrderedDict[()], []))"
+    );
+}
+
+#[test]
+fn of_equal_keys_the_last_counts_at_the_place_of_the_first() {
+    let tree = tree!(ordered {"b": 1, 2: 3, "b": 4});
+    assert_eq!(tree.to_string(), "OrderedDict({'b': 4, 2: 3})");
+}
+
+#[test]
+fn named_tuples_have_two_notations() {
+    let tree = tree!(Point(x = 1, y = Point(x = (2,), y = None)));
+    assert_eq!(tree.to_string(), "Point(x=1, y=Point(x=(2,), y=None))");
+    assert_eq!(
+        tree.treedef().to_string(),
+        "PyTreeDef(CustomNode(namedtuple[Point], [*, CustomNode(namedtuple[Point], [(*,), None])]))"
+    );
+    let empty = Tree::<i64>::named_tuple("Empty", Vec::new()).unwrap();
+    assert_eq!(empty.to_string(), "Empty()");
+    assert_eq!(
+        empty.treedef().to_string(),
+        "PyTreeDef(CustomNode(namedtuple[Empty], []))"
+    );
+}
+
+#[test]
+fn named_tuples_are_keyed_by_their_fields() {
+    let tree = point(Tree::leaf(1), Tree::list(vec![Tree::leaf(2)]));
+    let paths: Vec<String> = tree
+        .treedef()
+        .leaf_paths()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(paths, ["x", "y[0]"]);
+    assert_eq!(tree.treedef().kind(), NodeKind::NamedTuple);
+}
+
+#[test]
+fn named_tuples_are_written_within_others_and_calls_stay_calls() {
+    fn double(x: i64) -> i64 {
+        2 * x
+    }
+    let tree = tree!([Point(x = 1, y = double(2)), {"k": Point(x = {"a": 3}, y = ordered {"z": 4},)}, double(5)]);
+    assert_eq!(
+        tree.to_string(),
+        "[Point(x=1, y=4), {'k': Point(x={'a': 3}, y=OrderedDict({'z': 4}))}, 10]"
+    );
+}
+
+#[test]
+fn two_fields_of_one_name_are_refused() {
+    let fields = vec![("x", Tree::leaf(1)), ("x", Tree::leaf(2))];
+    let error = Tree::named_tuple("Point", fields).unwrap_err();
+    assert!(matches!(error, TreeError::Build { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("`Point` has two fields of the name `x`"),
+        "{error}"
+    );
+    let statics = vec![("x", StaticBox::new(1))];
+    let error = Tree::structure("Layer", vec![("x", Tree::leaf(1))], statics).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`Layer` has two fields of the name `x`"),
+        "{error}"
+    );
+}
+
+#[test]
+#[should_panic(expected = "`Point` has two fields of the name `x`")]
+fn two_fields_of_one_name_panic_in_the_macro() {
+    let _ = tree!(Point(x = 1, x = 2));
+}
+
+#[test]
+fn a_structure_is_that_of_a_type_of_its_name_and_fields() {
+    let fields = vec![("from", Tree::leaf(1_i64)), ("to", Tree::leaf(2))];
+    let tree = Tree::structure("Line", fields, Vec::new()).unwrap();
+    let line = Line { from: 1, to: 2 };
+    assert_eq!(*tree.treedef(), tree::structure(&line));
+    assert_eq!(tree.to_value::<Line>().unwrap(), line);
+    assert_eq!(tree.to_string(), "Line { from: 1, to: 2 }");
+}
+
+#[test]
+fn a_structure_has_static_values() {
+    let statics = vec![("rate", StaticBox::new(0.5)), ("name", StaticBox::new("a"))];
+    let tree = Tree::structure("Layer", vec![("w", Tree::leaf(1_i64))], statics).unwrap();
+    assert_eq!(tree.to_string(), "Layer { w: 1, rate = 0.5, name = 'a' }");
+    let node = tree.root().root();
+    let statics: Vec<String> = node
+        .statics()
+        .map(|(name, value)| format!("{name}: {value:?}"))
+        .collect();
+    assert_eq!(statics, ["rate: 0.5", "name: 'a'"]);
+}

@@ -1,0 +1,184 @@
+//! Subtrees, cuts, and `None` as a leaf.
+
+use pytree_core::shape::NodeKind;
+use pytree_core::{KeyPath, Tree, TreeError, graph, tree};
+
+use crate::{integers, path};
+
+fn sample() -> Tree<i64> {
+    integers(&tree!({"a": [1, (2, 3)], "b": Point(x = 4, y = {"k": 5}), "c": 6}))
+}
+
+#[test]
+fn a_subtree_shows_what_it_is() {
+    let tree = sample();
+    let found = tree.at(&path("['a'][1]")).unwrap();
+    assert_eq!((found.kind(), found.name()), (NodeKind::Tuple, "tuple"));
+    assert_eq!((found.num_leaves(), found.leaves()), (2, &[2, 3][..]));
+    assert_eq!(found.path(), path("['a'][1]"));
+    assert!(!found.is_leaf());
+    assert_eq!(found.to_tree(), integers(&tree!((2, 3))));
+    assert_eq!(found.treedef(), *tree!((2, 3)).treedef());
+    assert_eq!(tree.at(&path("['b'].y['k']")).unwrap().leaves(), [5]);
+    assert!(tree.at(&path("['c']")).unwrap().is_leaf());
+    assert_eq!(tree.at(&KeyPath::root()).unwrap().to_tree(), tree);
+}
+
+#[test]
+fn the_children_of_a_subtree_have_its_leaves() {
+    let tree = sample();
+    let root = tree.root();
+    let leaves: Vec<&[i64]> = root.children().map(|child| child.leaves()).collect();
+    assert_eq!(leaves, [&[1, 2, 3][..], &[4, 5], &[6]]);
+    let second = root.children().nth(1).unwrap();
+    let grandchildren: Vec<String> = second
+        .children()
+        .map(|child| child.path().to_string())
+        .collect();
+    assert_eq!(grandchildren, ["['b'].x", "['b'].y"]);
+    assert_eq!(root.children().last().unwrap().children().count(), 0);
+    let names: Vec<Option<String>> = second
+        .root()
+        .keys()
+        .map(|key| key.map(|key| key.to_string()))
+        .collect();
+    assert_eq!(names, [Some(".x".to_owned()), Some(".y".to_owned())]);
+    let [copy, _] = [second; 2];
+    assert_eq!(copy.name(), "Point");
+}
+
+#[test]
+fn paths_lead_through_some() {
+    let tree = tree!([Some([1, 2]), 3]);
+    assert_eq!(tree.at(&path("[0]")).unwrap().kind(), NodeKind::Some);
+    assert_eq!(tree.at(&path("[0][1]")).unwrap().leaves().len(), 1);
+    assert_eq!(tree.at(&path("[1]")).unwrap().to_tree().to_string(), "3");
+}
+
+#[test]
+fn a_path_to_nowhere_is_told() {
+    let tree = sample();
+    let told = |text: &str| tree.at(&path(text)).unwrap_err().to_string();
+    assert_eq!(
+        tree.at(&path("['b'].z[1]")).unwrap_err(),
+        TreeError::NoSubtree {
+            path: path("['b'].z[1]"),
+            reached: path("['b']"),
+            found: "`Point` of (x, y)".to_owned(),
+            nearest: Some(path("['b'].x")),
+        }
+    );
+    assert_eq!(
+        told("['a'][1][2]"),
+        "no subtree at ['a'][1][2]: ['a'][1] is a tuple of 2; did you mean `['a'][1][0]`?"
+    );
+    assert_eq!(told("['c'][0]"), "no subtree at ['c'][0]: ['c'] is a leaf");
+    assert_eq!(
+        told("['bb']"),
+        "no subtree at ['bb']: the root is a dict of 3; did you mean `['b']`?"
+    );
+}
+
+#[test]
+fn a_cut_asks_from_the_root_down_and_not_below_what_is_cut() {
+    let tree = sample();
+    let mut asked = Vec::new();
+    let cut = tree.cut(|subtree| {
+        asked.push(subtree.path().to_string());
+        subtree.kind() == NodeKind::NamedTuple
+    });
+    assert_eq!(asked, ["", "['a']", "['a'][1]", "['b']"]);
+    assert_eq!(
+        cut.treedef().to_string(),
+        "PyTreeDef({'a': [*, (*, *)], 'b': *, 'c': *})"
+    );
+    let sizes: Vec<usize> = cut
+        .leaves()
+        .iter()
+        .map(|subtree| subtree.leaves().len())
+        .collect();
+    assert_eq!(sizes, [1, 1, 1, 2, 1]);
+    assert_eq!(cut.leaves()[3].treedef().kind(), NodeKind::NamedTuple);
+    assert_eq!(cut.join(), tree);
+}
+
+#[test]
+fn a_cut_knows_its_leaves_after_a_cut() {
+    let tree = sample();
+    let cut = tree.cut(|subtree| subtree.leaves() == [2, 3] || subtree.leaves() == [5]);
+    assert_eq!(
+        cut.treedef().to_string(),
+        "PyTreeDef({'a': [*, *], 'b': CustomNode(namedtuple[Point], [*, *]), 'c': *})"
+    );
+    let shown: Vec<String> = cut.leaves().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["1", "(2, 3)", "4", "{'k': 5}", "6"]);
+}
+
+#[test]
+fn joined_trees_may_be_others_than_those_cut() {
+    let cut = sample().cut(|subtree| subtree.kind() != NodeKind::Dict);
+    let replaced =
+        cut.map(|subtree| Tree::list(vec![Tree::leaf(subtree.leaves().len()), Tree::none()]));
+    assert_eq!(
+        replaced.join().to_string(),
+        "{'a': [3, None], 'b': [2, None], 'c': [1, None]}"
+    );
+}
+
+#[test]
+fn the_root_can_be_cut() {
+    let tree = sample();
+    let cut = tree.cut(|_| true);
+    assert_eq!(cut.treedef().to_string(), "PyTreeDef(*)");
+    assert_eq!(cut.leaves(), std::slice::from_ref(&tree));
+    assert!(cut.is_leaf());
+    assert!(!tree.is_leaf());
+    let empty = Tree::<i64>::list(Vec::new());
+    assert_eq!(empty.cut(|_| false).join(), empty);
+    assert_eq!(empty.cut(|_| true).join(), empty);
+    assert_eq!(empty.root().children().count(), 0);
+    assert!(empty.root().leaves().is_empty());
+}
+
+#[test]
+fn none_becomes_a_leaf_and_a_node_again() {
+    let tree = integers(&tree!([None, 1, {"a": None, "b": Some(2)}]));
+    let with_leaves = tree.clone().none_as_leaves();
+    assert_eq!(with_leaves.leaves(), [None, Some(1), None, Some(2)]);
+    assert_eq!(
+        with_leaves.treedef().to_string(),
+        "PyTreeDef([*, *, {'a': *, 'b': *}])"
+    );
+    let filled = with_leaves.map(|leaf| leaf.map(|leaf| 10 * leaf).or(Some(0)));
+    assert_eq!(
+        filled.none_as_nodes(),
+        integers(&tree!([0, 10, {"a": 0, "b": Some(20)}]))
+    );
+    let emptied = with_leaves.map(|leaf| leaf.filter(|&leaf| leaf == 1));
+    assert_eq!(
+        emptied.none_as_nodes().to_string(),
+        "[None, 1, {'a': None, 'b': None}]"
+    );
+    assert_eq!(with_leaves.none_as_nodes(), tree);
+}
+
+#[test]
+fn typed_values_are_cut() {
+    let value = (vec![1_i64, 2], vec![vec![3_i64]]);
+    let inner = |subtree: &pytree_core::Subtree<'_, i64>| {
+        subtree.kind() == NodeKind::List && subtree.children().all(|child| child.is_leaf())
+    };
+    let found = tree::leaves_where(&value, inner);
+    let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["[1, 2]", "[3]"]);
+    let sums = graph::map_subtrees(&value, inner, |subtree| {
+        subtree.leaves().iter().sum::<i64>()
+    });
+    assert_eq!(sums.to_string(), "(3, [3])");
+}
+
+#[test]
+fn one_level_of_a_transparent_node_has_no_key() {
+    let children = integers(&tree!(Some((1, 2)))).flatten_one_level().unwrap();
+    assert_eq!(children, [(None, integers(&tree!((1, 2))))]);
+}

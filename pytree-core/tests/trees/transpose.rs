@@ -1,0 +1,154 @@
+//! Transpositions.
+
+use pytree_core::error::{Difference, DifferenceKind};
+use pytree_core::{Pytree, Tree, TreeDef, TreeError, graph, tree};
+
+use crate::{integers, path};
+
+#[derive(Clone, Debug, PartialEq, Pytree)]
+struct Metrics {
+    loss: f64,
+    norm: f64,
+}
+
+#[test]
+fn a_transposition_is_undone_by_another() {
+    let tree = integers(
+        &tree!([{"a": 1, "b": (2, None)}, {"a": 3, "b": (4, None)}, {"a": 5, "b": (6, None)}]),
+    );
+    let outer = tree!([0, 0, 0]).treedef().clone();
+    let inner = tree!({"a": 0, "b": (0, None)}).treedef().clone();
+    let turned = tree.transpose(&outer, Some(&inner)).unwrap();
+    assert_eq!(
+        turned.to_string(),
+        "{'a': [1, 3, 5], 'b': ([2, 4, 6], None)}"
+    );
+    assert_eq!(turned.transpose(&inner, Some(&outer)).unwrap(), tree);
+    assert_eq!(turned.transpose(&inner, None).unwrap(), tree);
+}
+
+#[test]
+fn all_differences_are_told() {
+    let tree = integers(&tree!([(1, 2), [3, 4], (5,)]));
+    let pair = tree!((0, 0)).treedef().clone();
+    let error = tree
+        .transpose(tree!([0, 0, 0]).treedef(), Some(&pair))
+        .unwrap_err();
+    let differs = |at: &str, left: &str, right: &str, why| Difference {
+        path: path(at),
+        left: left.to_owned(),
+        right: right.to_owned(),
+        why,
+    };
+    assert_eq!(
+        error,
+        TreeError::Transpose {
+            differences: vec![
+                differs(
+                    "[1]",
+                    "a tuple of 2",
+                    "a list of 2",
+                    DifferenceKind::NodeType
+                ),
+                differs("[2]", "2", "1", DifferenceKind::Arity),
+            ],
+        }
+    );
+    assert_eq!(
+        error.to_string(),
+        "cannot transpose: the tree is not of the outer structure with the inner one at each leaf: 2 places:\n  node type at [1]: a tuple of 2 against a list of 2\n  number of children at [2]: 2 against 1"
+    );
+}
+
+#[test]
+fn a_leaf_is_no_subtree_here() {
+    let error = integers(&tree!([(1, 2), (3, 4)]))
+        .transpose(tree!([0, 0]).treedef(), Some(&TreeDef::leaf()));
+    let TreeError::Transpose { differences } = error.unwrap_err() else {
+        panic!("another error");
+    };
+    let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "node type at [0]: a leaf against a tuple of 2",
+            "node type at [1]: a leaf against a tuple of 2"
+        ]
+    );
+    let some = integers(&tree!([Some(1)])).transpose(tree!([0]).treedef(), Some(&TreeDef::leaf()));
+    assert_eq!(
+        some.unwrap_err().to_string(),
+        "cannot transpose: the tree is not of the outer structure with the inner one at each leaf: node type at [0]: a leaf against `Some`"
+    );
+}
+
+#[test]
+fn without_a_leaf_the_inner_structure_is_unknown() {
+    let empty = integers(&tree!([]));
+    let error = empty.transpose(empty.treedef(), None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot build a transposed tree: the outer structure has no leaf from which to tell the inner one; pass it"
+    );
+    let inner = tree!((0, {"a": 0})).treedef().clone();
+    let turned = empty.transpose(empty.treedef(), Some(&inner)).unwrap();
+    assert_eq!(turned.to_string(), "([], {'a': []})");
+    assert_eq!(turned.transpose(&inner, None).unwrap(), empty);
+}
+
+#[test]
+fn an_outer_structure_that_is_no_prefix_is_told() {
+    let error = integers(&tree!([1, 2]))
+        .transpose(tree!((0, 0)).treedef(), None)
+        .unwrap_err();
+    assert!(matches!(error, TreeError::Prefix { .. }));
+    assert!(
+        error
+            .to_string()
+            .contains("node type at the root: a tuple of 2 against a list of 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn typed_values_are_transposed() {
+    let steps = vec![(1.0_f64, vec![2.0_f64]), (3.0, vec![4.0])];
+    let outer = tree::structure(&vec![0.0_f64, 0.0]);
+    let turned: (Vec<f64>, Vec<Vec<f64>>) =
+        tree::transpose::<_, _, f64>(&steps, &outer, None).unwrap();
+    assert_eq!(turned, (vec![1.0, 3.0], vec![vec![2.0, 4.0]]));
+    let inner = tree::structure(&steps[0]);
+    let back: Vec<(f64, Vec<f64>)> =
+        graph::transpose::<_, _, f64>(&turned, &inner, Some(&outer)).unwrap();
+    assert_eq!(back, steps);
+    let wrong = tree::transpose::<_, Vec<f64>, f64>(&steps, &outer, None);
+    assert!(matches!(wrong.unwrap_err(), TreeError::NodeType { .. }));
+    let wrong = tree::transpose::<_, Vec<f64>, f64>(&steps, &inner, Some(&outer));
+    assert!(matches!(wrong.unwrap_err(), TreeError::Transpose { .. }));
+}
+
+#[test]
+fn a_struct_stays_the_type_it_is() {
+    let steps = vec![
+        Metrics {
+            loss: 1.0,
+            norm: 2.0,
+        },
+        Metrics {
+            loss: 3.0,
+            norm: 4.0,
+        },
+    ];
+    let tree: Tree<f64> = Tree::from_value(&steps);
+    let turned = tree
+        .transpose(&tree::structure(&vec![0.0, 0.0]), None)
+        .unwrap();
+    assert_eq!(
+        turned.to_string(),
+        "Metrics { loss: [1.0, 3.0], norm: [2.0, 4.0] }"
+    );
+    assert_eq!(
+        turned.treedef().child(0),
+        Some(tree::structure(&vec![0.0, 0.0]))
+    );
+}
