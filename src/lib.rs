@@ -28,9 +28,10 @@ pub use pytree_nn as nn;
 // The traits without the macros of the same names, which generate the facade's paths and come below.
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
-    AnyLeaf, CollectionId, DynamicModule, FieldKind, Filter, LeafDiff, ModelDiff, Selector, Key as PathKey, KeyPath, LeafKind, ModuleType,
-    Partition, PytreeOf, SelectPart, Shared, Tree, TreeDef, TreeError, at, diff, edit, graph, kind,
-    match_structure, partition, tree,
+    AnyLeaf, CollectionId, DynamicModule, FieldKind, Filter, Finding, Freeze, Frozen,
+    Key as PathKey, KeyPath, LeafDiff, LeafKind, ModelDiff, ModuleType, Partition, PytreeOf,
+    SelectPart, Selector, Shared, Tree, TreeDef, TreeError, at, diff, edit, graph, kind,
+    match_structure, partition, scan, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
@@ -46,9 +47,9 @@ pub mod prelude {
     pub use crate::nn::*;
     pub use crate::{
         AnyLeaf, Collection, DType, Filter, Gradient, Jit, KeyPath, Leaf, Module, ModuleType,
-        Partition, Pytree, PytreeOf, Selector, Shared, Static, Tensor, Tree, TreeDef, TreeError, at, diff, edit, grad, graph,
-        hessian, ix, jit, jvp, module_object, partition, ravel, stack, tree, unstack, value_and_grad,
-        value_and_grad_mut, vjp, vmap,
+        Partition, Pytree, PytreeOf, Selector, Shared, Static, Tensor, Tree, TreeDef, TreeError,
+        at, diff, edit, grad, graph, hessian, ix, jit, jvp, module_object, partition, ravel, stack,
+        tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap,
     };
 }
 

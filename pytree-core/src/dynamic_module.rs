@@ -5,9 +5,11 @@
 //! a model from a description, or reads one from a file. Its node in a treedef equals that of a derived type
 //! with the same name and fields, so the one becomes the other.
 
+mod below;
 mod kinds;
 mod problem;
 mod reading;
+mod register;
 mod traits;
 
 pub use self::problem::RegistrationProblem;
@@ -15,8 +17,7 @@ pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
 use crate::dynamic::Tree;
 use crate::error::TreeError;
-use crate::freeze::Frozen;
-use crate::kind::{Collection, CollectionId, FieldKind, State};
+use crate::kind::FieldKind;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::Pytree;
@@ -26,9 +27,6 @@ use crate::treedef::Builder;
 
 /// The names of a module's fields with their kinds.
 type Registry = &'static [(&'static str, FieldKind)];
-
-/// The static field that [`DynamicModule::train`] and [`DynamicModule::eval`] switch.
-const IS_TRAINING: &str = "is_training";
 
 /// A module whose fields are registered at run time.
 ///
@@ -43,7 +41,7 @@ const IS_TRAINING: &str = "is_training";
 /// # Examples
 /// ```
 /// use pytree_core::{DynamicModule, FieldKind, tree};
-/// let mut counter = DynamicModule::new("Counter")?;
+/// let mut counter: DynamicModule = DynamicModule::new("Counter")?;
 /// counter.register_state("count", 0)?;
 /// counter.register_param("bias", 0.0)?;
 /// counter.set("count", counter.value::<i32>("count")? + 1)?;
@@ -178,98 +176,6 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.registry
     }
 
-    /// Registers a tree whose leaves are trained.
-    ///
-    /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that is no float array or number, has a
-    /// kind of its own, or is of another type than `L`.
-    pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        self.register_as(name, Some(FieldKind::Param), &value)
-    }
-
-    /// Registers a tree whose leaves are not trained, in the collection [`State`].
-    ///
-    /// # Errors
-    /// As [`register_state_in`](Self::register_state_in).
-    pub fn register_state(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        self.register_state_in::<State>(name, value)
-    }
-
-    /// Registers a tree whose leaves are not trained, in the collection `C`.
-    ///
-    /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that has a kind of its own or is of
-    /// another type than `L`.
-    pub fn register_state_in<C: Collection>(
-        &mut self,
-        name: &str,
-        value: impl Pytree,
-    ) -> Result<(), TreeError> {
-        let kind = FieldKind::State(CollectionId::of::<C>());
-        self.register_as(name, Some(kind), &value)
-    }
-
-    /// Registers a module, or a container of modules.
-    ///
-    /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that has no kind or is of another type
-    /// than `L`.
-    pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        self.register_as(name, Some(FieldKind::Module), &value)
-    }
-
-    /// Registers a container whose leaves have no kind: no filter by kind finds them, and no optimiser.
-    ///
-    /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that has a kind of its own or is of
-    /// another type than `L`.
-    pub fn register_subtree(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        self.register_as(name, None, &value)
-    }
-
-    /// Registers what needs no kind to be told: a value all of whose leaves have one is a module.
-    ///
-    /// # Errors
-    /// As [`register_module`](Self::register_module): any other value must say what it is.
-    pub fn register(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        self.register_module(name, value)
-    }
-
-    /// Registers a value that is part of the structure, and no leaf.
-    ///
-    /// # Errors
-    /// [`TreeError::Registration`] if the name is there.
-    pub fn register_static(&mut self, name: &str, value: impl StaticValue) -> Result<(), TreeError> {
-        self.vacant(name).map_err(|problem| self.failed(vec![problem]))?;
-        let fields = self.shape.fields.to_vec();
-        let mut statics = self.shape.statics.to_vec();
-        statics.push(name);
-        self.reshape(&fields.iter().map(named).collect::<Vec<_>>(), &statics)?;
-        self.statics.push(StaticBox::new(value));
-        Ok(())
-    }
-
-    fn register_as(
-        &mut self,
-        name: &str,
-        kind: Option<FieldKind>,
-        value: &impl Pytree,
-    ) -> Result<(), TreeError> {
-        let mut problems: Vec<_> = self.vacant(name).err().into_iter().collect();
-        let tree = match read_checked(value, name, kind) {
-            Ok(tree) if problems.is_empty() => tree,
-            outcome => {
-                problems.extend(outcome.err().unwrap_or_default());
-                return Err(self.failed(problems));
-            }
-        };
-        let mut fields: Vec<_> = self.shape.fields.iter().map(named).collect();
-        fields.push((name, kind));
-        self.reshape(&fields, self.shape.statics)?;
-        self.values.push(tree);
-        Ok(())
-    }
-
     /// The value of a field that is a tree.
     ///
     /// # Errors
@@ -379,68 +285,6 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }
     }
 
-    /// Makes every parameter of the module and of all below a state of the collection [`Frozen`].
-    ///
-    /// # Errors
-    /// [`TreeError::Build`] if there are too many shapes of nodes made at run time; nothing is changed then.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::{DynamicModule, Filter, partition};
-    /// let mut layer: DynamicModule = DynamicModule::new("Layer")?;
-    /// layer.register_param("weight", 1.5)?;
-    /// layer.freeze()?;
-    /// assert!(partition::filter(&layer, &Filter::param()).is_empty());
-    /// layer.unfreeze()?;
-    /// assert_eq!(partition::filter(&layer, &Filter::param()).len(), 1);
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn freeze(&mut self) -> Result<(), TreeError> {
-        self.change_kinds(|kind| match kind {
-            FieldKind::Param => FROZEN,
-            kind => kind,
-        })
-    }
-
-    /// Makes every state of the collection [`Frozen`], in the module and in all below, a parameter again.
-    ///
-    /// # Errors
-    /// As [`freeze`](Self::freeze).
-    pub fn unfreeze(&mut self) -> Result<(), TreeError> {
-        self.change_kinds(|kind| if kind == FROZEN { FieldKind::Param } else { kind })
-    }
-
-    fn change_kinds(&mut self, change: impl Fn(FieldKind) -> FieldKind) -> Result<(), TreeError> {
-        let shape = kinds::shape_with_kinds(self.shape, &change)?;
-        let values = self.values.iter().map(|value| {
-            let treedef = kinds::with_kinds(value.treedef(), &change)?;
-            Ok(Tree::from_parts(treedef, value.leaves().to_vec()))
-        });
-        let values = values.collect::<Result<_, TreeError>>()?;
-        *self = Self::from_shape(shape, values, std::mem::take(&mut self.statics));
-        Ok(())
-    }
-
-    /// Gives `value` to every static field of that name that holds a `T`, in the module and in all below, and tells
-    /// how many there are.
-    pub fn set_static_everywhere<T: StaticValue>(&mut self, name: &str, value: T) -> usize {
-        let (leaves, treedef) = self.to_tree().into_parts();
-        let (treedef, count) = kinds::with_static(&treedef, name, &value);
-        self.statics = treedef.0.aux_of(0).to_vec();
-        self.values = Tree::from_parts(treedef, leaves).into_children();
-        count
-    }
-
-    /// Sets the static field `is_training` of the module and of all below to `true`; tells how many there are.
-    pub fn train(&mut self) -> usize {
-        self.set_static_everywhere(IS_TRAINING, true)
-    }
-
-    /// Sets the static field `is_training` of the module and of all below to `false`; tells how many there are.
-    pub fn eval(&mut self) -> usize {
-        self.set_static_everywhere(IS_TRAINING, false)
-    }
-
     fn reshape(
         &mut self,
         fields: &[(&str, Option<FieldKind>)],
@@ -503,8 +347,6 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }])
     }
 }
-
-const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());
 
 fn named(field: &Field) -> (&'static str, Option<FieldKind>) {
     (field.name, field.kind)

@@ -57,7 +57,8 @@ pub struct Freeze<M> {
 /// The registry of a module that is not frozen.
 const THAWED: &[(&str, FieldKind); 1] = &[("model", FieldKind::Module)];
 /// The registry of a module that is.
-const FROZEN: &[(&str, FieldKind); 1] = &[("model", FieldKind::State(CollectionId::of::<Frozen>()))];
+const FROZEN: &[(&str, FieldKind); 1] =
+    &[("model", FieldKind::State(CollectionId::of::<Frozen>()))];
 
 impl<M> Freeze<M> {
     /// A module that is not frozen yet.

@@ -13,7 +13,7 @@ macro_rules! family {
             use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
             use crate::dynamic::{Subtree, Tree, same_structure};
             use crate::shape::NodeKind;
-            use crate::treedef::{Flatten, Sharing, TreeDef};
+            use crate::treedef::{Flatten, Match, Sharing, TreeDef};
 
             const SHARING: Sharing = $sharing;
 
@@ -141,11 +141,25 @@ macro_rules! family {
             ) -> Result<T, TreeError> {
                 let mut left = Vec::new();
                 let treedef = Flatten::new(SHARING, |leaf| left.push(typed::<L>(leaf))).run(tree);
-                let mut right = Vec::new();
-                let other_treedef = Flatten::new(SHARING, |leaf| right.push(typed::<M>(leaf))).run(other);
-                same_structure("cannot map two trees together", &treedef, &other_treedef)?;
+                let mut right = matching_leaves(&treedef, other)?.into_iter().map(typed::<M>);
+                if SHARING == Sharing::Duplicate {
+                    return Ok(tree.map_leaves(&mut |left| match right.next() {
+                        Some(right) => function(left, right),
+                        None => left.clone(),
+                    }));
+                }
                 let leaves = left.into_iter().zip(right).map(|(left, right)| function(left, right));
                 crate::unflatten::unflatten_unchecked(&treedef, leaves)
+            }
+
+            /// The leaves of a tree that must have the structure of another.
+            fn matching_leaves<'a, T: Pytree + ?Sized>(treedef: &TreeDef, tree: &'a T) -> Result<Vec<&'a dyn Leaf>, TreeError> {
+                let mut leaves = Vec::with_capacity(treedef.num_leaves());
+                if Match::new(treedef, SHARING, |leaf| leaves.push(leaf)).run(tree) {
+                    return Ok(leaves);
+                }
+                same_structure("cannot map two trees together", treedef, &structure(tree))?;
+                Ok(any_leaves(tree))
             }
 
             /// As [`map2`], of trees whose leaves are of various types.
@@ -160,9 +174,7 @@ macro_rules! family {
             ) -> Result<T, TreeError> {
                 let (left, treedef) = flatten_any(&tree);
                 drop(tree);
-                let mut right = Vec::new();
-                let other_treedef = Flatten::new(SHARING, |leaf| right.push(leaf)).run(other);
-                same_structure("cannot map two trees together", &treedef, &other_treedef)?;
+                let right = matching_leaves(&treedef, other)?;
                 let leaves = left.into_iter().zip(right).map(|(left, right)| function(left, right));
                 crate::unflatten::unflatten_unchecked(&treedef, leaves)
             }
@@ -245,7 +257,8 @@ macro_rules! family {
                 dynamic::<L, T>(tree).cut(is_leaf).map(function)
             }
 
-            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`].
+            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. Types are known by
+            /// their names there: a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`.
             ///
             /// # Errors
             /// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
@@ -258,7 +271,9 @@ macro_rules! family {
                 outer: &TreeDef,
                 inner: Option<&TreeDef>,
             ) -> Result<U, TreeError> {
-                dynamic::<L, T>(value).transpose(outer, inner)?.to_value()
+                let transposed = dynamic::<L, T>(value).transpose(outer, inner)?;
+                let (leaves, treedef) = transposed.into_parts();
+                crate::unflatten::unflatten(&treedef.without_types()?, leaves)
             }
 
             #[track_caller]
@@ -287,12 +302,14 @@ pub fn match_structure<'a, L: crate::leaf::Leaf + Clone, T: crate::pytree::Pytre
     leaves: &mut Vec<&'a L>,
 ) -> bool {
     let mut typed = true;
-    let matches = crate::treedef::Match::new(treedef, |leaf: &'a dyn crate::leaf::Leaf| match leaf
-        .downcast_ref::<L>()
-    {
-        Some(leaf) => leaves.push(leaf),
-        None => typed = false,
-    })
+    let matches = crate::treedef::Match::new(
+        treedef,
+        crate::treedef::Sharing::Preserve,
+        |leaf: &'a dyn crate::leaf::Leaf| match leaf.downcast_ref::<L>() {
+            Some(leaf) => leaves.push(leaf),
+            None => typed = false,
+        },
+    )
     .run(tree);
     matches && typed
 }

@@ -192,7 +192,12 @@ fn shared_nodes(treedef: &TreeDef) -> Vec<Finding> {
         }
     }
     let finding = |(number, aliases): (usize, Vec<usize>)| {
-        let nodes: Vec<usize> = first.get(number).copied().into_iter().chain(aliases).collect();
+        let nodes: Vec<usize> = first
+            .get(number)
+            .copied()
+            .into_iter()
+            .chain(aliases)
+            .collect();
         let paths = treedef.node_paths(&nodes);
         Finding::Shared { paths }
     };

@@ -4,6 +4,8 @@
 //! design, the test says how: a derived type's treedef shows the type's fields by name, as in
 //! `PyTreeDef(Counter { count: *, bias: * })`, and booleans print as Rust's.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod jax;
 mod nnx;
 mod pax;

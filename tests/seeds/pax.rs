@@ -285,15 +285,12 @@ fn step(counter: &mut DynamicModule) -> Result<(), TreeError> {
 
 /// The document's own printing of a counter: its fields that are trees, one after the other.
 fn line(counter: &DynamicModule) -> Result<String, TreeError> {
-    let mut text = format!("{} ::", counter.name());
-    let mut gap = " ";
-    for (name, kind) in counter.fields() {
-        if kind != Some(FieldKind::Static) {
-            text.push_str(&format!("{gap}{name}={}", counter.get(name)?));
-            gap = "  ";
-        }
-    }
-    Ok(text)
+    let trees = counter
+        .fields()
+        .filter(|(_, kind)| *kind != Some(FieldKind::Static));
+    let shown = trees.map(|(name, _)| Ok(format!("{name}={}", counter.get(name)?)));
+    let shown = shown.collect::<Result<Vec<String>, TreeError>>()?;
+    Ok(format!("{} :: {}", counter.name(), shown.join("  ")))
 }
 
 /// The module with its list, registered instead of written down.
@@ -398,14 +395,22 @@ fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError>
     let mut counters: DynamicModule = DynamicModule::new("Counters")?;
     counters.register_module("first", registered_counter()?)?;
     counters.register("others", vec![registered_counter()?, registered_counter()?])?;
-    counters.register("derived", Counter { count: 7, bias: 0.5 })?;
+    counters.register(
+        "derived",
+        Counter {
+            count: 7,
+            bias: 0.5,
+        },
+    )?;
     out.say(shown(counters.registry()));
     let treedef = tree::structure(&counters);
     for (path, kind) in treedef.leaf_paths().iter().zip(treedef.leaf_kinds()) {
         let kind = kind.expect("every leaf of a module has a kind");
         out.say(format_args!("{path}: {kind}"));
     }
-    let refused = counters.register("loose", 0.0).expect_err("a number is no module");
+    let refused = counters
+        .register("loose", 0.0)
+        .expect_err("a number is no module");
     out.say(refused);
     out.expect(
         "
@@ -420,6 +425,43 @@ fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError>
         derived.bias: Param
         cannot change or read the module `Counters`: at loose: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree
         ",
+    );
+    Ok(())
+}
+
+/// A module of run time is differentiated like any other; what is frozen has no gradient.
+#[test]
+fn gradients_are_taken_of_registered_parameters() -> Result<(), TreeError> {
+    let mut line: DynamicModule<Tensor> = DynamicModule::new("Line")?;
+    line.register_param("slope", Tensor::from(2.0_f32))?;
+    line.register_state("offset", Tensor::from(1.0_f32))?;
+    let slope = |line: &DynamicModule<Tensor>| line.value::<Tensor>("slope").expect("it is there");
+    let loss = |line: &DynamicModule<Tensor>| slope(line) * slope(line);
+    assert_eq!(grad(loss)(&line)["slope"], Tensor::from(4.0_f32));
+    assert!(grad(loss)(&line).get("offset").is_err());
+    line.freeze()?;
+    assert!(grad(loss)(&line).is_empty());
+    Ok(())
+}
+
+/// Two parameters that are one tensor and not shared are found.
+#[test]
+fn a_scan_finds_tensors_that_are_one() -> Result<(), TreeError> {
+    let weight = Tensor::from([1.0_f32, f32::NAN]);
+    let mut tied: DynamicModule<Tensor> = DynamicModule::new("Tied")?;
+    tied.register_param("encoder", weight.clone())?;
+    tied.register_param("decoder", weight)?;
+    tied.register_param("other", Tensor::from([1.0_f32, 2.0]))?;
+    let findings = pytree::scan(&tied);
+    assert_eq!(findings.len(), 3, "{findings:?}");
+    let text = findings[2].to_string();
+    assert!(
+        text.starts_with("the leaves at encoder, decoder are one array"),
+        "{text}"
+    );
+    assert!(
+        findings[0].to_string().contains("1 are NaN"),
+        "{findings:?}"
     );
     Ok(())
 }

@@ -55,15 +55,17 @@ pub(super) fn with_kinds(
 ) -> Result<TreeDef, TreeError> {
     let mut changed: HashMap<usize, &'static NodeShape> = HashMap::new();
     let mut nodes: Vec<Node> = treedef.0.nodes.clone();
-    for node in nodes.iter_mut().filter(|node| !node.shape.fields.is_empty()) {
+    for node in nodes
+        .iter_mut()
+        .filter(|node| !node.shape.fields.is_empty())
+    {
         let before = std::ptr::from_ref(node.shape).addr();
-        node.shape = match changed.get(&before) {
-            Some(shape) => shape,
-            None => {
-                let shape = shape_with_kinds(node.shape, &change)?;
-                changed.insert(before, shape);
-                shape
-            }
+        node.shape = if let Some(shape) = changed.get(&before) {
+            shape
+        } else {
+            let shape = shape_with_kinds(node.shape, &change)?;
+            changed.insert(before, shape);
+            shape
         };
     }
     Ok(TreeDef::from_parts(nodes, treedef.0.aux.clone()))

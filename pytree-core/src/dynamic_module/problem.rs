@@ -105,7 +105,10 @@ impl fmt::Display for RegistrationProblem {
                 path,
                 expected,
                 found,
-            } => write!(f, "at {path}: expected a leaf of type {expected}, found {found}"),
+            } => write!(
+                f,
+                "at {path}: expected a leaf of type {expected}, found {found}"
+            ),
             Self::StaticField {
                 name,
                 is_static: true,

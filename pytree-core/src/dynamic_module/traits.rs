@@ -33,7 +33,9 @@ impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
             .ok_or_else(|| source.wrong_node("DynamicModule"))?;
         let arity = source.enter(shape)?;
         let statics = shape.statics.iter();
-        let statics: Vec<StaticBox> = statics.map(|_| source.aux_box()).collect::<Result<_, _>>()?;
+        let statics: Vec<StaticBox> = statics
+            .map(|_| source.aux_box())
+            .collect::<Result<_, _>>()?;
         let values: Vec<Tree<L>> = (0..arity)
             .map(|_| Tree::unflatten(source))
             .collect::<Result<_, _>>()?;

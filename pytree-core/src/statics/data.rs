@@ -147,6 +147,12 @@ impl fmt::Display for StaticData {
     }
 }
 
+impl Hash for StaticData {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.add_to_hash(state);
+    }
+}
+
 impl super::StaticValue for StaticData {
     fn static_eq(&self, other: &Self) -> bool {
         self == other

@@ -1,7 +1,7 @@
 //! Matching a value against a stored treedef, without building one.
 
 use super::keys::path_of;
-use super::{Inner, Step, TreeDef};
+use super::{Inner, Sharing, Step, TreeDef};
 use crate::leaf::Leaf;
 use crate::pytree::{Pytree, SharedVisit, Visitor};
 use crate::shape::{self, NodeShape};
@@ -18,12 +18,13 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     matches: bool,
     /// The number of nodes that were entered and not left.
     depth: usize,
+    sharing: Sharing,
     seen: IdentityMap,
     lifetime: std::marker::PhantomData<&'a ()>,
 }
 
 impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
-    pub(crate) fn new(treedef: &'t TreeDef, on_leaf: F) -> Self {
+    pub(crate) fn new(treedef: &'t TreeDef, sharing: Sharing, on_leaf: F) -> Self {
         Self {
             treedef: &treedef.0,
             on_leaf,
@@ -31,6 +32,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             aux: 0,
             matches: true,
             depth: 0,
+            sharing,
             seen: IdentityMap::default(),
             lifetime: std::marker::PhantomData,
         }
@@ -96,6 +98,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.depth -= 1;
     }
     fn shared(&mut self, identity: Identity) -> SharedVisit {
+        if self.sharing == Sharing::Duplicate {
+            return SharedVisit::Descend;
+        }
         match self.seen.insert(identity) {
             Ok(()) => SharedVisit::Descend,
             Err(number) => {

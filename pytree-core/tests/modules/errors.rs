@@ -13,7 +13,11 @@ const HEAD: &str = "cannot change or read the module `Model`: ";
 
 #[test]
 fn a_name_is_registered_once() {
-    for (name, kind) in [("scale", "Param"), ("table", "Subtree"), ("is_training", "Static")] {
+    for (name, kind) in [
+        ("scale", "Param"),
+        ("table", "Subtree"),
+        ("is_training", "Static"),
+    ] {
         let text = format!(
             "{HEAD}`{name}` is registered already, as {kind}; `set` gives it another value, `set_kind` another kind"
         );
@@ -80,16 +84,25 @@ fn a_sub_module_has_a_kind_for_each_leaf() {
     assert_eq!(said(model.register_module("x", (linear(), 1.0))), text);
     assert_eq!(said(model.register("x", (linear(), 1.0))), text);
     let table = said(model.set_kind("table", FieldKind::Module));
-    assert!(table.contains("at table[0]: expected the leaf of a module"), "{table}");
+    assert!(
+        table.contains("at table[0]: expected the leaf of a module"),
+        "{table}"
+    );
     assert!(table.contains("at table[1]: "), "{table}");
 }
 
 #[test]
 fn a_module_is_registered_as_one() {
     let text = |kind: &str, field: &str| {
-        format!("at x.{field}: expected a leaf without kind, found a {kind} of a module; register the value as a module")
+        format!(
+            "at x.{field}: expected a leaf without kind, found a {kind} of a module; register the value as a module"
+        )
     };
-    let both = format!("{HEAD}2 places:\n  {}\n  {}", text("Param", "weight"), text("BatchStat", "mean"));
+    let both = format!(
+        "{HEAD}2 places:\n  {}\n  {}",
+        text("Param", "weight"),
+        text("BatchStat", "mean")
+    );
     let mut model = model();
     assert_eq!(said(model.register_param("x", linear())), both);
     assert_eq!(said(model.register_state("x", linear())), both);
@@ -107,8 +120,14 @@ fn leaves_are_of_the_modules_type() {
     );
     let error = DynamicModule::<f64>::from_value(&linear());
     let text = said(error);
-    assert!(text.starts_with("cannot change or read the module `Linear`: 2 places:"), "{text}");
-    assert!(text.contains("at weight: expected a leaf of type f64, found"), "{text}");
+    assert!(
+        text.starts_with("cannot change or read the module `Linear`: 2 places:"),
+        "{text}"
+    );
+    assert!(
+        text.contains("at weight: expected a leaf of type f64, found"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -120,14 +139,21 @@ fn static_fields_are_no_trees() {
     assert_eq!(said(model.get("is_training")), is_static);
     assert_eq!(said(model.get_mut("is_training")), is_static);
     assert_eq!(said(model.set("is_training", 1.0)), is_static);
-    assert_eq!(said(model.set_kind("is_training", FieldKind::Param)), is_static);
-    let is_tree = format!("{HEAD}`scale` is a tree, and not static; use `get` and `set`, or register it anew");
+    assert_eq!(
+        said(model.set_kind("is_training", FieldKind::Param)),
+        is_static
+    );
+    let is_tree = format!(
+        "{HEAD}`scale` is a tree, and not static; use `get` and `set`, or register it anew"
+    );
     assert_eq!(said(model.get_static::<f32>("scale")), is_tree);
     assert_eq!(said(model.set_static("scale", 1)), is_tree);
     assert_eq!(said(model.set_kind("scale", FieldKind::Static)), is_tree);
     assert_eq!(
         said(model.get_static::<u8>("is_training")),
-        format!("{HEAD}the static field `is_training` is true, which is no u8; ask for the type it was registered with")
+        format!(
+            "{HEAD}the static field `is_training` is true, which is no u8; ask for the type it was registered with"
+        )
     );
 }
 

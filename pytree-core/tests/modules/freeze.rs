@@ -24,11 +24,20 @@ fn all_parameters_below_are_frozen_and_no_state_is() {
         assert_eq!(new, if old == param { frozen() } else { old });
     }
     assert!(partition::filter(&model, &Filter::param()).is_empty());
-    assert_eq!(partition::filter(&model, &Filter::state::<Frozen>()).len(), 6);
-    assert_eq!(partition::filter(&model, &Filter::state::<BatchStat>()).len(), 6);
+    assert_eq!(
+        partition::filter(&model, &Filter::state::<Frozen>()).len(),
+        6
+    );
+    assert_eq!(
+        partition::filter(&model, &Filter::state::<BatchStat>()).len(),
+        6
+    );
     model.unfreeze().unwrap();
     assert_eq!(tree::structure(&model), before);
-    assert_eq!(model.value::<Vec<Linear>>("layers").unwrap(), [linear(), linear()]);
+    assert_eq!(
+        model.value::<Vec<Linear>>("layers").unwrap(),
+        [linear(), linear()]
+    );
     assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
     assert!(model.get_static::<bool>("is_training").unwrap());
 }
@@ -85,7 +94,10 @@ fn whether_it_is_frozen_survives_taking_apart() {
         let again: Freeze<Linear> = tree::unflatten(&treedef, leaves.clone()).unwrap();
         assert_eq!(again, model);
         let dynamic: DynamicModule = tree::unflatten(&treedef, leaves).unwrap();
-        assert_eq!(dynamic.to_tree().to_value::<Freeze<Linear>>().unwrap(), model);
+        assert_eq!(
+            dynamic.to_tree().to_value::<Freeze<Linear>>().unwrap(),
+            model
+        );
     }
     assert_ne!(Freeze::new(1.0), Freeze::frozen(1.0));
     let (leaves, treedef) = tree::flatten_any(&linear());
@@ -101,9 +113,15 @@ fn it_is_used_as_the_module_inside() {
     let mut model = Freeze::from(linear());
     model.weight[0] = 9.0;
     assert_eq!(model.weight[0], 9.0);
-    assert!(format!("{model:?}").starts_with("Thawed(Linear"), "{model:?}");
+    assert!(
+        format!("{model:?}").starts_with("Thawed(Linear"),
+        "{model:?}"
+    );
     model.freeze();
-    assert!(format!("{model:?}").starts_with("Frozen(Linear"), "{model:?}");
+    assert!(
+        format!("{model:?}").starts_with("Frozen(Linear"),
+        "{model:?}"
+    );
     assert_eq!(model.into_inner().weight[0], 9.0);
 }
 
@@ -115,7 +133,10 @@ struct Pair {
 
 #[test]
 fn a_part_of_a_model_is_frozen() {
-    let mut model = vec![Freeze::new(Pair { weight: 1.0 }), Freeze::new(Pair { weight: 2.0 })];
+    let mut model = vec![
+        Freeze::new(Pair { weight: 1.0 }),
+        Freeze::new(Pair { weight: 2.0 }),
+    ];
     model[0].freeze();
     let params: Partition<_, f32> = partition::filter(&model, &Filter::param());
     assert_eq!(params.leaves(), [2.0]);

@@ -45,12 +45,8 @@ pub fn model() -> DynamicModule {
     model
         .register_state_in::<BatchStat>("mean", array![0.5_f32])
         .unwrap();
-    model
-        .register("layers", vec![linear(), linear()])
-        .unwrap();
-    model
-        .register_subtree("table", (1_i32, "a"))
-        .unwrap();
+    model.register("layers", vec![linear(), linear()]).unwrap();
+    model.register_subtree("table", (1_i32, "a")).unwrap();
     model.register_static("is_training", true).unwrap();
     model
 }

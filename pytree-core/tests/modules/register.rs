@@ -20,7 +20,10 @@ fn fields_are_in_the_order_of_registration_and_static_ones_last() {
     module.register_param("z", 1.0).unwrap();
     module.register_state("a", 2).unwrap();
     module.register_static("b", 4).unwrap();
-    assert_eq!(shown(&module), "PyTreeDef(M { z: *, a: *, name = 'x', b = 4 })");
+    assert_eq!(
+        shown(&module),
+        "PyTreeDef(M { z: *, a: *, name = 'x', b = 4 })"
+    );
     assert_eq!(
         module.registry(),
         [
@@ -81,7 +84,9 @@ fn clones_share_the_registry_until_one_is_changed() {
 #[test]
 fn values_are_read_and_changed_by_name() {
     let mut model = model();
-    model.set("steps", model.value::<i32>("steps").unwrap() + 1).unwrap();
+    model
+        .set("steps", model.value::<i32>("steps").unwrap() + 1)
+        .unwrap();
     assert_eq!(model.value::<i32>("steps").unwrap(), 4);
     assert_eq!(model.get("layers").unwrap().leaves().len(), 4);
     model.set("layers", vec![linear()]).unwrap();
@@ -104,7 +109,10 @@ fn a_field_is_taken_out_with_its_value() {
     assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
     assert_eq!(model.get("mean").unwrap().leaves().len(), 1);
     model.register_param("steps", 1.0).unwrap();
-    assert_eq!(model.fields().last(), Some(("steps", Some(FieldKind::Param))));
+    assert_eq!(
+        model.fields().last(),
+        Some(("steps", Some(FieldKind::Param)))
+    );
 }
 
 #[test]
@@ -115,7 +123,11 @@ fn modules_with_the_same_fields_have_the_same_structure_however_they_came_about(
     right.register_param("b", 1.0).unwrap();
     right.register_state("a", 2.0).unwrap();
     right.unregister("b").unwrap();
-    assert_ne!(tree::structure(&left), tree::structure(&right), "kinds differ");
+    assert_ne!(
+        tree::structure(&left),
+        tree::structure(&right),
+        "kinds differ"
+    );
     right.set_kind("a", FieldKind::Param).unwrap();
     assert_eq!(tree::structure(&left), tree::structure(&right));
     right.register_static("c", 1).unwrap();
@@ -134,7 +146,10 @@ fn a_module_is_rebuilt_from_its_leaves() {
     assert!(again.get_static::<bool>("is_training").unwrap());
     let mut small: DynamicModule = DynamicModule::new("Small").unwrap();
     small.register_state("a", "x").unwrap();
-    assert_eq!(format!("{small} {small:?}"), "Small { a: 'x' } Small { a: \"x\" }");
+    assert_eq!(
+        format!("{small} {small:?}"),
+        "Small { a: 'x' } Small { a: \"x\" }"
+    );
 }
 
 #[test]
@@ -203,7 +218,13 @@ fn training_is_switched_in_all_modules_below() {
     assert!(layers.iter().all(|layer| !layer.is_training));
     assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
     assert_eq!(model.train(), 6);
-    assert_eq!(tree::structure(&model).to_string().matches("is_training = true").count(), 6);
+    assert_eq!(
+        tree::structure(&model)
+            .to_string()
+            .matches("is_training = true")
+            .count(),
+        6
+    );
     model.set_static("is_training", "always").unwrap();
     assert_eq!(model.eval(), 5, "a static value of another type is left");
     assert_eq!(model.get_static::<String>("is_training").unwrap(), "always");
@@ -223,10 +244,15 @@ fn a_model_switches_by_the_treedef_too() {
 fn a_module_without_leaves_is_one() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register("nothing", Vec::<Linear>::new()).unwrap();
-    module.register("empty", DynamicModule::<AnyLeaf>::new("Empty").unwrap()).unwrap();
+    module
+        .register("empty", DynamicModule::<AnyLeaf>::new("Empty").unwrap())
+        .unwrap();
     assert_eq!(shown(&module), "PyTreeDef(M { nothing: [], empty: Empty })");
     let _: Tree = module.to_tree();
     let array = array![1.0_f64];
     module.register_param("array", array.clone()).unwrap();
-    assert_eq!(module.value::<ndarray::Array1<f64>>("array").unwrap(), array);
+    assert_eq!(
+        module.value::<ndarray::Array1<f64>>("array").unwrap(),
+        array
+    );
 }

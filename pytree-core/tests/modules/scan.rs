@@ -12,7 +12,10 @@ fn said<T: Pytree>(model: &T) -> Vec<String> {
 #[test]
 fn a_sound_model_has_no_findings() {
     assert!(scan(&linear()).is_empty());
-    assert!(scan(&vec![1, 2]).is_empty(), "no leaf has a kind, and none needs one");
+    assert!(
+        scan(&vec![1, 2]).is_empty(),
+        "no leaf has a kind, and none needs one"
+    );
 }
 
 #[test]
@@ -30,7 +33,10 @@ fn a_shared_node_is_told_and_is_no_mistake() {
             "one shared node is at [1], [3][0]: it is trained, counted and saved once",
         ]
     );
-    assert!(scan(&Shared::new(linear())).is_empty(), "one place is none too many");
+    assert!(
+        scan(&Shared::new(linear())).is_empty(),
+        "one place is none too many"
+    );
 }
 
 #[test]
@@ -44,7 +50,9 @@ fn a_parameter_that_is_no_float_is_found() {
     assert_eq!(findings[0].paths()[0].to_string(), "a");
     assert_eq!(
         said(&model),
-        ["the parameter at a is i32[1]: expected a float array or number, of which gradients exist; make it a state"]
+        [
+            "the parameter at a is i32[1]: expected a float array or number, of which gradients exist; make it a state"
+        ]
     );
 }
 
@@ -70,7 +78,10 @@ fn values_that_are_not_finite_are_counted() {
             "the leaf at mean is not finite: of its 1 elements, 0 are NaN and 1 infinite; initialise it anew, or look for the step that made it so",
         ]
     );
-    assert!(said(&f64::NAN)[0].starts_with("the leaf at the root is not finite: of its 1 elements, 1 are NaN"));
+    assert!(
+        said(&f64::NAN)[0]
+            .starts_with("the leaf at the root is not finite: of its 1 elements, 1 are NaN")
+    );
 }
 
 #[derive(Module, Clone, Debug)]
@@ -89,7 +100,9 @@ fn a_parameter_without_elements_is_found() {
     };
     assert_eq!(
         said(&model),
-        ["the parameter at weight has no elements, its shape is f32[3,0]: nothing of it can be trained; check the sizes that it was made with"]
+        [
+            "the parameter at weight has no elements, its shape is f32[3,0]: nothing of it can be trained; check the sizes that it was made with"
+        ]
     );
 }
 
@@ -131,7 +144,9 @@ fn leaves_that_are_one_array_are_found() {
     };
     assert_eq!(
         said(&tied(1, 1, 2)),
-        ["the leaves at first, second are one array and not shared: an update makes them differ; put the array into a `Shared` and clone that, or give each its own values"]
+        [
+            "the leaves at first, second are one array and not shared: an update makes them differ; put the array into a `Shared` and clone that, or give each its own values"
+        ]
     );
     assert!(said(&tied(1, 2, 3)).is_empty(), "states may hold the same");
     let dynamic: DynamicModule = DynamicModule::from_value(&tied(1, 2, 1)).unwrap();
@@ -140,5 +155,9 @@ fn leaves_that_are_one_array_are_found() {
     assert_eq!(findings[0].paths().len(), 3);
     assert!(findings[0].is_mistake());
     let shared = Shared::new(tied(1, 2, 3));
-    assert!(scan(&(shared.clone(), shared)).iter().all(|finding| !finding.is_mistake()));
+    assert!(
+        scan(&(shared.clone(), shared))
+            .iter()
+            .all(|finding| !finding.is_mistake())
+    );
 }

@@ -32,8 +32,15 @@ fn a_module_of_the_same_fields_becomes_a_derived_one() {
     };
     assert_eq!(module.to_tree().to_value::<Linear>().unwrap(), expected);
     module.set_kind("mean", FieldKind::Param).unwrap();
-    let error = module.to_tree().to_value::<Linear>().unwrap_err().to_string();
-    assert!(error.starts_with("cannot build `Linear` at the root"), "{error}");
+    let error = module
+        .to_tree()
+        .to_value::<Linear>()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("cannot build `Linear` at the root"),
+        "{error}"
+    );
 }
 
 #[test]

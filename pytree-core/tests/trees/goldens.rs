@@ -1,8 +1,9 @@
 //! Every member of `tests/golden/trees.json`, which JAX and optree computed.
 
+use indexmap::IndexMap;
 use pytree_core::error::DifferenceKind;
 use pytree_core::shape::NodeKind;
-use pytree_core::{Subtree, Tree, TreeDef, TreeError};
+use pytree_core::{StaticData, Subtree, Tree, TreeDef, TreeError};
 use serde_json::Value;
 
 use crate::golden_tree::{golden, texts, tree_of};
@@ -293,6 +294,18 @@ fn insertion_order() {
         let tree = tree_of(&case["tree"]);
         assert_eq!(case["leaves"], Value::from(tree.leaves()));
         assert_eq!(tree_of(&case["result"]), tree);
+        if tree.treedef().kind() == NodeKind::Dict {
+            let restored: IndexMap<StaticData, Tree<i64>> = tree.to_value().unwrap();
+            let keys: Vec<Value> = restored
+                .keys()
+                .map(|key| match key {
+                    StaticData::Integer(number) => Value::from(i64::try_from(*number).unwrap()),
+                    StaticData::Text(text) => Value::from(text.as_str()),
+                    other => panic!("no key of the cases: {other}"),
+                })
+                .collect();
+            assert_eq!(case["keys_after_unflatten"], Value::from(keys));
+        }
     });
 }
 

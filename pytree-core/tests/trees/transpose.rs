@@ -127,6 +127,39 @@ fn typed_values_are_transposed() {
     assert!(matches!(wrong.unwrap_err(), TreeError::Transpose { .. }));
 }
 
+#[derive(Pytree, Debug, PartialEq)]
+struct Statistics<T> {
+    mean: T,
+    #[r#static]
+    unit: String,
+}
+
+#[test]
+fn a_generic_struct_changes_places_with_a_list() {
+    let of = |mean, unit: &str| Statistics {
+        mean,
+        unit: unit.to_owned(),
+    };
+    let steps = vec![of(1.0, "m"), of(2.0, "m")];
+    let outer = tree::structure(&vec![0.0, 0.0]);
+    let turned: Statistics<Vec<f64>> = tree::transpose::<_, _, f64>(&steps, &outer, None).unwrap();
+    assert_eq!(
+        turned,
+        Statistics {
+            mean: vec![1.0, 2.0],
+            unit: "m".to_owned()
+        }
+    );
+    let differ = vec![of(1.0, "m"), of(2.0, "s")];
+    let error = tree::transpose::<_, Statistics<Vec<f64>>, f64>(&differ, &outer, None).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("static value at [1]: unit = 'm' against unit = 's'"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_struct_stays_the_type_it_is() {
     let steps = vec![

@@ -1,0 +1,107 @@
+//! Registering the fields of a module.
+
+use super::{DynamicModule, named, read_checked};
+use crate::error::TreeError;
+use crate::kind::{Collection, CollectionId, FieldKind, State};
+use crate::leaf::Leaf;
+use crate::pytree::Pytree;
+use crate::statics::{StaticBox, StaticValue};
+
+impl<L: Leaf + Clone> DynamicModule<L> {
+    /// Registers a tree whose leaves are trained.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there, or with each leaf that is no float array or number, has a
+    /// kind of its own, or is of another type than `L`.
+    pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_as(name, Some(FieldKind::Param), &value)
+    }
+
+    /// Registers a tree whose leaves are not trained, in the collection [`State`].
+    ///
+    /// # Errors
+    /// As [`register_state_in`](Self::register_state_in).
+    pub fn register_state(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_state_in::<State>(name, value)
+    }
+
+    /// Registers a tree whose leaves are not trained, in the collection `C`.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there, or with each leaf that has a kind of its own or is of
+    /// another type than `L`.
+    pub fn register_state_in<C: Collection>(
+        &mut self,
+        name: &str,
+        value: impl Pytree,
+    ) -> Result<(), TreeError> {
+        let kind = FieldKind::State(CollectionId::of::<C>());
+        self.register_as(name, Some(kind), &value)
+    }
+
+    /// Registers a module, or a container of modules.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there, or with each leaf that has no kind or is of another type
+    /// than `L`.
+    pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_as(name, Some(FieldKind::Module), &value)
+    }
+
+    /// Registers a container whose leaves have no kind: no filter by kind finds them, and no optimiser.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there, or with each leaf that has a kind of its own or is of
+    /// another type than `L`.
+    pub fn register_subtree(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_as(name, None, &value)
+    }
+
+    /// Registers what needs no kind to be told: a value all of whose leaves have one is a module.
+    ///
+    /// # Errors
+    /// As [`register_module`](Self::register_module): any other value must say what it is.
+    pub fn register(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_module(name, value)
+    }
+
+    /// Registers a value that is part of the structure, and no leaf.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there.
+    pub fn register_static(
+        &mut self,
+        name: &str,
+        value: impl StaticValue,
+    ) -> Result<(), TreeError> {
+        self.vacant(name)
+            .map_err(|problem| self.failed(vec![problem]))?;
+        let fields = self.shape.fields.to_vec();
+        let mut statics = self.shape.statics.to_vec();
+        statics.push(name);
+        self.reshape(&fields.iter().map(named).collect::<Vec<_>>(), &statics)?;
+        self.statics.push(StaticBox::new(value));
+        Ok(())
+    }
+
+    fn register_as(
+        &mut self,
+        name: &str,
+        kind: Option<FieldKind>,
+        value: &impl Pytree,
+    ) -> Result<(), TreeError> {
+        let mut problems: Vec<_> = self.vacant(name).err().into_iter().collect();
+        let tree = match read_checked(value, name, kind) {
+            Ok(tree) if problems.is_empty() => tree,
+            outcome => {
+                problems.extend(outcome.err().unwrap_or_default());
+                return Err(self.failed(problems));
+            }
+        };
+        let mut fields: Vec<_> = self.shape.fields.iter().map(named).collect();
+        fields.push((name, kind));
+        self.reshape(&fields, self.shape.statics)?;
+        self.values.push(tree);
+        Ok(())
+    }
+}
