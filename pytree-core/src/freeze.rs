@@ -167,11 +167,13 @@ impl<M: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Freeze<M> {
         select_partition(tree)
     }
 }
+#[diagnostic::do_not_recommend]
 impl<M: Module> Module for Freeze<M> {
     fn registry(&self) -> &'static [(&'static str, FieldKind)] {
         if self.frozen { FROZEN } else { THAWED }
     }
 }
+#[diagnostic::do_not_recommend]
 impl<M: ModuleField> ModuleField for Freeze<M> {}
 impl<M: HoldsArrays> HoldsArrays for Freeze<M> {}
 

@@ -65,11 +65,13 @@ impl<L: Leaf + Clone> SelectPart<L> for DynamicModule<L> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<L: Leaf + Clone> Module for DynamicModule<L> {
     fn registry(&self) -> &'static [(&'static str, FieldKind)] {
         self.registry
     }
 }
+#[diagnostic::do_not_recommend]
 impl<L: Leaf + Clone> ModuleField for DynamicModule<L> {}
 impl<L> HoldsArrays for DynamicModule<L> {}
 
