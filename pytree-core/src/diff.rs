@@ -344,9 +344,21 @@ impl LeafDiff {
             format!("{:.3e}", values.relative),
             format!(
                 "{:?}: {} against {}",
-                values.position, values.left, values.right
+                values.position,
+                shown_as(&self.left, values.left),
+                shown_as(&self.right, values.right)
             ),
         ]
+    }
+}
+
+/// An element of an array that displays as `array`, with the digits that its type has.
+#[allow(clippy::cast_possible_truncation, reason = "it was an f32")]
+fn shown_as(array: &str, element: f64) -> String {
+    if array.starts_with("f32") {
+        (element as f32).to_string()
+    } else {
+        element.to_string()
     }
 }
 

@@ -193,3 +193,14 @@ fn the_table_is_aligned_and_in_order() {
     assert!(found.within(2.0) && !found.within(1.9));
     assert!(found.within_relative(0.67) && !found.within_relative(0.66));
 }
+
+#[test]
+fn elements_are_shown_with_the_digits_of_their_type() {
+    let single = diff(&0.1_f32, &0.2_f32).to_string();
+    assert!(single.contains("[]: 0.1 against 0.2"), "{single}");
+    let double = diff(&f64::from(0.1_f32), &0.2_f64).to_string();
+    assert!(
+        double.contains("[]: 0.10000000149011612 against 0.2"),
+        "{double}"
+    );
+}
