@@ -29,9 +29,11 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
             "the trait of a module object has no parameters, since a treedef must name its type: remove them",
         );
     }
-    if let Some(errors) = errors.into_tokens() {
+    let errors = errors.into_tokens();
+    if !item.generics.params.is_empty() {
         return quote!(#errors #item);
     }
+    // A wrong argument is reported once: the boxes become modules all the same.
     let root = Root::new(entry, renamed.as_ref());
     let hidden = format_ident!("__{}Object", item.ident);
     item.supertraits.push(syn::parse_quote!(#hidden));
@@ -42,6 +44,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
     let implementations = implementations(&root, &item.ident);
     let debug = (!names_debug(&item)).then(|| debug(&root, &item.ident));
     quote! {
+        #errors
         #item
         #supertrait
         #implementations
