@@ -402,7 +402,11 @@ fn a_module_object_is_a_trait_without_parameters() {
         let expanded = object(arguments, item);
         let expected = [(place.to_owned(), message.to_owned())];
         assert_eq!(mistakes(&expanded), expected, "{item}");
-        let (item, expanded) = (item.replace(' ', ""), super::text(&expanded));
+        // A trait whose arguments alone are wrong is expanded all the same.
+        let item = item
+            .replace(' ', "")
+            .replace("Layer{}", "Layer:__LayerObject{}");
+        let expanded = super::text(&expanded);
         assert!(expanded.contains(&item), "the item stays: {expanded}");
     };
     refused(
