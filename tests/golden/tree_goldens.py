@@ -450,6 +450,90 @@ def flatten_up_to():
 
 
 # ---------------------------------------------------------------------------
+# Common suffixes
+# ---------------------------------------------------------------------------
+
+
+def pairs_of_trees():
+    """(left, right), their leaves all different."""
+    yield from [(1, 5), (1, None), (None, 5), (None, None), (1, []), ((), 5), ({}, {}), (Empty(), Empty())]
+    yield from [(1, [5, 6, 7]), ([1, 2, 3], 5), ([1, 2], [5, 6]), ([1, None], [None, 5]), ([None], [5])]
+    yield [1, 2, 3], [4, 5, (6, 7)]
+    yield [1, (2, 3), 4], [5, 6, (7, 8)]
+    yield [1, (2, 3), 4], [5, 6, {"a": 7, "b": 8, "c": (None, 9)}]
+    yield [1, {"z": 2, "y": 3}, 4], [5, 6, od(z=7, y=8)]
+    yield ((1, 2, None), (3, (4, [5]), 6)), (([7], None, None), ({"k": 8}, 9, [10, 11]))
+    yield {"b": 1, "a": [2, 3]}, {"a": 5, "b": (6, {"d": 7, "c": None})}
+    yield od(b=1, a=[2, 3]), od(b=(5, 6), a=7)
+    yield Point(1, [2, None]), Point({"k": 5}, 6)
+    yield Layer(1, (2, 3), None), Layer([5], 6, 7)
+    yield {"params": {"w": 1, "b": 2}, "step": 3}, {"params": 5, "step": (6, 7)}
+    yield [[[1], 2], 3], [5, [6, [7, [8]]]]
+    yield ((((1,),),), 2), (5, ((((6,),),),))
+    # Dictionaries that optree takes for each other.
+    yield {"a": 1, "b": 2}, od(a=5, b=(6, 7))
+    yield od(b=4, c=5, a=(2, 3)), {"c": (None, 0), "a": 8, "b": 9}
+    yield od(a=1, b=[2]), od(b=5, a=(6, 7))
+    yield [od(x=1)], [{"x": [5, 6]}]
+    # Conflicts.
+    yield from [([1], (5,)), ([1], [5, 6]), ((), (5,)), ({"a": 1}, {"b": 5}), ({"a": 1}, [5]), (None, [])]
+    yield from [(Point(1, 2), (5, 6)), (Point(1, 2), Pair(5, 6)), ([None], [[]]), ({"a": 1}, {"a": 5, "b": 6})]
+    yield [1, [2, (3,)]], [(5, 6), [7, [8]]]
+    yield {"a": {"b": [1, 2]}, "c": 3}, {"a": {"b": [5, 6, 7]}, "c": [8]}
+    yield [[1], (2,), {"a": 3}, 4], [(5,), [6], {"b": 7}, None]
+
+
+def common_suffix():
+    out = []
+    for left, right in pairs_of_trees():
+        case = {"left": encode_tree(left), "right": encode_tree(right)}
+        try:
+            results = optree.tree_broadcast_common(left, right)
+        except ValueError as error:
+            out.append({**case, "error": True, "message": str(error)})
+            continue
+        specs = [optree.tree_structure(tree) for tree in (left, right)]
+        suffix = specs[0].broadcast_to_common_suffix(specs[1])
+        with_none = optree.broadcast_common(left, right, none_is_leaf=True) if None not in (left, right) else None
+        out.append(
+            {
+                **case,
+                "suffix": encode_tree(suffix.unflatten([0] * suffix.num_leaves)),
+                "results": [encode_tree(result) for result in results],
+                "leaves": list(optree.broadcast_common(left, right)),
+                "leaves_with_none": with_none,
+                "jax_has_it": structure(results[0]) == structure(results[1]),
+            }
+        )
+    return out
+
+
+def broadcast_map():
+    out = []
+    for trees in [
+        [[1, (2, 3)]],
+        [[1, 2], [[3, 4], 5], 6],
+        [[(1, 2, 3), 4, 5], [8, [9, 10, 11], 12], 15, [16, 17, {"b": 19, "a": 18, "c": None}]],
+        [1, {"b": 2, "a": [3, None]}, {"b": (4, 5), "a": 6}],
+        [Point(1, 2), Point([3], 4), 5, Point(6, od(z=7, y=8))],
+        [None, 1, None],
+        [[1], [(2, 3)], [[4, 5]]],
+        [[1, [2]], [(3,), 4], [[5], (6,)]],
+        [{"a": 1}, {"b": 2}, 3, {"a": 4, "c": 5}],
+    ]:
+        case = {"trees": [encode_tree(tree) for tree in trees]}
+        try:
+            result = optree.tree_broadcast_map(lambda *row: sum(row), *trees)
+        except ValueError as error:
+            out.append({**case, "error": True, "message": str(error)})
+            continue
+        rows = []
+        optree.tree_broadcast_map(lambda *row: rows.append(list(row)), *trees)
+        out.append({**case, "rows": rows, "result": encode_tree(result)})
+    return out
+
+
+# ---------------------------------------------------------------------------
 # Composing and transposing
 # ---------------------------------------------------------------------------
 
@@ -686,5 +770,6 @@ def mixed_keys():
 def members():
     """The members of the file, by name."""
     made = [cases, none_is_leaf, is_leaf, equality, prefix_order, prefix_errors, broadcast]
+    made += [common_suffix, broadcast_map]
     made += [flatten_up_to, compose, transpose, one_level, accessors, walk, insertion_order, mixed_keys]
     return {member.__name__: member() for member in made}

@@ -9,6 +9,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod cases;
 mod compositions;
 mod display;
 mod files;
