@@ -131,6 +131,16 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// The shape of the leaf in a treedef, which remembers its type.
     fn leaf_shape(&self) -> &'static NodeShape;
 
+    /// The leaf in it, if it does nothing but hold one: then its elements are those of that leaf.
+    fn inner(&self) -> Option<&dyn Leaf> {
+        None
+    }
+
+    /// As [`inner`](Self::inner), to be changed in place.
+    fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
+        None
+    }
+
     /// Element type and shape, if it is an array or a number.
     fn array_info(&self) -> Option<ArrayInfo> {
         None
@@ -174,6 +184,9 @@ impl dyn Leaf {
     /// The leaf as an array of `T` of any number of axes, if it is one of ndarray's owned arrays of up
     /// to six axes, or a number.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+        if let Some(inner) = self.inner() {
+            return inner.array_view();
+        }
         macro_rules! attempt {
             ($($dimension:ty),*) => {$(
                 if let Some(array) = self.downcast_ref::<Array<T, $dimension>>() {
@@ -197,6 +210,9 @@ impl dyn Leaf {
 
     /// As [`array_view`](#method.array_view), to be changed in place.
     pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
+        if self.inner().is_some() {
+            return self.inner_mut()?.array_view_mut();
+        }
         macro_rules! attempt {
             ($($dimension:ty),*) => {$(
                 if self.as_any().is::<Array<T, $dimension>>() {
@@ -362,6 +378,36 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
 }
 __leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
+/// A leaf that may be missing: what the leaves of a tree become where `None` is a leaf too. It is shown as what it
+/// holds, as in Python, and is an array where it holds one.
+///
+/// As a value of its own an `Option` is a node: this is for trees whose leaves were chosen to be options, by
+/// [`Tree::none_as_leaves`](crate::Tree::none_as_leaves).
+impl<L: Leaf + Clone> Leaf for Option<L> {
+    __leaf_methods!();
+    fn inner(&self) -> Option<&dyn Leaf> {
+        self.as_ref().map(|leaf| leaf as &dyn Leaf)
+    }
+    fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
+        self.as_mut().map(|leaf| leaf as &mut dyn Leaf)
+    }
+    fn array_info(&self) -> Option<ArrayInfo> {
+        self.as_ref()?.array_info()
+    }
+    fn values(&self) -> Option<Vec<f64>> {
+        self.as_ref()?.values()
+    }
+    fn storage_identity(&self) -> Option<usize> {
+        self.as_ref()?.storage_identity()
+    }
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Some(leaf) => leaf.display(f),
+            None => f.write_str("None"),
+        }
+    }
+}
+
 /// The name of a type without the modules it is in: `Vec<Tensor>` for `alloc::vec::Vec<crate::Tensor>`.
 pub(crate) fn short_name(full: &str) -> String {
     let mut short = String::with_capacity(full.len());
@@ -483,6 +529,12 @@ impl Leaf for AnyLeaf {
     }
     fn leaf_shape(&self) -> &'static NodeShape {
         self.0.leaf_shape()
+    }
+    fn inner(&self) -> Option<&dyn Leaf> {
+        self.0.inner()
+    }
+    fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
+        self.0.inner_mut()
     }
     fn array_info(&self) -> Option<ArrayInfo> {
         self.0.array_info()

@@ -7,6 +7,7 @@
 //! nodes without children.
 
 mod build;
+mod common;
 mod compare;
 mod compose;
 mod display;

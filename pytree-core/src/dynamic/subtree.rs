@@ -206,9 +206,7 @@ impl<L> Tree<L> {
                 first_leaf += subtree.leaves.len();
                 leaves.push(subtree);
             } else {
-                builder.enter(node.shape, node.arity as usize);
-                let values = self.treedef.0.aux_of(at).iter();
-                values.for_each(|value| builder.aux(value.clone()));
+                builder.node_of(&self.treedef, at);
                 open.push(node.arity);
                 at += 1;
             }
@@ -220,7 +218,8 @@ impl<L> Tree<L> {
         Tree::from_parts(builder.finish(), leaves)
     }
 
-    /// The tree in which each `None` is a leaf too: `None` among leaves that are `Some`.
+    /// The tree in which each `None` is a leaf too: `None` among leaves that are `Some`. An option of a leaf is a leaf,
+    /// so it is a tree like any other.
     ///
     /// # Examples
     /// ```
@@ -229,6 +228,7 @@ impl<L> Tree<L> {
     /// let with_leaves = tree.clone().none_as_leaves();
     /// assert_eq!(with_leaves.leaves(), [Some(1), None]);
     /// assert_eq!(with_leaves.treedef().to_string(), "PyTreeDef([*, *])");
+    /// assert_eq!(with_leaves.to_string(), "[1, None]");
     /// assert_eq!(with_leaves.none_as_nodes(), tree);
     /// ```
     #[must_use]

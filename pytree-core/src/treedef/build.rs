@@ -46,6 +46,13 @@ impl Builder {
         }
     }
 
+    /// Begins a node as another treedef has it, whose children follow.
+    pub(crate) fn node_of(&mut self, treedef: &TreeDef, node: usize) {
+        let Node { shape, arity, .. } = treedef.0.nodes[node];
+        self.enter(shape, arity as usize);
+        self.aux.extend_from_slice(treedef.0.aux_of(node));
+    }
+
     /// Adds a whole tree as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
         self.leaves += treedef.num_leaves();

@@ -98,9 +98,7 @@ impl TreeDef {
                 },
                 NodeKind::Absent => builder.absent(),
                 _ => {
-                    builder.enter(node.shape, node.arity as usize);
-                    let values = self.0.aux_of(at).iter();
-                    values.for_each(|value| builder.aux(value.clone()));
+                    builder.node_of(self, at);
                     open.push(node.arity);
                 }
             }

@@ -20,6 +20,8 @@ pub(crate) enum Fit {
     Equal,
     /// The first is a prefix of the second.
     Prefix,
+    /// Both are prefixes of a third.
+    CommonSuffix,
 }
 
 /// Where the walk through two structures meets; nodes are numbered in preorder.
@@ -49,7 +51,7 @@ impl TreeDef {
                     return;
                 }
             };
-            if fit == Fit::Prefix {
+            if fit != Fit::Equal {
                 if a.shape.kind == NodeKind::Leaf {
                     if !visit(Meeting::Leaf { full: right }) {
                         return;
@@ -64,6 +66,11 @@ impl TreeDef {
                     continue;
                 }
                 if b.shape.kind.is_transparent() {
+                    right += 1;
+                    continue;
+                }
+                if fit == Fit::CommonSuffix && b.shape.kind == NodeKind::Leaf {
+                    left += a.size as usize;
                     right += 1;
                     continue;
                 }
@@ -85,7 +92,12 @@ impl TreeDef {
     }
 
     /// How two nodes differ, children aside.
-    fn difference_at(&self, other: &Self, left: usize, right: usize) -> Option<DifferenceKind> {
+    pub(super) fn difference_at(
+        &self,
+        other: &Self,
+        left: usize,
+        right: usize,
+    ) -> Option<DifferenceKind> {
         let (a, b) = (self.0.nodes[left], other.0.nodes[right]);
         if a.shape != b.shape {
             return Some(DifferenceKind::NodeType);
@@ -335,6 +347,18 @@ impl<L> Tree<L> {
     where
         L: Clone,
     {
+        if let Some(leaves) = self.spread(full) {
+            let leaves = leaves.into_iter().cloned().collect();
+            return Ok(Self::from_parts(full.clone(), leaves));
+        }
+        Err(TreeError::Prefix {
+            doing: "cannot broadcast",
+            misfits: self.treedef().prefix_misfits(full, None),
+        })
+    }
+
+    /// For each leaf of the structure `full`, the leaf of this prefix that stands for it; `None` if it is none.
+    pub(super) fn spread(&self, full: &TreeDef) -> Option<Vec<&L>> {
         let mut leaves = Vec::with_capacity(full.num_leaves());
         let mut own = self.leaves().iter();
         let mut fits = true;
@@ -342,19 +366,13 @@ impl<L> Tree<L> {
             match (meeting, own.next()) {
                 (Meeting::Leaf { full: node }, Some(leaf)) => {
                     let count = full.view(node).num_leaves();
-                    leaves.extend(std::iter::repeat_n(leaf, count).cloned());
+                    leaves.extend(std::iter::repeat_n(leaf, count));
                 }
                 _ => fits = false,
             }
             fits
         });
-        if fits {
-            return Ok(Self::from_parts(full.clone(), leaves));
-        }
-        Err(TreeError::Prefix {
-            doing: "cannot broadcast",
-            misfits: self.treedef().prefix_misfits(full, None),
-        })
+        fits.then_some(leaves)
     }
 
     /// The tree with each leaf replaced by what `function` makes of it and of the subtrees of the `rest` that it

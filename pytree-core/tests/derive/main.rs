@@ -6,6 +6,7 @@
     reason = "a failed unwrap is a failed test, and says where"
 )]
 
+mod bound;
 mod container;
 mod generic;
 mod leaf;

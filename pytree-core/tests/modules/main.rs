@@ -10,6 +10,7 @@
 )]
 
 mod errors;
+mod flat;
 mod freeze;
 mod register;
 mod scan;

@@ -173,6 +173,77 @@ fn broadcast() {
     });
 }
 
+/// optree takes dictionaries in any order for each other, and JAX does not: where only that makes them fit, there is no
+/// common suffix here.
+#[test]
+fn common_suffix() {
+    let (mut found, mut refused, mut in_optree_only) = (0, 0, 0);
+    each("common_suffix", 42, |case| {
+        let (left, right) = (tree_of(&case["left"]), tree_of(&case["right"]));
+        let suffix = left.treedef().broadcast_to_common_suffix(right.treedef());
+        let both = left.broadcast_common(&right);
+        if case.get("error").is_some() || case["jax_has_it"] == false {
+            let error = suffix.unwrap_err();
+            assert_eq!(both.unwrap_err(), error, "{case}");
+            let TreeError::Structure { differences, .. } = error else {
+                panic!("{error} in {case}");
+            };
+            assert!(!differences.is_empty(), "{case}");
+            if case.get("error").is_some() {
+                refused += 1;
+            } else {
+                assert!(case.to_string().contains("odict"), "{case}");
+                in_optree_only += 1;
+            }
+            return;
+        }
+        let suffix = suffix.unwrap();
+        assert_eq!(suffix, treedef_of(&case["suffix"]), "{case}");
+        let (left_result, right_result) = both.unwrap();
+        assert_eq!(left_result, tree_of(&case["results"][0]), "{case}");
+        assert_eq!(right_result, tree_of(&case["results"][1]), "{case}");
+        assert_eq!(case["leaves"][0], Value::from(left_result.leaves()));
+        assert_eq!(case["leaves"][1], Value::from(right_result.leaves()));
+        if let Some(expected) = case["leaves_with_none"].as_array() {
+            let (left, right) = (left.none_as_leaves(), right.none_as_leaves());
+            let (left, right) = left.broadcast_common(&right).unwrap();
+            assert_eq!(expected[0], Value::from(left.leaves().to_vec()), "{case}");
+            assert_eq!(expected[1], Value::from(right.leaves().to_vec()), "{case}");
+        }
+        found += 1;
+    });
+    assert_eq!((found, refused, in_optree_only), (25, 13, 4));
+}
+
+#[test]
+fn broadcast_map() {
+    let mut refused = 0;
+    each("broadcast_map", 9, |case| {
+        let trees = case["trees"].as_array().unwrap();
+        let trees: Vec<Tree<i64>> = trees.iter().map(tree_of).collect();
+        let (first, rest) = trees.split_first().unwrap();
+        let mut rows = Vec::new();
+        let sums = first.broadcast_map(rest, |leaf, rest| {
+            let row: Vec<i64> = std::iter::once(leaf)
+                .chain(rest.iter().copied())
+                .copied()
+                .collect();
+            let sum: i64 = row.iter().sum();
+            rows.push(Value::from(row));
+            sum
+        });
+        if case.get("error").is_some() {
+            assert!(matches!(sums, Err(TreeError::Structure { .. })), "{case}");
+            assert!(rows.is_empty());
+            refused += 1;
+            return;
+        }
+        assert_eq!(case["rows"], Value::from(rows), "{case}");
+        assert_eq!(sums.unwrap(), tree_of(&case["result"]), "{case}");
+    });
+    assert_eq!(refused, 3);
+}
+
 #[test]
 fn flatten_up_to() {
     each("flatten_up_to", 80, |case| {

@@ -9,11 +9,14 @@
     reason = "a test crate: a failed unwrap is a failed test, and says where"
 )]
 
+mod choices;
+mod common;
 mod compose;
 mod deep;
 mod display;
 mod golden_tree;
 mod goldens;
+mod options;
 mod prefix;
 mod reduce;
 mod subtree;
