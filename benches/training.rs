@@ -1,7 +1,7 @@
-//! The training steps C1 to C3 of the peers' benchmarks: `cargo bench --bench training [-- C1]`.
+//! The training steps C1 to C4 of the peers' benchmarks: `cargo bench --bench training [-- C1]`.
 //!
 //! Prints one JSON object a line, as the peers do: microseconds a step, the time of the first step, and
-//! the losses at steps 1 and 20, which all peers agree on.
+//! the losses at steps 1 and 20, which all peers agree on, and the peak memory of the process so far.
 
 #![allow(
     clippy::pedantic,
@@ -16,9 +16,13 @@
 #[path = "../examples/digits/workload.rs"]
 mod workload;
 
+#[path = "support/transformer.rs"]
+mod transformer;
+
 use std::time::Instant;
 
 use pytree::prelude::*;
+use pytree::{SelectPart, Traceable};
 
 struct Case {
     name: &'static str,
@@ -55,25 +59,34 @@ fn model(sizes: &[usize; 4]) -> Mlp {
     model
 }
 
-fn run(case: &Case) {
-    let batches: Vec<(Tensor, Tensor)> = (0..4)
+/// Four batches of an input shape and so many labels.
+fn batches(shape: &[usize], labels: usize, classes: u64) -> Vec<(Tensor, Tensor)> {
+    (0..4)
         .map(|k| {
-            let x = workload::uniform(10 + k, case.batch * case.sizes[0], 1.0);
+            let x = workload::uniform(10 + k, shape.iter().product(), 1.0);
             (
-                Tensor::new([case.batch, case.sizes[0]], x),
-                Tensor::from(workload::labels(20 + k, case.batch, 10)),
+                Tensor::new(shape, x),
+                Tensor::from(workload::labels(20 + k, labels, classes)),
             )
         })
-        .collect();
+        .collect()
+}
+
+/// Trains and reports; `logits` is the forward pass.
+fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
+    name: &str,
+    model: M,
+    batches: &[(Tensor, Tensor)],
+    logits: fn(&M, &Tensor) -> Tensor,
+) {
     let step = jit(
-        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+        move |(mut model, mut optimizer, x, y): (M, Optimizer<M>, Tensor, Tensor)| {
+            let loss = |model: &M| softmax_cross_entropy(&logits(model, &x), &y).mean();
             let (loss, gradient) = value_and_grad(loss)(&model);
             optimizer.update(&mut model, &gradient);
             (model, optimizer, loss)
         },
     );
-    let model = model(&case.sizes);
     let optimizer = Optimizer::new(&model, adam(1e-3));
     let mut state = Some((model, optimizer));
     let mut count = 0;
@@ -92,7 +105,7 @@ fn run(case: &Case) {
     let report = |operation: &str, unit: &str, median: f64, min: f64| {
         println!(
             "{{\"section\":\"C\",\"workload\":\"{}\",\"op\":\"{operation}\",\"peer\":\"pytree\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}",
-            case.name
+            name
         );
     };
     report(
@@ -126,6 +139,16 @@ fn run(case: &Case) {
         .collect();
     times.sort_by(f64::total_cmp);
     report("us_per_step", "us", times[times.len() / 2], times[0]);
+    let peak = peak_memory();
+    report("peak_mb", "MB", peak, peak);
+}
+
+/// The most memory the process has held, in MB, where the system tells it.
+fn peak_memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) / 1024.0
 }
 
 fn main() {
@@ -133,10 +156,18 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
         .collect();
-    for case in CASES
-        .iter()
-        .filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name))
-    {
-        run(case);
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
+    for case in CASES.iter().filter(|case| is_wanted(case.name)) {
+        let batches = batches(&[case.batch, case.sizes[0]], case.batch, 10);
+        run(case.name, model(&case.sizes), &batches, |model, x| {
+            model.forward(x)
+        });
+    }
+    if is_wanted("C4") {
+        use transformer::{BATCH, CLASSES, TOKENS, Transformer, WIDTH};
+        let batches = batches(&[BATCH, TOKENS, WIDTH], BATCH * TOKENS, CLASSES as u64);
+        run("C4", Transformer::new(), &batches, |model, x| {
+            model.forward(x)
+        });
     }
 }

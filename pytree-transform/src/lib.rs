@@ -6,6 +6,7 @@
 mod array;
 mod display;
 mod dtype;
+mod elementary;
 mod error;
 mod jaxpr;
 mod operations;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::dtype::TensorElement;
+use crate::elementary::Elementary;
 use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::transformations::fusion::{Place, holds};
 
@@ -302,13 +303,13 @@ macro_rules! floats {
                     Unary::Neg => map(operand, output, |x| -x),
                     Unary::Abs => map(operand, output, |x| x.abs()),
                     Unary::Sign => map(operand, output, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
-                    Unary::Exp => map(operand, output, |x| x.exp()),
-                    Unary::Log => map(operand, output, |x| x.ln()),
+                    Unary::Exp => map(operand, output, Elementary::exp),
+                    Unary::Log => map(operand, output, Elementary::log),
                     Unary::Sqrt => map(operand, output, |x| x.sqrt()),
                     Unary::Sin => map(operand, output, |x| x.sin()),
                     Unary::Cos => map(operand, output, |x| x.cos()),
-                    Unary::Tanh => map(operand, output, |x| x.tanh()),
-                    Unary::Logistic => map(operand, output, |x| 1.0 / (1.0 + (-x).exp())),
+                    Unary::Tanh => map(operand, output, Elementary::tanh),
+                    Unary::Logistic => map(operand, output, Elementary::logistic),
                     Unary::ErfInv => map(operand, output, $erf_inv),
                     Unary::IntegerPower(2) => map(operand, output, |x| x * x),
                     Unary::IntegerPower(exponent) => map(operand, output, |x| x.powi(exponent)),

@@ -1,0 +1,73 @@
+"""Makes the polynomials of src/elementary.rs: python fit_polynomials.py; needs mpmath.
+
+Minimax by the exchange of Remez: the largest weighted error on an interval is made as small as it can be.
+Prints for each function the largest error found and the coefficients, lowest first.
+"""
+
+from mpmath import atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sqrt, tanh
+
+mp.dps = 50
+
+
+def minimax(function, weight, low, high, degree):
+    """The coefficients and the largest weighted error."""
+    count = degree + 2
+    nodes = [(low + high) / 2 + (high - low) / 2 * cos(pi * mpf(count - 1 - i) / (count - 1)) for i in range(count)]
+    for _ in range(30):
+        system, right = matrix(count, count), matrix(count, 1)
+        for row, x in enumerate(nodes):
+            for power in range(degree + 1):
+                system[row, power] = x**power
+            system[row, degree + 1] = (-1) ** row / weight(x)
+            right[row] = function(x)
+        solution = lu_solve(system, right)
+        coefficients = [solution[power] for power in range(degree + 1)]
+        points = [low + (high - low) * mpf(i) / (40 * count) for i in range(40 * count + 1)]
+        errors = [(sum(c * x**k for k, c in enumerate(coefficients)) - function(x)) * weight(x) for x in points]
+        extrema = []
+        for x, error in zip(points, errors):
+            if extrema and (extrema[-1][1] >= 0) == (error >= 0):
+                if abs(error) > abs(extrema[-1][1]):
+                    extrema[-1] = (x, error)
+            else:
+                extrema.append((x, error))
+        if len(extrema) < count:
+            break
+        while len(extrema) > count:
+            extrema.pop(0 if abs(extrema[0][1]) < abs(extrema[-1][1]) else -1)
+        moved = max(abs(x - old) for (x, _), old in zip(extrema, nodes))
+        if moved < (high - low) / 10**8:
+            break
+        nodes = [x for x, _ in extrema]
+    return coefficients, max(abs(error) for error in errors)
+
+
+def near_zero(series, otherwise):
+    return lambda x: series(x) if abs(x) < mpf(10) ** -12 else otherwise(x)
+
+
+def show(name, *arguments):
+    coefficients, error = minimax(*arguments)
+    print(f"{name}: {nstr(error, 3)}\n    " + ", ".join(nstr(c, 20) for c in coefficients))
+
+
+half_log_2 = log(2) / 2 * mpf("1.0001")
+exp_rest = near_zero(lambda r: mpf(1) / 2 + r / 6, lambda r: (exp(r) - 1 - r) / r**2)
+exp_weight = lambda r: max(r * r, mpf("1e-4"))
+show("exp, f32", exp_rest, exp_weight, -half_log_2, half_log_2, 5)
+show("exp, f64", exp_rest, exp_weight, -half_log_2, half_log_2, 11)
+
+greatest = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1) * mpf("1.0005")) ** 2
+log_rest = near_zero(lambda z: mpf(2) / 3 + 2 * z / 5, lambda z: 2 * (atanh(sqrt(z)) / sqrt(z) - 1) / z)
+log_weight = lambda z: z + mpf("1e-3")
+show("log, f32", log_rest, log_weight, mpf(0), greatest, 3)
+show("log, f64", log_rest, log_weight, mpf(0), greatest, 7)
+
+tanh_rest = near_zero(lambda z: -mpf(1) / 3 + 2 * z / 15, lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z)
+tanh_weight = lambda z: z + mpf("1e-2")
+show("tanh, f32", tanh_rest, tanh_weight, mpf(0), mpf("0.625") ** 2, 5)
+show("tanh, f64", tanh_rest, tanh_weight, mpf(0), mpf("0.625") ** 2, 12)
+
+erf_near = near_zero(lambda z: 2 / sqrt(pi) * (1 - z / 3), lambda z: erf(sqrt(z)) / sqrt(z))
+show("erf near, f32", erf_near, lambda z: mpf(1), mpf(0), mpf(1), 6)
+show("erf far, f32", lambda x: -log(erfc(x)), erfc, mpf(1), mpf(4), 7)
