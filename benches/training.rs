@@ -16,6 +16,8 @@
 #[path = "../examples/digits/workload.rs"]
 mod workload;
 
+#[path = "support/mlp.rs"]
+mod mlp;
 #[path = "support/transformer.rs"]
 mod transformer;
 
@@ -47,17 +49,6 @@ const CASES: [Case; 3] = [
         batch: 256,
     },
 ];
-
-fn model(sizes: &[usize; 4]) -> Mlp {
-    let mut model = Mlp::new(sizes, Activation::Relu, &mut Rngs::new(0));
-    for (number, layer) in model.layers.iter_mut().enumerate() {
-        let (inputs, outputs) = (sizes[number], sizes[number + 1]);
-        let (weight, bias) = workload::linear(number as u64, inputs, outputs);
-        layer.weight = Tensor::new([inputs, outputs], weight);
-        layer.bias = Some(Tensor::from(bias));
-    }
-    model
-}
 
 /// Four batches of an input shape and so many labels.
 fn batches(shape: &[usize], labels: usize, classes: u64) -> Vec<(Tensor, Tensor)> {
@@ -159,7 +150,7 @@ fn main() {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
     for case in CASES.iter().filter(|case| is_wanted(case.name)) {
         let batches = batches(&[case.batch, case.sizes[0]], case.batch, 10);
-        run(case.name, model(&case.sizes), &batches, |model, x| {
+        run(case.name, mlp::model(&case.sizes), &batches, |model, x| {
             model.forward(x)
         });
     }

@@ -11,6 +11,8 @@
     reason = "a benchmark is read as a script"
 )]
 
+#[path = "support/models.rs"]
+mod models;
 mod support;
 
 use std::collections::BTreeMap;
@@ -20,56 +22,7 @@ use std::hint::black_box;
 use pytree::prelude::*;
 use pytree::{PytreeOf, graph, match_structure};
 
-/// Two leaves; `b` is a state, as the workload asks.
-#[derive(Module, Clone)]
-struct Lin {
-    #[param]
-    w: Tensor,
-    #[state]
-    b: Tensor,
-}
-
-#[derive(Module, Clone)]
-struct A1 {
-    l0: Lin,
-    l1: Lin,
-    l2: Lin,
-}
-
-#[derive(Module, Clone)]
-struct Attention {
-    qkv: Lin,
-    proj: Lin,
-}
-
-#[derive(Module, Clone)]
-struct Feed {
-    fc: Lin,
-    proj: Lin,
-}
-
-#[derive(Module, Clone)]
-struct Block {
-    ln1: Lin,
-    attn: Attention,
-    ln2: Lin,
-    mlp: Feed,
-}
-
-#[derive(Module, Clone)]
-struct A2 {
-    #[param]
-    wte: Tensor,
-    #[param]
-    wpe: Tensor,
-    h: Vec<Block>,
-    lnf: Lin,
-}
-
-#[derive(Module, Clone)]
-struct A3 {
-    layers: Vec<Lin>,
-}
+use models::{A1, A2, A3, Attention, Block, Feed, Lin, leaf};
 
 /// What one would write by hand.
 trait Walk: Sized {
@@ -386,46 +339,9 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
 }
 
 fn main() {
-    let leaf = || Tensor::from([0.5_f32]);
-    let lin = || Lin {
-        w: leaf(),
-        b: leaf(),
-    };
-    let block = || Block {
-        ln1: lin(),
-        attn: Attention {
-            qkv: lin(),
-            proj: lin(),
-        },
-        ln2: lin(),
-        mlp: Feed {
-            fc: lin(),
-            proj: lin(),
-        },
-    };
-    measure(
-        "A1",
-        &A1 {
-            l0: lin(),
-            l1: lin(),
-            l2: lin(),
-        },
-    );
-    measure(
-        "A2",
-        &A2 {
-            wte: leaf(),
-            wpe: leaf(),
-            h: (0..12).map(|_| block()).collect(),
-            lnf: lin(),
-        },
-    );
-    measure(
-        "A3",
-        &A3 {
-            layers: (0..1000).map(|_| lin()).collect(),
-        },
-    );
+    measure("A1", &models::a1());
+    measure("A2", &models::a2());
+    measure("A3", &models::a3());
     let leaves = || (0..10).map(|_| leaf()).collect::<Vec<_>>();
     let inner = || {
         (0..10)

@@ -80,7 +80,9 @@ impl Block {
             &scores,
         );
         let mixed = softmax(&scores, -1).matmul(&v);
-        let joined = mixed.transpose([0, 2, 1, 3]).reshape([BATCH, TOKENS, WIDTH]);
+        let joined = mixed
+            .transpose([0, 2, 1, 3])
+            .reshape([BATCH, TOKENS, WIDTH]);
         self.proj.forward(&joined)
     }
 

@@ -186,7 +186,15 @@ mod tests {
         (0..=u32::MAX)
             .step_by(9973)
             .map(f32::from_bits)
-            .chain([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN])
+            .chain([
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                f32::INFINITY,
+                f32::NEG_INFINITY,
+                f32::NAN,
+            ])
             .chain((-4000..4000).map(|n| n as f32 / 40.0))
     }
 
@@ -200,7 +208,8 @@ mod tests {
         if !left.is_finite() || !nearest.is_finite() {
             return f64::INFINITY;
         }
-        let unit = f64::from(f32::from_bits(nearest.abs().to_bits() + 1)) - f64::from(nearest.abs());
+        let unit =
+            f64::from(f32::from_bits(nearest.abs().to_bits() + 1)) - f64::from(nearest.abs());
         (f64::from(left) - right).abs() / unit
     }
 
@@ -218,7 +227,11 @@ mod tests {
 
     fn check_f64(name: &str, found: fn(f64) -> f64, exact: fn(f64) -> f64) {
         for x in samples() {
-            for x in [f64::from(x), f64::from(x) * 1.000_000_013, f64::from_bits(u64::from(x.to_bits()) << 32)] {
+            for x in [
+                f64::from(x),
+                f64::from(x) * 1.000_000_013,
+                f64::from_bits(u64::from(x.to_bits()) << 32),
+            ] {
                 let (found, exact) = (found(x), exact(x));
                 let same = (found.is_nan() && exact.is_nan()) || found.to_bits() == exact.to_bits();
                 let steps = found.to_bits().abs_diff(exact.to_bits());
@@ -247,7 +260,15 @@ mod tests {
     #[test]
     fn erf_is_at_known_points() {
         // Abramowitz and Stegun, table 7.1.
-        let table = [(0.0, 0.0), (0.5, 0.520_499_877_8), (1.0, 0.842_700_792_9), (1.5, 0.966_105_146_5), (2.0, 0.995_322_265_0), (3.0, 0.999_977_909_5), (9.0, 1.0)];
+        let table = [
+            (0.0, 0.0),
+            (0.5, 0.520_499_877_8),
+            (1.0, 0.842_700_792_9),
+            (1.5, 0.966_105_146_5),
+            (2.0, 0.995_322_265_0),
+            (3.0, 0.999_977_909_5),
+            (9.0, 1.0),
+        ];
         for (x, exact) in table {
             assert!(distance_f32(erf_f32(x), exact) <= 2.0, "{x}");
             assert!(distance_f32(erf_f32(-x), -exact) <= 2.0, "-{x}");
