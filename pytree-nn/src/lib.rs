@@ -44,7 +44,11 @@ mod summary;
 
 pub use checkpoint::CheckpointError;
 pub use error::InputError;
-pub use functions::{gelu, log_softmax, logsumexp, silu, softmax, softplus};
+pub use functions::{
+    celu, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid,
+    log_softmax, logsumexp, mish, relu, relu6, selu, sigmoid, silu, soft_sign, softmax, softplus,
+    squareplus, standardize,
+};
 pub use initializers::{Distribution, Fan, Initializer};
 pub use layers::{Activation, Dropout, Identity, Linear, Mlp, Mode, eval, train};
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};

@@ -155,7 +155,6 @@ elementary! {
 
 /// erf of an f32: x·p(x²) near zero, 1 − e^−q(x) further out.
 #[inline(always)]
-#[allow(dead_code, reason = "wired where erf is a primitive")]
 pub(crate) fn erf_f32(operand: f32) -> f32 {
     let x = operand.abs();
     let z = x * x;

@@ -3,7 +3,10 @@
 use pytree_core::Static;
 use pytree_transform::Tensor;
 
-use crate::functions::{gelu, silu, softplus};
+use crate::functions::{
+    celu, elu, gelu, gelu_exact, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid, mish,
+    relu, relu6, selu, sigmoid, silu, soft_sign, softplus,
+};
 
 /// A function element by element between two layers.
 ///
@@ -30,8 +33,30 @@ pub enum Activation {
     Silu,
     /// log(1 + eˣ): see [`softplus`](crate::softplus()).
     Softplus,
-    /// x, or x times the given slope where x is negative.
+    /// x, or x times the given slope where x is negative: see [`leaky_relu`](crate::leaky_relu()).
     LeakyRelu(f64),
+    /// min(max(x, 0), 6): see [`relu6`](crate::relu6()).
+    Relu6,
+    /// x Φ(x) by the error function: see [`gelu_exact`](crate::gelu_exact()).
+    GeluExact,
+    /// x, or the given alpha times eˣ - 1 where x is negative: see [`elu`](crate::elu()).
+    Elu(f64),
+    /// As `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
+    Celu(f64),
+    /// Self-normalising: see [`selu`](crate::selu()).
+    Selu,
+    /// log σ(x): see [`log_sigmoid`](crate::log_sigmoid()).
+    LogSigmoid,
+    /// A sigmoid of three straight lines: see [`hard_sigmoid`](crate::hard_sigmoid()).
+    HardSigmoid,
+    /// x times `HardSigmoid`, also called hard swish: see [`hard_silu`](crate::hard_silu()).
+    HardSilu,
+    /// x between -1 and 1: see [`hard_tanh`](crate::hard_tanh()).
+    HardTanh,
+    /// x / (1 + |x|): see [`soft_sign`](crate::soft_sign()).
+    SoftSign,
+    /// x tanh(log(1 + eˣ)): see [`mish`](crate::mish()).
+    Mish,
     /// x itself.
     Identity,
 }
@@ -44,13 +69,24 @@ impl Activation {
     #[track_caller]
     pub fn apply(self, x: &Tensor) -> Tensor {
         match self {
-            Self::Relu => x.relu(),
+            Self::Relu => relu(x),
             Self::Tanh => x.tanh(),
-            Self::Sigmoid => x.sigmoid(),
+            Self::Sigmoid => sigmoid(x),
             Self::Gelu => gelu(x),
             Self::Silu => silu(x),
             Self::Softplus => softplus(x),
-            Self::LeakyRelu(slope) => x.greater_equal(0.0).select(x, &(x * slope)),
+            Self::LeakyRelu(slope) => leaky_relu(x, slope),
+            Self::Relu6 => relu6(x),
+            Self::GeluExact => gelu_exact(x),
+            Self::Elu(alpha) => elu(x, alpha),
+            Self::Celu(alpha) => celu(x, alpha),
+            Self::Selu => selu(x),
+            Self::LogSigmoid => log_sigmoid(x),
+            Self::HardSigmoid => hard_sigmoid(x),
+            Self::HardSilu => hard_silu(x),
+            Self::HardTanh => hard_tanh(x),
+            Self::SoftSign => soft_sign(x),
+            Self::Mish => mish(x),
             Self::Identity => x.clone(),
         }
     }

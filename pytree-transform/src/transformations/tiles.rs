@@ -13,21 +13,54 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::dtype::TensorElement;
-use crate::elementary::Elementary;
-use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
+use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Kernels, Map, Unary, Zip};
 use crate::transformations::fusion::{Place, holds};
 
 /// The elements of a tile: 2 KiB of f32, so that a dozen registers fit the first-level cache.
 pub(crate) const TILE: usize = 512;
 
-/// A float type with the functions of tiles.
-pub(crate) trait Float: TensorElement {
+/// A float type that fills tiles.
+pub(crate) trait Float: Kernels {
     fn from_f64(value: f64) -> Self;
-    fn unary(operation: Unary, operand: &[Self], output: &mut [Self]);
-    fn binary(operation: Binary, left: &[Self], right: &[Self], output: &mut [Self]);
     fn of_bool(value: bool) -> Self;
     /// Runs a function with this thread's registers.
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
+}
+
+/// The operand of an operation, and where its result goes.
+struct ToTile<'a, F> {
+    operand: &'a [F],
+    output: &'a mut [F],
+}
+
+impl<F: Copy> Map<F> for ToTile<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn map(self, function: impl Fn(F) -> F) {
+        for (output, &operand) in self.output.iter_mut().zip(self.operand) {
+            *output = function(operand);
+        }
+    }
+}
+
+/// The operands of an operation, and where its result goes.
+struct PairToTile<'a, F> {
+    left: &'a [F],
+    right: &'a [F],
+    output: &'a mut [F],
+}
+
+impl<F: Copy> Zip<F> for PairToTile<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn zip(self, function: impl Fn(F, F) -> F) {
+        let operands = self.left.iter().zip(self.right);
+        for (output, (&left, &right)) in self.output.iter_mut().zip(operands) {
+            *output = function(left, right);
+        }
+    }
 }
 
 /// Registers of floats and of bools.
@@ -197,8 +230,21 @@ impl<F: Float> Tiles<F> {
         let count = output.len();
         let float = |position: usize| self.floats(operands[position], inputs, start, count);
         match operation {
-            Elementwise::Unary(unary) => F::unary(unary, float(0), output),
-            Elementwise::Binary(binary) => F::binary(binary, float(0), float(1), output),
+            Elementwise::Unary(unary) => {
+                let operand = float(0);
+                F::unary(unary, ToTile { operand, output });
+            }
+            Elementwise::Binary(binary) => {
+                let (left, right) = (float(0), float(1));
+                F::binary(
+                    binary,
+                    PairToTile {
+                        left,
+                        right,
+                        output,
+                    },
+                );
+            }
             Elementwise::Convert(_) => {
                 let condition = self.bools(operands[0], inputs, start, count);
                 output
@@ -272,7 +318,7 @@ fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], outpu
 }
 
 macro_rules! floats {
-    ($($float:ident, $spare:ident, $erf_inv:path;)*) => {$(
+    ($($float:ident, $spare:ident;)*) => {$(
         thread_local! {
             static $spare: RefCell<Vec<Registers<$float>>> = const { RefCell::new(Vec::new()) };
         }
@@ -292,56 +338,10 @@ macro_rules! floats {
             fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>> {
                 &$spare
             }
-
-            #[inline(always)]
-            fn unary(operation: Unary, operand: &[Self], output: &mut [Self]) {
-                #[inline(always)]
-                fn map(operand: &[$float], output: &mut [$float], function: impl Fn($float) -> $float) {
-                    output.iter_mut().zip(operand).for_each(|(output, &operand)| *output = function(operand));
-                }
-                match operation {
-                    Unary::Neg => map(operand, output, |x| -x),
-                    Unary::Abs => map(operand, output, |x| x.abs()),
-                    Unary::Sign => map(operand, output, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
-                    Unary::Exp => map(operand, output, Elementary::exp),
-                    Unary::Log => map(operand, output, Elementary::log),
-                    Unary::Sqrt => map(operand, output, |x| x.sqrt()),
-                    Unary::Sin => map(operand, output, |x| x.sin()),
-                    Unary::Cos => map(operand, output, |x| x.cos()),
-                    Unary::Tanh => map(operand, output, Elementary::tanh),
-                    Unary::Logistic => map(operand, output, Elementary::logistic),
-                    Unary::ErfInv => map(operand, output, $erf_inv),
-                    Unary::IntegerPower(2) => map(operand, output, |x| x * x),
-                    Unary::IntegerPower(exponent) => map(operand, output, |x| x.powi(exponent)),
-                    Unary::Not | Unary::StopGradient => output.copy_from_slice(operand),
-                }
-            }
-
-            #[inline(always)]
-            fn binary(operation: Binary, left: &[Self], right: &[Self], output: &mut [Self]) {
-                #[inline(always)]
-                fn zip(left: &[$float], right: &[$float], output: &mut [$float], function: impl Fn($float, $float) -> $float) {
-                    for ((output, &left), &right) in output.iter_mut().zip(left).zip(right) {
-                        *output = function(left, right);
-                    }
-                }
-                match operation {
-                    Binary::Add => zip(left, right, output, |l, r| l + r),
-                    Binary::Sub => zip(left, right, output, |l, r| l - r),
-                    Binary::Mul => zip(left, right, output, |l, r| l * r),
-                    Binary::Div => zip(left, right, output, |l, r| l / r),
-                    Binary::Max => zip(left, right, output, |l, r| if l > r || l.is_nan() { l } else { r }),
-                    Binary::Min => zip(left, right, output, |l, r| if l < r || l.is_nan() { l } else { r }),
-                    // The planner lets no operation on bits into a pass of floats.
-                    Binary::And | Binary::Or | Binary::Xor | Binary::ShiftLeft | Binary::ShiftRight => {
-                        output.copy_from_slice(left);
-                    }
-                }
-            }
         }
     )*};
 }
 floats! {
-    f32, SPARE_F32, crate::special::erf_inv_f32;
-    f64, SPARE_F64, crate::special::erf_inv_f64;
+    f32, SPARE_F32;
+    f64, SPARE_F64;
 }

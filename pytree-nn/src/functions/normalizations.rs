@@ -1,12 +1,10 @@
-//! Functions that layers and losses are made of.
-
-use std::f64::consts::PI;
+//! Functions along an axis: sums of exponentials, softmax, standardisation.
 
 use pytree_transform::Tensor;
 
 /// log Σ exp(x) along an axis, which goes: `[.., n, ..]` to `[.., ..]`.
 ///
-/// Stable: the largest element is subtracted first.
+/// Stable: the largest element is subtracted first. Where all are -∞ it is -∞.
 ///
 /// # Examples
 /// ```
@@ -21,10 +19,14 @@ use pytree_transform::Tensor;
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
     let shift = shift(x, axis);
+    // An infinite shift would make NaN of a row of -∞, whose sum is 0.
+    let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
     (x - &shift).exp().sum_axes([axis]).log() + shift.squeeze(axis)
 }
 
 /// exp(x) / Σ exp(x) along an axis: positive numbers whose sum is 1. `[..]` to `[..]`.
+///
+/// Where all are -∞, as where everything is masked, the results are NaN, as in JAX.
 ///
 /// # Examples
 /// ```
@@ -45,6 +47,14 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 
 /// x - log Σ exp(x) along an axis: the logarithm of [`softmax`]. `[..]` to `[..]`.
 ///
+/// # Examples
+/// ```
+/// use pytree_nn::log_softmax;
+/// use pytree_transform::Tensor;
+/// let y = log_softmax(&Tensor::from([0.0_f64, 0.0]), -1);
+/// assert!((y.to_vec::<f64>()[0] + 2.0_f64.ln()).abs() < 1e-15);
+/// ```
+///
 /// # Panics
 /// If the axis is not there, or if `x` is no tensor of floats.
 #[track_caller]
@@ -54,35 +64,25 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     shifted - normalizers
 }
 
-/// x · Φ(x) with Φ approximated by a hyperbolic tangent. `[..]` to `[..]`.
+/// (x - mean) / √(variance + ε) along an axis: mean 0 and variance 1. `[..]` to `[..]`.
 ///
-/// ½x (1 + tanh(√(2/π) (x + 0.044715 x³))): Hendrycks and Gimpel 2016, "Gaussian error linear units",
-/// section 2; JAX's and Flax's default.
+/// JAX's `standardize` with `algorithm="stable"`; its default is ε = 10⁻⁵.
 ///
-/// # Panics
-/// If `x` is no tensor of floats.
-#[track_caller]
-pub fn gelu(x: &Tensor) -> Tensor {
-    let inner = (x + x * x * x * 0.044_715) * (2.0 / PI).sqrt();
-    x * ((inner.tanh() + 1.0) * 0.5)
-}
-
-/// x · σ(x), also called swish. `[..]` to `[..]`.
+/// # Examples
+/// ```
+/// use pytree_nn::standardize;
+/// use pytree_transform::Tensor;
+/// let y = standardize(&Tensor::from([1.0_f64, 5.0]), -1, 0.0);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0]);
+/// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If the axis is not there, or if `x` is no tensor of floats.
 #[track_caller]
-pub fn silu(x: &Tensor) -> Tensor {
-    x * x.sigmoid()
-}
-
-/// log(1 + eˣ) = max(x, 0) + log(1 + e⁻ˡˣˡ), which does not overflow. `[..]` to `[..]`.
-///
-/// # Panics
-/// If `x` is no tensor of floats.
-#[track_caller]
-pub fn softplus(x: &Tensor) -> Tensor {
-    x.relu() + ((-x.abs()).exp() + 1.0).log()
+pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
+    let centred = x - x.mean_keep([axis]);
+    let variance = centred.square().mean_keep([axis]);
+    centred * (variance + epsilon).rsqrt()
 }
 
 /// The largest along an axis, which stays with length 1.
@@ -96,6 +96,7 @@ pub(crate) fn shift(x: &Tensor, axis: isize) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pytree_transform::ix;
 
     fn close(found: &Tensor, expected: &[f64]) {
         let found = found.to_vec::<f64>();
@@ -130,22 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn softplus_does_not_overflow() {
-        close(
-            &softplus(&Tensor::from([-1000.0_f64, 0.0, 1000.0])),
-            &[0.0, 2.0_f64.ln(), 1000.0],
-        );
-    }
-
-    #[test]
-    fn gelu_and_silu_vanish_at_zero() {
-        close(
-            &gelu(&Tensor::from([0.0_f64, 1.0])),
-            &[0.0, 0.841_191_990_608_300_3],
-        );
-        close(
-            &silu(&Tensor::from([0.0_f64, 1.0])),
-            &[0.0, 1.0 / (1.0 + (-1.0_f64).exp())],
-        );
+    fn a_row_of_minus_infinity_has_a_sum_of_zero() {
+        let x = Tensor::from([[f64::NEG_INFINITY; 2], [0.0, f64::NEG_INFINITY]]);
+        assert_eq!(logsumexp(&x, -1).to_vec::<f64>(), [f64::NEG_INFINITY, 0.0]);
+        let y = softmax(&x, -1).to_vec::<f64>();
+        assert!(y[0].is_nan() && y[1].is_nan());
+        close(&softmax(&x, -1).index(ix![1]), &[1.0, 0.0]);
     }
 }

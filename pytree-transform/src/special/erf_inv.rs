@@ -1,6 +1,6 @@
-//! Special functions of single numbers: the error function and its inverse.
+//! The inverse of the error function.
 //!
-//! The f32 versions follow XLA's for the CPU step by step, fused multiply-adds included, so that random
+//! The f32 version follows XLA's for the CPU step by step, fused multiply-adds included, so that random
 //! numbers agree with JAX's bit for bit. `mul_add` rounds the same on every machine, if slowly on some.
 #![allow(
     clippy::unreadable_literal,
@@ -10,19 +10,7 @@
 )]
 #![allow(clippy::float_cmp, reason = "only the ends themselves are infinite")]
 
-/// The value of a polynomial by Horner's scheme, highest power first.
-fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
-    coefficients
-        .into_iter()
-        .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
-}
-
-/// As [`polynomial_f32`].
-fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    coefficients
-        .into_iter()
-        .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
-}
+use crate::special::{polynomial_f32, polynomial_f64};
 
 /// The inverse of the error function (Giles, "Approximating the erfinv function", 2010): infinite at ±1
 /// and NaN beyond.

@@ -1,0 +1,412 @@
+//! Functions element by element between two layers.
+//!
+//! Their derivatives at kinks are those of JAX.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use pytree_transform::{Tensor, ix};
+
+/// max(x, 0); its derivative at 0 is 0, as in JAX. `[..]` to `[..]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::relu;
+/// use pytree_transform::Tensor;
+/// let y = relu(&Tensor::from(-2.0_f64));
+/// assert!((y.item::<f64>() - 0.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn relu(x: &Tensor) -> Tensor {
+    x.relu()
+}
+
+/// min(max(x, 0), 6); its derivative at 0 and at 6 is 0, as in JAX. `[..]` to `[..]`.
+///
+/// Krizhevsky 2010, "Convolutional deep belief networks on CIFAR-10".
+///
+/// # Examples
+/// ```
+/// use pytree_nn::relu6;
+/// use pytree_transform::Tensor;
+/// let y = relu6(&Tensor::from(7.0_f64));
+/// assert!((y.item::<f64>() - 6.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn relu6(x: &Tensor) -> Tensor {
+    x.clamp(0.0, 6.0)
+}
+
+/// x, or `slope` times x where x is negative. `[..]` to `[..]`.
+///
+/// Maas, Hannun and Ng 2013; JAX's default slope is 0.01.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::leaky_relu;
+/// use pytree_transform::Tensor;
+/// let y = leaky_relu(&Tensor::from(-2.0_f64), 0.1);
+/// assert!((y.item::<f64>() + 0.2).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
+    x.greater_equal(0.0).select(x, &(x * slope))
+}
+
+/// x, or `alpha` (eˣ - 1) where x is not positive. `[..]` to `[..]`.
+///
+/// Clevert, Unterthiner and Hochreiter 2016, "Fast and accurate deep network learning by exponential linear
+/// units"; JAX's default alpha is 1.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::elu;
+/// use pytree_transform::Tensor;
+/// let y = elu(&Tensor::from(-1.0_f64), 2.0);
+/// assert!((y.item::<f64>() + 1.2642411176571153).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
+    let positive = x.greater(0.0);
+    // The exponential is taken of 0 where it does not count, so that it can't overflow.
+    let safe = positive.select(&Tensor::zeros_like(x), x);
+    positive.select(x, &(safe.expm1() * alpha))
+}
+
+/// λ · [`elu`]\(x, α), which keeps mean 0 and variance 1 from layer to layer. `[..]` to `[..]`.
+///
+/// λ = 1.0507…, α = 1.6732…: Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing neural
+/// networks", equation 2.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::selu;
+/// use pytree_transform::Tensor;
+/// let y = selu(&Tensor::from(1.0_f64));
+/// assert!((y.item::<f64>() - 1.0507009873554805).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn selu(x: &Tensor) -> Tensor {
+    elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
+}
+
+/// max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1), whose derivative is continuous. `[..]` to `[..]`.
+///
+/// Barron 2017, "Continuously differentiable exponential linear units"; JAX's default alpha is 1.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::celu;
+/// use pytree_transform::Tensor;
+/// let y = celu(&Tensor::from(-2.0_f64), 2.0);
+/// assert!((y.item::<f64>() + 1.2642411176571153).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
+    x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
+}
+
+/// x · Φ(x) with Φ approximated by a hyperbolic tangent. `[..]` to `[..]`.
+///
+/// ½x (1 + tanh(√(2/π) (x + 0.044715 x³))): Hendrycks and Gimpel 2016, "Gaussian error linear units",
+/// section 2; JAX's and Flax's default. [`gelu_exact`] is without the approximation.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::gelu;
+/// use pytree_transform::Tensor;
+/// let y = gelu(&Tensor::from(1.0_f64));
+/// assert!((y.item::<f64>() - 0.8411919906083003).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn gelu(x: &Tensor) -> Tensor {
+    let inner = (x + x * x * x * 0.044_715) * (2.0 / PI).sqrt();
+    x * ((inner.tanh() + 1.0) * 0.5)
+}
+
+/// x · Φ(x), with the distribution function Φ of the normal distribution. `[..]` to `[..]`.
+///
+/// ½x erfc(-x/√2), which keeps its digits for negative x: Hendrycks and Gimpel 2016, "Gaussian error linear
+/// units"; JAX's `gelu` with `approximate=False`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::gelu_exact;
+/// use pytree_transform::Tensor;
+/// let y = gelu_exact(&Tensor::from(1.0_f64));
+/// assert!((y.item::<f64>() - 0.8413447460685429).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn gelu_exact(x: &Tensor) -> Tensor {
+    x * 0.5 * (-x * FRAC_1_SQRT_2).erfc()
+}
+
+/// x · σ(x), also called swish. `[..]` to `[..]`.
+///
+/// Elfwing, Uchibe and Doya 2018; Ramachandran, Zoph and Le 2017.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::silu;
+/// use pytree_transform::Tensor;
+/// let y = silu(&Tensor::from(0.0_f64));
+/// assert!((y.item::<f64>() - 0.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn silu(x: &Tensor) -> Tensor {
+    x * x.sigmoid()
+}
+
+/// log(1 + eˣ) = max(x, 0) + log(1 + e⁻ˡˣˡ), which does not overflow. `[..]` to `[..]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::softplus;
+/// use pytree_transform::Tensor;
+/// let y = softplus(&Tensor::from(1000.0_f64));
+/// assert!((y.item::<f64>() - 1000.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn softplus(x: &Tensor) -> Tensor {
+    x.logaddexp(0.0)
+}
+
+/// 1 / (1 + e⁻ˣ). `[..]` to `[..]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::sigmoid;
+/// use pytree_transform::Tensor;
+/// let y = sigmoid(&Tensor::from(0.0_f64));
+/// assert!((y.item::<f64>() - 0.5).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn sigmoid(x: &Tensor) -> Tensor {
+    x.sigmoid()
+}
+
+/// log σ(x) = -[`softplus`]\(-x). `[..]` to `[..]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::log_sigmoid;
+/// use pytree_transform::Tensor;
+/// let y = log_sigmoid(&Tensor::from(-1000.0_f64));
+/// assert!((y.item::<f64>() + 1000.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn log_sigmoid(x: &Tensor) -> Tensor {
+    -softplus(&-x)
+}
+
+/// [`relu6`]\(x + 3) / 6, a sigmoid of three straight lines. `[..]` to `[..]`.
+///
+/// Howard et al. 2019, "Searching for MobileNetV3", section 5.2.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::hard_sigmoid;
+/// use pytree_transform::Tensor;
+/// let y = hard_sigmoid(&Tensor::from(1.5_f64));
+/// assert!((y.item::<f64>() - 0.75).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn hard_sigmoid(x: &Tensor) -> Tensor {
+    relu6(&(x + 3.0)) / 6.0
+}
+
+/// x · [`hard_sigmoid`]\(x), also called hard swish. `[..]` to `[..]`.
+///
+/// Howard et al. 2019, "Searching for MobileNetV3", section 5.2.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::hard_silu;
+/// use pytree_transform::Tensor;
+/// let y = hard_silu(&Tensor::from(1.5_f64));
+/// assert!((y.item::<f64>() - 1.125).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn hard_silu(x: &Tensor) -> Tensor {
+    x * hard_sigmoid(x)
+}
+
+/// -1 below -1, 1 above 1, and x between. `[..]` to `[..]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::hard_tanh;
+/// use pytree_transform::Tensor;
+/// let y = hard_tanh(&Tensor::from(1.5_f64));
+/// assert!((y.item::<f64>() - 1.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn hard_tanh(x: &Tensor) -> Tensor {
+    let one = Tensor::ones_like(x);
+    let above = x.less(-1.0).select(&-&one, x);
+    x.greater(1.0).select(&one, &above)
+}
+
+/// x / (1 + |x|). `[..]` to `[..]`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::soft_sign;
+/// use pytree_transform::Tensor;
+/// let y = soft_sign(&Tensor::from(3.0_f64));
+/// assert!((y.item::<f64>() - 0.75).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn soft_sign(x: &Tensor) -> Tensor {
+    x / (x.abs() + 1.0)
+}
+
+/// x · tanh([`softplus`]\(x)). `[..]` to `[..]`.
+///
+/// Misra 2019, "Mish: a self regularized non-monotonic activation function".
+///
+/// # Examples
+/// ```
+/// use pytree_nn::mish;
+/// use pytree_transform::Tensor;
+/// let y = mish(&Tensor::from(0.0_f64));
+/// assert!((y.item::<f64>() - 0.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn mish(x: &Tensor) -> Tensor {
+    x * softplus(x).tanh()
+}
+
+/// (x + √(x² + b)) / 2. `[..]` to `[..]`.
+///
+/// Barron 2021, "Squareplus"; JAX's default b is 4.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::squareplus;
+/// use pytree_transform::Tensor;
+/// let y = squareplus(&Tensor::from(0.0_f64), 4.0);
+/// assert!((y.item::<f64>() - 1.0).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If `x` is no tensor of floats.
+#[track_caller]
+pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
+    (x + (x.square() + b).sqrt()) / 2.0
+}
+
+/// The first half along an axis times the sigmoid of the second: `[.., 2n, ..]` to `[.., n, ..]`.
+///
+/// Dauphin, Fan, Auli and Grangier 2017, "Language modeling with gated convolutional networks", equation 1.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::glu;
+/// use pytree_transform::Tensor;
+/// let y = glu(&Tensor::from([3.0_f64, 5.0, 0.0, 0.0]), -1);
+/// assert_eq!(y.to_vec::<f64>(), [1.5, 2.5]);
+/// ```
+///
+/// # Panics
+/// If the axis is not there or its length is odd, or if `x` is no tensor of floats.
+#[track_caller]
+pub fn glu(x: &Tensor, axis: isize) -> Tensor {
+    let x = x.move_axis(axis, 0);
+    let length = x.shape()[0];
+    assert!(
+        length.is_multiple_of(2),
+        "cannot take the gated linear unit of {}: axis {axis} has length {length}, which has no halves; give it \
+         an even length, twice that of the result",
+        x.info(),
+    );
+    let half = length / 2;
+    let gated = x.index(ix![..half]) * x.index(ix![half..]).sigmoid();
+    gated.move_axis(0, axis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: &Tensor, expected: &[f64]) {
+        let found = found.to_vec::<f64>();
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() < 1e-12,
+                "found {found}, expected {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn softplus_does_not_overflow() {
+        close(
+            &softplus(&Tensor::from([-1000.0_f64, 0.0, 1000.0])),
+            &[0.0, 2.0_f64.ln(), 1000.0],
+        );
+    }
+
+    #[test]
+    fn gelu_and_silu_vanish_at_zero() {
+        close(
+            &gelu(&Tensor::from([0.0_f64, 1.0])),
+            &[0.0, 0.841_191_990_608_300_3],
+        );
+        close(
+            &silu(&Tensor::from([0.0_f64, 1.0])),
+            &[0.0, 1.0 / (1.0 + (-1.0_f64).exp())],
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Operations on two tensors.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
+use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
+use crate::primitives::elementwise::unary::{Unary, unary};
+use crate::primitives::elementwise::{
+    Comparison, Elementwise, compare, same_info, take, wrong_dtype,
+};
+use crate::primitives::{convert, select};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// An operation on two tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Pow,
+    Atan2,
+    Max,
+    Min,
+    LogAddExp,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightArithmetic,
+}
+
+/// A binary operation after broadcasting.
+#[track_caller]
+pub(crate) fn binary(
+    operation: Binary,
+    left: &Tensor,
+    right: &Tensor,
+) -> Result<Tensor, TensorError> {
+    let (left, right) = broadcast_together(operation.name(), left, right)?;
+    bind_one(&operation, &[&left, &right])
+}
+
+impl Primitive for Binary {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Sub => "sub",
+            Self::Mul => "mul",
+            Self::Div => "div",
+            Self::Rem => "rem",
+            Self::Pow => "pow",
+            Self::Atan2 => "atan2",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::LogAddExp => "logaddexp",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Xor => "xor",
+            Self::ShiftLeft => "shift_left",
+            Self::ShiftRight => "shift_right_logical",
+            Self::ShiftRightArithmetic => "shift_right_arithmetic",
+        }
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        same_info(self.name(), operands)?;
+        let dtype = operands[0].dtype;
+        let (accepted, expected) = match self {
+            Self::And | Self::Or | Self::Xor => (!dtype.is_float(), "bool or integers"),
+            Self::ShiftLeft | Self::ShiftRight | Self::ShiftRightArithmetic => {
+                (!dtype.is_float() && dtype != DType::Bool, "integers")
+            }
+            Self::Pow | Self::Atan2 | Self::LogAddExp => (dtype.is_float(), "f32 or f64"),
+            _ => (dtype != DType::Bool, "numbers"),
+        };
+        if !accepted {
+            return Err(wrong_dtype(self.name(), operands, expected));
+        }
+        Ok(one(operands[0].clone()))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [left, right] = take(operands);
+        one(with_type!(left.dtype(), T => T::binary(*self, PairInPlace(left, right))))
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let (x, y) = (&primals[0], &primals[1]);
+        let z = or_panic(binary(*self, x, y));
+        let (dx, dy) = (tangents[0].as_ref(), tangents[1].as_ref());
+        let tangent = match self {
+            Self::Add => sum_of(dx.cloned(), dy.cloned()),
+            Self::Sub => match (dx, dy) {
+                (Some(dx), Some(dy)) => Some(dx - dy),
+                (Some(dx), None) => Some(dx.clone()),
+                (None, Some(dy)) => Some(-dy),
+                (None, None) => None,
+            },
+            Self::Mul => sum_of(dx.map(|dx| dx * y), dy.map(|dy| x * dy)),
+            // d(x/y) = dx/y - z/y · dy.
+            Self::Div => sum_of(dx.map(|dx| dx / y), dy.map(|dy| dy * -(&z / y))),
+            Self::Max => sum_of(
+                dx.map(|dx| dx * share_of(x, y, &z)),
+                dy.map(|dy| dy * share_of(y, x, &z)),
+            ),
+            Self::Min => sum_of(
+                dx.map(|dx| dx * share_of(x, y, &z)),
+                dy.map(|dy| dy * share_of(y, x, &z)),
+            ),
+            // x rem y = x - y · trunc(x/y), where the last factor is constant nearly everywhere.
+            Self::Rem => sum_of(
+                dx.cloned(),
+                dy.map(|dy| {
+                    let quotient = x / y;
+                    let whole = or_panic(unary(Unary::Floor, &quotient.abs()));
+                    -dy * (quotient.sign() * whole)
+                }),
+            ),
+            Self::Pow => sum_of(
+                dx.map(|dx| dx * (y * or_panic(binary(Self::Pow, x, &(y - 1.0))))),
+                // Where x is 0 the power does not change with y: log 1 stands for log 0.
+                dy.map(|dy| dy * (x.equal(0.0).select(&Tensor::ones_like(x), x).log() * &z)),
+            ),
+            Self::Atan2 => {
+                let square = || x.square() + y.square();
+                sum_of(
+                    dx.map(|dx| dx * (y / square())),
+                    dy.map(|dy| dy * (-x / square())),
+                )
+            }
+            Self::LogAddExp => {
+                let share = |of: &Tensor| (finite_or_zero(of) - finite_or_zero(&z)).exp();
+                sum_of(dx.map(|dx| dx * share(x)), dy.map(|dy| dy * share(y)))
+            }
+            Self::And
+            | Self::Or
+            | Self::Xor
+            | Self::ShiftLeft
+            | Self::ShiftRight
+            | Self::ShiftRightArithmetic => None,
+        };
+        (one(z), one(tangent))
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let Some(cotangent) = &cotangents[0] else {
+            return smallvec![None, None];
+        };
+        let (left, right) = (operands[0].is_unknown(), operands[1].is_unknown());
+        match self {
+            Self::Add => smallvec![
+                left.then(|| cotangent.clone()),
+                right.then(|| cotangent.clone())
+            ],
+            Self::Sub => smallvec![left.then(|| cotangent.clone()), right.then(|| -cotangent)],
+            Self::Mul => smallvec![
+                left.then(|| cotangent * operands[1].known()),
+                right.then(|| operands[0].known() * cotangent)
+            ],
+            Self::Div => smallvec![left.then(|| cotangent / operands[1].known()), None],
+            _ => not_linear(self),
+        }
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let aligned = align_batch(operands, axes, size);
+        (
+            one(or_panic(binary(*self, &aligned[0], &aligned[1]))),
+            one(Some(aligned_axis(axes))),
+        )
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise::Binary(*self))
+    }
+}
+
+/// The sum of two tangents, either of which may be zeros.
+pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tensor> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left + right),
+        (left, right) => left.or(right),
+    }
+}
+
+/// A tensor with 0 in place of +∞, so that ∞ - ∞ is 0 and its exponential 1.
+fn finite_or_zero(x: &Tensor) -> Tensor {
+    x.equal(f64::INFINITY).select(&Tensor::zeros_like(x), x)
+}
+
+/// How much of a tangent passes a maximum or minimum `z` of `x` and `other`: all, half at a tie, none.
+fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
+    let chosen = or_panic(convert::convert(
+        &or_panic(compare(Comparison::Eq, x, z)),
+        x.dtype(),
+    ));
+    let tie = or_panic(compare(Comparison::Eq, x, other));
+    let half = Tensor::constant(x.dtype(), 0.5);
+    let half = or_panic(crate::primitives::shape::broadcast_to(&half, x.shape()));
+    or_panic(select::select(&tie, &half, &chosen))
+}

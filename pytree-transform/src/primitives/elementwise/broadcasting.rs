@@ -1,0 +1,72 @@
+//! Operands of one shape: broadcasting before an operation, and batch axes in its batching rule.
+
+use crate::error::{TensorError, or_panic};
+use crate::tensor::Tensor;
+
+/// Two tensors with the shape that NumPy's rule gives them together.
+#[track_caller]
+pub(crate) fn broadcast_together(
+    operation: &'static str,
+    left: &Tensor,
+    right: &Tensor,
+) -> Result<(Tensor, Tensor), TensorError> {
+    if left.shape() == right.shape() {
+        return Ok((left.clone(), right.clone()));
+    }
+    let shape =
+        broadcast_shapes(left.shape(), right.shape()).ok_or_else(|| TensorError::Shape {
+            operation,
+            found: vec![left.info().clone(), right.info().clone()],
+            problem:
+                "the shapes do not broadcast: from the last axis on, lengths must be equal or 1"
+                    .to_owned(),
+            mend: "reshape one of them so that they do".to_owned(),
+        })?;
+    Ok((
+        crate::primitives::shape::broadcast_to(left, &shape)?,
+        crate::primitives::shape::broadcast_to(right, &shape)?,
+    ))
+}
+
+/// The shape that two shapes broadcast to, if they do.
+fn broadcast_shapes(left: &[usize], right: &[usize]) -> Option<crate::dtype::Shape> {
+    let rank = left.len().max(right.len());
+    let length = |shape: &[usize], axis: usize| {
+        (axis + shape.len())
+            .checked_sub(rank)
+            .map_or(1, |axis| shape[axis])
+    };
+    (0..rank)
+        .map(|axis| match (length(left, axis), length(right, axis)) {
+            (left, right) if left == right => Some(left),
+            (1, other) | (other, 1) => Some(other),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Moves the batch axis of every mapped operand to the front and gives the others one.
+pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Vec<Tensor> {
+    if let Some(&Some(axis)) = axes.first()
+        && axes.iter().all(|&other| other == Some(axis))
+    {
+        return operands.to_vec();
+    }
+    operands
+        .iter()
+        .zip(axes)
+        .map(|(operand, axis)| {
+            or_panic(crate::primitives::shape::batch_axis_first(
+                operand, *axis, size,
+            ))
+        })
+        .collect()
+}
+
+/// The batch axis of results whose operands were aligned.
+pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
+    match axes.first() {
+        Some(&Some(axis)) if axes.iter().all(|&other| other == Some(axis)) => axis,
+        _ => 0,
+    }
+}

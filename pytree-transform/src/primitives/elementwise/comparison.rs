@@ -1,0 +1,141 @@
+//! Comparisons of two tensors.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::array::{Array, Data};
+use crate::dtype::{AbstractArray, DType, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
+use crate::primitives::elementwise::{Elementwise, same_info};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// A comparison of two tensors; its result is of bools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// A comparison after broadcasting.
+#[track_caller]
+pub(crate) fn compare(
+    comparison: Comparison,
+    left: &Tensor,
+    right: &Tensor,
+) -> Result<Tensor, TensorError> {
+    let (left, right) = broadcast_together(comparison.name(), left, right)?;
+    bind_one(&comparison, &[&left, &right])
+}
+
+impl Comparison {
+    #[allow(
+        clippy::float_cmp,
+        clippy::bool_comparison,
+        reason = "comparing is what this does, of all element types alike"
+    )]
+    fn evaluate_pair(self, left: &Array, right: &Array) -> Vec<bool> {
+        fn run<T: TensorElement>(
+            left: &Array,
+            right: &Array,
+            holds: impl Fn(T, T) -> bool,
+        ) -> Vec<bool> {
+            left.elements::<T>()
+                .iter()
+                .zip(right.elements::<T>())
+                .map(|(&l, &r)| holds(l, r))
+                .collect()
+        }
+        crate::array::with_type!(left.dtype(), T => match self {
+            Self::Eq => run::<T>(left, right, |l, r| l == r),
+            Self::Ne => run::<T>(left, right, |l, r| l != r),
+            Self::Lt => run::<T>(left, right, |l, r| l < r),
+            Self::Le => run::<T>(left, right, |l, r| l <= r),
+            Self::Gt => run::<T>(left, right, |l, r| l > r),
+            Self::Ge => run::<T>(left, right, |l, r| l >= r),
+        })
+    }
+}
+
+impl Primitive for Comparison {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Eq => "eq",
+            Self::Ne => "ne",
+            Self::Lt => "lt",
+            Self::Le => "le",
+            Self::Gt => "gt",
+            Self::Ge => "ge",
+        }
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        same_info(self.name(), operands)?;
+        Ok(one(AbstractArray {
+            dtype: DType::Bool,
+            shape: operands[0].shape.clone(),
+        }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let elements = self.evaluate_pair(&operands[0], &operands[1]);
+        one(Array {
+            info: AbstractArray {
+                dtype: DType::Bool,
+                shape: operands[0].info.shape.clone(),
+            },
+            data: Data::Bool(elements),
+        })
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (
+            one(or_panic(compare(*self, &primals[0], &primals[1]))),
+            one(None),
+        )
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        not_linear(self)
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let aligned = align_batch(operands, axes, size);
+        (
+            one(or_panic(compare(*self, &aligned[0], &aligned[1]))),
+            one(Some(aligned_axis(axes))),
+        )
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise::Compare(*self))
+    }
+}

@@ -1,0 +1,289 @@
+//! What each operation does to numbers, for every element type.
+//!
+//! The same function runs over a whole array in place and over the tiles of a fused pass, so both give the
+//! same bits. A pair of operation and element type that has no function is refused by the shape rules.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+#![allow(
+    clippy::float_cmp,
+    reason = "only equal numbers are ties, and only a zero is divided by"
+)]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::{DType, TensorElement};
+use crate::elementary::{self, Elementary};
+use crate::primitives::elementwise::{Binary, Rounding, Unary};
+use crate::special;
+
+/// Elements to which a function of one number is applied.
+pub(crate) trait Map<T> {
+    type Output;
+    fn map(self, function: impl Fn(T) -> T) -> Self::Output;
+}
+
+/// Pairs of elements to which a function of two numbers is applied.
+pub(crate) trait Zip<T> {
+    type Output;
+    fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
+}
+
+/// An array whose elements are overwritten if nobody else holds it.
+pub(super) struct InPlace(pub(super) Arc<Array>);
+
+/// Two arrays of one shape, of which one that nobody else holds is overwritten.
+pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
+
+impl<T: TensorElement> Map<T> for InPlace {
+    type Output = Array;
+
+    fn map(self, function: impl Fn(T) -> T) -> Array {
+        let info = self.0.info.clone();
+        let mut elements = Array::into_elements::<T>(self.0);
+        elements
+            .iter_mut()
+            .for_each(|element| *element = function(*element));
+        Array {
+            info,
+            data: T::data(elements),
+        }
+    }
+}
+
+impl<T: TensorElement> Zip<T> for PairInPlace {
+    type Output = Array;
+
+    fn zip(self, function: impl Fn(T, T) -> T) -> Array {
+        let Self(left, mut right) = self;
+        let info = left.info.clone();
+        if Arc::strong_count(&left) > 1 {
+            if let Some(array) = Arc::get_mut(&mut right) {
+                if let Some(elements) = T::slice_mut(&mut array.data) {
+                    let others = left.elements::<T>();
+                    elements
+                        .iter_mut()
+                        .zip(others)
+                        .for_each(|(element, &other)| *element = function(other, *element));
+                }
+                return Arc::unwrap_or_clone(right);
+            }
+            let elements = left
+                .elements::<T>()
+                .iter()
+                .zip(right.elements::<T>())
+                .map(|(&l, &r)| function(l, r))
+                .collect();
+            return Array {
+                info,
+                data: T::data(elements),
+            };
+        }
+        let mut elements = Array::into_elements::<T>(left);
+        let others = right.elements::<T>();
+        elements
+            .iter_mut()
+            .zip(others)
+            .for_each(|(element, &other)| *element = function(*element, other));
+        Array {
+            info,
+            data: T::data(elements),
+        }
+    }
+}
+
+/// An element type with the functions of its numbers.
+pub(crate) trait Kernels: TensorElement {
+    fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output;
+    fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output;
+}
+
+#[cold]
+fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
+    panic!("{operation:?} was let through for {dtype}; this is a bug of pytree")
+}
+
+macro_rules! floats {
+    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $asinh:path, $acosh:path;)*) => {$(
+        impl Kernels for $float {
+            #[inline(always)]
+            fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
+                match operation {
+                    Unary::Neg => elements.map(|x| -x),
+                    Unary::Abs => elements.map(|x| x.abs()),
+                    // A zero keeps its sign and NaN stays, as in JAX.
+                    Unary::Sign => elements.map(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+                    Unary::Floor => elements.map(|x| x.floor()),
+                    Unary::Ceil => elements.map(|x| x.ceil()),
+                    Unary::Round(Rounding::ToEven) => elements.map(|x| x.round_ties_even()),
+                    Unary::Round(Rounding::AwayFromZero) => elements.map(|x| x.round()),
+                    Unary::Exp => elements.map(Elementary::exp),
+                    Unary::Exp2 => elements.map(|x| x.exp2()),
+                    Unary::Expm1 => elements.map(|x| x.exp_m1()),
+                    Unary::Log => elements.map(Elementary::log),
+                    Unary::Log1p => elements.map(|x| x.ln_1p()),
+                    Unary::Sqrt => elements.map(|x| x.sqrt()),
+                    Unary::Rsqrt => elements.map(|x| 1.0 / x.sqrt()),
+                    Unary::Cbrt => elements.map(|x| x.cbrt()),
+                    Unary::Sin => elements.map(|x| x.sin()),
+                    Unary::Cos => elements.map(|x| x.cos()),
+                    Unary::Tan => elements.map(|x| x.tan()),
+                    Unary::Asin => elements.map(|x| x.asin()),
+                    Unary::Acos => elements.map(|x| x.acos()),
+                    Unary::Atan => elements.map(|x| x.atan()),
+                    Unary::Sinh => elements.map(|x| x.sinh()),
+                    Unary::Cosh => elements.map(|x| x.cosh()),
+                    Unary::Tanh => elements.map(Elementary::tanh),
+                    Unary::Asinh => elements.map($asinh),
+                    Unary::Acosh => elements.map($acosh),
+                    Unary::Atanh => elements.map(|x| x.atanh()),
+                    Unary::Logistic => elements.map(Elementary::logistic),
+                    Unary::Erf => elements.map($erf),
+                    Unary::Erfc => elements.map($erfc),
+                    Unary::ErfInv => elements.map($erf_inv),
+                    Unary::IntegerPower(2) => elements.map(|x| x * x),
+                    Unary::IntegerPower(exponent) => elements.map(|x| x.powi(exponent)),
+                    Unary::StopGradient => elements.map(|x| x),
+                    Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::DTYPE),
+                }
+            }
+
+            #[inline(always)]
+            fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
+                match operation {
+                    Binary::Add => elements.zip(|l, r| l + r),
+                    Binary::Sub => elements.zip(|l, r| l - r),
+                    Binary::Mul => elements.zip(|l, r| l * r),
+                    Binary::Div => elements.zip(|l, r| l / r),
+                    Binary::Rem => elements.zip(|l, r| l % r),
+                    Binary::Pow => elements.zip(|l, r| l.powf(r)),
+                    Binary::Atan2 => elements.zip(|l, r| l.atan2(r)),
+                    // NaN on either side wins, and 0 is greater than -0, as in JAX.
+                    Binary::Max => elements.zip(|l, r| {
+                        if l == r {
+                            Self::from_bits(l.to_bits() & r.to_bits())
+                        } else if l > r || l.is_nan() {
+                            l
+                        } else {
+                            r
+                        }
+                    }),
+                    Binary::Min => elements.zip(|l, r| {
+                        if l == r {
+                            Self::from_bits(l.to_bits() | r.to_bits())
+                        } else if l < r || l.is_nan() {
+                            l
+                        } else {
+                            r
+                        }
+                    }),
+                    Binary::LogAddExp => elements.zip(|l, r| {
+                        let difference = l - r;
+                        if difference.is_nan() {
+                            // Infinities of one sign, or NaN.
+                            l + r
+                        } else {
+                            l.max(r) + (-difference.abs()).exp().ln_1p()
+                        }
+                    }),
+                    Binary::And
+                    | Binary::Or
+                    | Binary::Xor
+                    | Binary::ShiftLeft
+                    | Binary::ShiftRight
+                    | Binary::ShiftRightArithmetic => no_kernel(&operation, Self::DTYPE),
+                }
+            }
+        }
+    )*};
+}
+floats! {
+    f32, elementary::erf_f32, special::erfc_f32, special::erf_inv_f32, special::asinh_f32, special::acosh_f32;
+    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::asinh_f64, special::acosh_f64;
+}
+
+macro_rules! integers {
+    ($($integer:ident, $unsigned:ident, $signed:ident, $all_bits:expr, $neg:expr, $abs:expr, $sign:expr;)*) => {$(
+        #[allow(
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            clippy::cast_lossless,
+            trivial_numeric_casts,
+            reason = "bits are read as the signed and the unsigned type of the same width"
+        )]
+        impl Kernels for $integer {
+            #[inline(always)]
+            fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
+                match operation {
+                    Unary::Neg => elements.map($neg),
+                    Unary::Abs => elements.map($abs),
+                    Unary::Sign => elements.map($sign),
+                    Unary::Not => elements.map(|x| !x),
+                    Unary::PopulationCount => elements.map(|x| x.count_ones() as Self),
+                    Unary::IntegerPower(exponent) => {
+                        elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
+                    }
+                    Unary::StopGradient => elements.map(|x| x),
+                    _ => no_kernel(&operation, Self::DTYPE),
+                }
+            }
+
+            #[inline(always)]
+            fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
+                // What is shifted in from outside is all there is beyond the width.
+                let inside = |r: Self| u32::try_from(r).ok().filter(|&r| r < Self::BITS);
+                match operation {
+                    Binary::Add => elements.zip(Self::wrapping_add),
+                    Binary::Sub => elements.zip(Self::wrapping_sub),
+                    Binary::Mul => elements.zip(Self::wrapping_mul),
+                    // Division by zero sets all bits and leaves the dividend, as XLA does.
+                    Binary::Div => elements.zip(|l, r| if r == 0 { $all_bits } else { l.wrapping_div(r) }),
+                    Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
+                    Binary::Max => elements.zip(Self::max),
+                    Binary::Min => elements.zip(Self::min),
+                    Binary::And => elements.zip(|l, r| l & r),
+                    Binary::Or => elements.zip(|l, r| l | r),
+                    Binary::Xor => elements.zip(|l, r| l ^ r),
+                    Binary::ShiftLeft => elements.zip(|l, r| inside(r).map_or(0, |r| l << r)),
+                    Binary::ShiftRight => {
+                        elements.zip(|l, r| inside(r).map_or(0, |r| (l as $unsigned >> r) as Self))
+                    }
+                    Binary::ShiftRightArithmetic => {
+                        elements.zip(|l, r| (l as $signed >> inside(r).unwrap_or(Self::BITS - 1)) as Self)
+                    }
+                    Binary::Pow | Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, Self::DTYPE),
+                }
+            }
+        }
+    )*};
+}
+integers! {
+    i32, u32, i32, -1, Self::wrapping_neg, Self::wrapping_abs, Self::signum;
+    i64, u64, i64, -1, Self::wrapping_neg, Self::wrapping_abs, Self::signum;
+    u32, u32, i32, Self::MAX, Self::wrapping_neg, |x| x, |x| Self::from(x > 0);
+}
+
+impl Kernels for bool {
+    #[inline(always)]
+    fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
+        match operation {
+            Unary::Not => elements.map(|x| !x),
+            Unary::StopGradient => elements.map(|x| x),
+            _ => no_kernel(&operation, Self::DTYPE),
+        }
+    }
+
+    #[inline(always)]
+    fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
+        match operation {
+            Binary::And => elements.zip(|l, r| l & r),
+            Binary::Or => elements.zip(|l, r| l | r),
+            Binary::Xor => elements.zip(|l, r| l ^ r),
+            _ => no_kernel(&operation, Self::DTYPE),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Operations element by element: unary, binary and comparisons.
+//!
+//! Operands have the same shape and element type; broadcasting is an operation of its own, done before.
+//! What an operation does to numbers is written once, in `kernels.rs`, for evaluation and for fused passes.
+
+mod binary;
+mod broadcasting;
+mod comparison;
+mod kernels;
+mod unary;
+
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::{AbstractArray, DType};
+use crate::error::TensorError;
+use crate::primitive::Operands;
+
+pub(crate) use binary::{Binary, binary, sum_of};
+pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_together};
+pub(crate) use comparison::{Comparison, compare};
+pub(crate) use kernels::{Kernels, Map, Zip};
+pub(crate) use unary::{Rounding, Unary, unary};
+
+/// An element-by-element operation, as the executor fuses it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Elementwise {
+    Unary(Unary),
+    Binary(Binary),
+    Compare(Comparison),
+    Select,
+    Convert(DType),
+}
+
+fn same_info(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {
+    let found = || operands.iter().map(|&operand| operand.clone()).collect();
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].dtype != pair[1].dtype)
+    {
+        return Err(TensorError::DType {
+            operation,
+            found: found(),
+            expected: "one element type",
+        });
+    }
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].shape != pair[1].shape)
+    {
+        return Err(TensorError::Shape {
+            operation,
+            found: found(),
+            problem: "the shapes differ".to_owned(),
+            mend: "broadcast them first".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn wrong_dtype(
+    operation: &'static str,
+    operands: &[&AbstractArray],
+    expected: &'static str,
+) -> TensorError {
+    TensorError::DType {
+        operation,
+        found: operands.iter().map(|&operand| operand.clone()).collect(),
+        expected,
+    }
+}
+
+/// The operands as an array; their number is the primitive's.
+pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
+    let count = operands.len();
+    let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());
+    operands.unwrap_or_else(|_| {
+        panic!("a primitive of {N} operands was given {count}; this is a bug of pytree")
+    })
+}

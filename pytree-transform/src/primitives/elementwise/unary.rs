@@ -1,0 +1,232 @@
+//! Operations on one tensor.
+
+use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitives::elementwise::kernels::{InPlace, Kernels};
+use crate::primitives::elementwise::{Elementwise, take, wrong_dtype};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// An operation on one tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    Neg,
+    Abs,
+    Sign,
+    Floor,
+    Ceil,
+    Round(Rounding),
+    Exp,
+    Exp2,
+    Expm1,
+    Log,
+    Log1p,
+    Sqrt,
+    Rsqrt,
+    Cbrt,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Logistic,
+    Erf,
+    Erfc,
+    ErfInv,
+    IntegerPower(i32),
+    Not,
+    PopulationCount,
+    StopGradient,
+}
+
+/// Where a number halfway between two whole ones goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    AwayFromZero,
+    ToEven,
+}
+
+#[track_caller]
+pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, TensorError> {
+    bind_one(&operation, &[operand])
+}
+
+impl Primitive for Unary {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Neg => "neg",
+            Self::Abs => "abs",
+            Self::Sign => "sign",
+            Self::Floor => "floor",
+            Self::Ceil => "ceil",
+            Self::Round(_) => "round",
+            Self::Exp => "exp",
+            Self::Exp2 => "exp2",
+            Self::Expm1 => "expm1",
+            Self::Log => "log",
+            Self::Log1p => "log1p",
+            Self::Sqrt => "sqrt",
+            Self::Rsqrt => "rsqrt",
+            Self::Cbrt => "cbrt",
+            Self::Sin => "sin",
+            Self::Cos => "cos",
+            Self::Tan => "tan",
+            Self::Asin => "asin",
+            Self::Acos => "acos",
+            Self::Atan => "atan",
+            Self::Sinh => "sinh",
+            Self::Cosh => "cosh",
+            Self::Tanh => "tanh",
+            Self::Asinh => "asinh",
+            Self::Acosh => "acosh",
+            Self::Atanh => "atanh",
+            Self::Logistic => "logistic",
+            Self::Erf => "erf",
+            Self::Erfc => "erfc",
+            Self::ErfInv => "erf_inv",
+            Self::IntegerPower(_) => "integer_pow",
+            Self::Not => "not",
+            Self::PopulationCount => "population_count",
+            Self::StopGradient => "stop_gradient",
+        }
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        let dtype = operands[0].dtype;
+        let (accepted, expected) = match self {
+            Self::Neg | Self::Abs | Self::Sign => (dtype != DType::Bool, "a number"),
+            Self::IntegerPower(exponent) if *exponent >= 0 => (dtype != DType::Bool, "a number"),
+            Self::Not => (!dtype.is_float(), "bool or integers"),
+            Self::PopulationCount => (!dtype.is_float() && dtype != DType::Bool, "integers"),
+            Self::StopGradient => (true, "any"),
+            _ => (dtype.is_float(), "f32 or f64"),
+        };
+        if !accepted {
+            return Err(wrong_dtype(self.name(), operands, expected));
+        }
+        Ok(one(operands[0].clone()))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(match self {
+            Self::StopGradient => Arc::unwrap_or_clone(operand),
+            _ => with_type!(operand.dtype(), T => T::unary(*self, InPlace(operand))),
+        })
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let x = &primals[0];
+        let y = or_panic(unary(*self, x));
+        let of = |operation, operand: &Tensor| or_panic(unary(operation, operand));
+        let tangent = tangents[0].as_ref().and_then(|t| match self {
+            Self::Neg => Some(-t),
+            // The derivative at 0 is 1, as in JAX.
+            Self::Abs => Some(x.greater_equal(0.0).select(t, &-t)),
+            Self::Sign
+            | Self::Floor
+            | Self::Ceil
+            | Self::Round(_)
+            | Self::Not
+            | Self::PopulationCount
+            | Self::StopGradient
+            | Self::IntegerPower(0) => None,
+            Self::Exp => Some(t * &y),
+            Self::Exp2 => Some(t * &y * LN_2),
+            Self::Expm1 => Some(t * (&y + 1.0)),
+            Self::Log => Some(t / x),
+            Self::Log1p => Some(t / (x + 1.0)),
+            Self::Sqrt => Some(t / (&y * 2.0)),
+            Self::Rsqrt => Some(t * ((&y / x) * -0.5)),
+            Self::Cbrt => Some(t * (y.powi(-2) * (1.0 / 3.0))),
+            Self::Sin => Some(t * x.cos()),
+            Self::Cos => Some(t * -x.sin()),
+            Self::Tan => Some(t * (y.square() + 1.0)),
+            Self::Asin => Some(t * of(Self::Rsqrt, &(1.0 - x.square()))),
+            Self::Acos => Some(t * -of(Self::Rsqrt, &(1.0 - x.square()))),
+            Self::Atan => Some(t / (x.square() + 1.0)),
+            Self::Sinh => Some(t * of(Self::Cosh, x)),
+            Self::Cosh => Some(t * of(Self::Sinh, x)),
+            Self::Tanh => Some(t * (1.0 - &y * &y)),
+            Self::Asinh => Some(t * of(Self::Rsqrt, &(x.square() + 1.0))),
+            Self::Acosh => Some(t * of(Self::Rsqrt, &(x.square() - 1.0))),
+            // 1/(1 - x²) in the factors that lose no digits near ±1.
+            Self::Atanh => Some((x + 1.0).powi(-1) * (t / (1.0 - x))),
+            Self::Logistic => Some(t * (&y * (1.0 - &y))),
+            // d/dx erf(x) = 2/√π · exp(-x²).
+            Self::Erf => Some(t * (-x.square()).exp() * FRAC_2_SQRT_PI),
+            Self::Erfc => Some(t * (-x.square()).exp() * -FRAC_2_SQRT_PI),
+            // d/dx erf⁻¹(x) = √π/2 · exp(erf⁻¹(x)²).
+            Self::ErfInv => Some(t * ((&y * &y).exp() * (PI.sqrt() / 2.0))),
+            Self::IntegerPower(1) => Some(t.clone()),
+            Self::IntegerPower(n) => {
+                // The least exponent has none below it.
+                let lower = n
+                    .checked_sub(1)
+                    .map_or_else(|| &y / x, |lower| x.powi(lower));
+                Some(t * (lower * f64::from(*n)))
+            }
+        });
+        (one(y), one(tangent))
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        _: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        match self {
+            Self::Neg => smallvec![cotangents[0].as_ref().map(|cotangent| -cotangent)],
+            _ => not_linear(self),
+        }
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(unary(*self, &operands[0]))), one(axes[0]))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IntegerPower(exponent) => write!(f, "y={exponent}"),
+            // The numbers of JAX's enumeration.
+            Self::Round(Rounding::AwayFromZero) => f.write_str("rounding_method=0"),
+            Self::Round(Rounding::ToEven) => f.write_str("rounding_method=1"),
+            _ => Ok(()),
+        }
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise::Unary(*self))
+    }
+}

@@ -1,0 +1,61 @@
+//! Special functions of single numbers, which Rust's standard library lacks or does not have for all numbers.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+mod erf;
+mod erf_inv;
+
+pub(crate) use erf::{erf_f64, erfc_f32, erfc_f64};
+pub(crate) use erf_inv::{erf_inv_f32, erf_inv_f64};
+
+/// The value of a polynomial by Horner's scheme, highest power first, by fused multiply-adds.
+#[inline(always)]
+pub(super) fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    coefficients
+        .into_iter()
+        .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
+}
+
+/// As [`polynomial_f32`].
+#[inline(always)]
+pub(super) fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+    coefficients
+        .into_iter()
+        .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
+}
+
+/// The inverse hyperbolic sine, by double precision.
+#[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
+pub(crate) fn asinh_f32(x: f32) -> f32 {
+    f64::from(x).asinh() as f32
+}
+
+/// The inverse hyperbolic sine, where the standard library's overflows too.
+pub(crate) fn asinh_f64(x: f64) -> f64 {
+    if x.abs() > LARGE {
+        (x.abs().ln() + std::f64::consts::LN_2).copysign(x)
+    } else {
+        x.asinh()
+    }
+}
+
+/// The inverse hyperbolic cosine, by double precision.
+#[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
+pub(crate) fn acosh_f32(x: f32) -> f32 {
+    f64::from(x).acosh() as f32
+}
+
+/// The inverse hyperbolic cosine, where the standard library's overflows too.
+pub(crate) fn acosh_f64(x: f64) -> f64 {
+    if x > LARGE {
+        x.ln() + std::f64::consts::LN_2
+    } else {
+        x.acosh()
+    }
+}
+
+/// From here on x² + 1 and x² - 1 are x² to the last digit, and 2x is what the logarithm is of.
+const LARGE: f64 = 1e10;
