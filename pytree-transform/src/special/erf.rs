@@ -7,7 +7,7 @@
 )]
 #![allow(clippy::float_cmp, reason = "only the ends themselves are infinite")]
 
-use crate::special::{polynomial_f32, polynomial_f64};
+use crate::special::polynomial_f64;
 
 /// 1 - erf(x) without loss of digits where erf(x) is near 1; rounded from double precision.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
@@ -123,6 +123,7 @@ const FAR_DENOMINATOR: [f64; 6] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elementary::erf_f32;
 
     /// erf and erfc by the series of Abramowitz and Stegun 7.1.6 and the continued fraction 7.1.14.
     fn slow(x: f64) -> (f64, f64) {
