@@ -16,6 +16,7 @@ mod primitives;
 mod ravel;
 mod special;
 mod tensor;
+mod threads;
 mod trace;
 mod transformations;
 

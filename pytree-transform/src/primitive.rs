@@ -56,6 +56,24 @@ impl Linear {
     }
 }
 
+/// How a reduction combines elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Sum,
+    Max,
+    Min,
+}
+
+impl Fold {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Max => "max",
+            Self::Min => "min",
+        }
+    }
+}
+
 /// One operation with all its rules.
 pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     /// Its name in jaxprs and messages.
@@ -99,6 +117,11 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
 
     /// A copy to be kept in a jaxpr.
     fn to_shared(&self) -> Arc<dyn Primitive>;
+
+    /// The reduction over axes it is, if it is one that the executor fuses.
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        None
+    }
 
     /// The element-by-element operation it is, if it is one: what the executor fuses.
     fn elementwise(&self) -> Option<crate::primitives::elementwise::Elementwise> {

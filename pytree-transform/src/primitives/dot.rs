@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::matrix_product::{Factor, LoopAxis, Loops, Strided};
+use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
@@ -16,6 +16,7 @@ use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::{sum_of, take};
 use crate::primitives::shape::{batched_axis, reused, sorting_permutation, transpose};
 use crate::tensor::Tensor;
+use crate::threads;
 use crate::trace::bind_one;
 
 /// Multiplies along pairs of axes and adds, as `lax.dot_general`: the axes `contract.0[i]` of the left and
@@ -177,7 +178,7 @@ impl DotGeneral {
             depth.map(|(&l, &r)| axis(Some(l), Some(r), None)),
         );
         let (left, right) = (left.array.elements::<T>(), right.array.elements::<T>());
-        loops.run(|[l, r, t]| T::matrix_product(&loops, &left[l..], &right[r..], &mut target[t..]));
+        multiply(&loops, left, right, &mut target, threads::count());
         Array::new(&shape, target)
     }
 }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{Shape, TensorElement};
 use crate::primitives::shape::gather;
+use crate::threads;
 
 /// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
 /// the result.
@@ -105,7 +106,7 @@ impl<'a> Strided<'a> {
 }
 
 /// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Loops {
     outer: LoopAxes,
     rows: LoopAxis,
@@ -139,6 +140,40 @@ impl Loops {
         }
     }
 
+    /// The number of multiplications.
+    fn work(&self) -> usize {
+        let outer: usize = self.outer.iter().map(|axis| axis.length).product();
+        outer * self.rows.length * self.columns.length * self.depth.length
+    }
+
+    /// Both halves of the loops, cut so that the first one's results lie before the second one's, and the
+    /// offsets of the second half in left, right and result.
+    fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
+        let axes = || self.outer.iter().chain([&self.rows, &self.columns]);
+        let outermost = (0..axes().count())
+            .filter(|&place| axes().nth(place).is_some_and(|axis| axis.length > 1))
+            .max_by_key(|&place| axes().nth(place).map_or(0, |axis| axis.result))?;
+        let part = |length: usize| {
+            let mut half = self.clone();
+            let rows = half.outer.len();
+            let axis = match outermost.checked_sub(rows) {
+                None => &mut half.outer[outermost],
+                Some(0) => &mut half.rows,
+                Some(_) => &mut half.columns,
+            };
+            axis.length = length;
+            half
+        };
+        let axis = axes().nth(outermost)?;
+        // Kernels work on blocks of 16 rows or columns.
+        let half = match axis.length / 2 {
+            half if half >= 32 => half.next_multiple_of(16),
+            half => half,
+        };
+        let offsets = [axis.left, axis.right, axis.result].map(|stride| stride * half);
+        Some((part(half), part(axis.length - half), offsets))
+    }
+
     /// Calls `product` with the offsets in left, right and result of each matrix product.
     pub(super) fn run(&self, mut product: impl FnMut([usize; 3])) {
         let count: usize = self.outer.iter().map(|axis| axis.length).product();
@@ -157,8 +192,34 @@ impl Loops {
     }
 }
 
+/// The number of multiplications from which on a second thread is worth waking: a tenth of a millisecond.
+const PARALLEL: usize = 8 << 20;
+
+/// Writes a product to `target`, on several threads if there is enough to do.
+pub(super) fn multiply<T: Factor>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    target: &mut [T],
+    threads: usize,
+) {
+    if threads > 1
+        && loops.work() >= PARALLEL
+        && let Some((first, second, [l, r, t])) = loops.halves()
+    {
+        let (before, after) = target.split_at_mut(t);
+        let (some, others) = (threads / 2, threads - threads / 2);
+        threads::join(
+            || multiply(&first, left, right, before, some),
+            || multiply(&second, &left[l..], &right[r..], after, others),
+        );
+        return;
+    }
+    loops.run(|[l, r, t]| T::matrix_product(loops, &left[l..], &right[r..], &mut target[t..]));
+}
+
 /// Elements that can be multiplied as matrices.
-pub(super) trait Factor: TensorElement {
+pub(super) trait Factor: TensorElement + Send + Sync {
     /// Adds the product of two elements.
     fn plus_product(self, left: Self, right: Self) -> Self;
 
@@ -292,3 +353,49 @@ macro_rules! integer_factor {
     )*};
 }
 integer_factor!(i32, i64, u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of matrix products, transposed or not.
+    fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
+        let axis = |length, left, right, result| LoopAxis {
+            length,
+            left,
+            right,
+            result,
+        };
+        Loops::new(
+            std::iter::once(axis(batch, rows * depth, depth * columns, rows * columns)),
+            std::iter::once(axis(rows, depth, 0, columns)),
+            std::iter::once(axis(columns, 0, 1, 1)),
+            std::iter::once(axis(depth, 1, columns, 0)),
+        )
+    }
+
+    #[test]
+    fn several_threads_compute_what_one_does() {
+        for (batch, rows, columns, depth) in [
+            (1, 300, 200, 160),
+            (3, 200, 150, 130),
+            (1, 1, 3000, 3000),
+            (40, 64, 64, 64),
+            (1, 3000, 1, 3000),
+        ] {
+            let loops = loops(batch, rows, columns, depth);
+            assert!(loops.work() >= PARALLEL, "{loops:?}");
+            let numbers = |count: usize| (0..count).map(|n| (n % 17) as f32 - 8.0).collect();
+            let left: Vec<f32> = numbers(batch * rows * depth);
+            let right: Vec<f32> = numbers(batch * depth * columns);
+            let product = |threads: usize| {
+                let mut target = vec![f32::NAN; batch * rows * columns];
+                multiply(&loops, &left, &right, &mut target, threads);
+                target
+            };
+            let alone = product(1);
+            assert_eq!(alone, product(2));
+            assert_eq!(alone, product(5));
+        }
+    }
+}

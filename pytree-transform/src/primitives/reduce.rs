@@ -12,7 +12,7 @@ use self::reduction::{Ordered, argmax_array, reduce, sum_array};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{Fold, Linear, Operands, Outputs, Primitive, not_linear, one};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, compare, take};
 use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim};
@@ -208,6 +208,10 @@ impl Primitive for Sum {
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
     }
+
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        Some((Fold::Sum, &self.axes))
+    }
 }
 
 impl Primitive for ReduceMax {
@@ -278,6 +282,10 @@ impl Primitive for ReduceMax {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
+    }
+
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        Some((Fold::Max, &self.axes))
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::TensorError;
-use crate::primitive::Operands;
+use crate::primitive::{Operands, Primitive};
 
 pub(crate) use binary::{Binary, binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_together};
@@ -30,6 +30,19 @@ pub(crate) enum Elementwise {
     Compare(Comparison),
     Select,
     Convert(DType),
+}
+
+impl Elementwise {
+    /// Its name in jaxprs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unary(unary) => unary.name(),
+            Self::Binary(binary) => binary.name(),
+            Self::Compare(comparison) => comparison.name(),
+            Self::Select => "select_n",
+            Self::Convert(_) => "convert_element_type",
+        }
+    }
 }
 
 fn same_info(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {

@@ -1,7 +1,12 @@
 //! The CPU executor: runs a jaxpr on concrete arrays.
 //!
-//! Chains of element-by-element equations run in one pass. Each value is dropped right after its last use,
+//! Chains of element-by-element equations and reductions run in one pass. Each value is dropped right after its last use,
 //! so that the operation that uses it last may write into its memory, and freed memory serves again.
+
+mod pass;
+mod schedule;
+mod tiles;
+mod views;
 
 use std::sync::Arc;
 
@@ -10,7 +15,9 @@ use smallvec::SmallVec;
 use crate::array::Array;
 use crate::jaxpr::{Jaxpr, Variable};
 use crate::primitive::{Operands, Primitive};
-use crate::transformations::fusion::{Fused, Scheduled, schedule};
+
+use self::pass::Pass;
+use self::schedule::{Scheduled, schedule};
 
 /// A jaxpr made ready to run.
 pub(crate) struct Executable {
@@ -29,7 +36,7 @@ struct Step {
 
 enum Work {
     One(Arc<dyn Primitive>),
-    Fused(Fused),
+    Pass(Pass),
 }
 
 /// The use of a value; the last one may take it.
@@ -68,7 +75,7 @@ impl Executable {
             })
             .collect();
         steps.reverse();
-        Self {
+        let mut executable = Self {
             slots: jaxpr.variables.len(),
             constants: jaxpr
                 .constants
@@ -82,7 +89,31 @@ impl Executable {
             inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
             steps,
             outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
+        };
+        executable.renumber();
+        executable
+    }
+
+    /// Numbers the slots that are used one after the other: most variables are never in memory.
+    fn renumber(&mut self) {
+        let mut numbers: Vec<Option<usize>> = vec![None; self.slots];
+        let mut count = 0;
+        let mut number = |slot: &mut usize| {
+            *slot = *numbers[*slot].get_or_insert_with(|| {
+                count += 1;
+                count - 1
+            });
+        };
+        self.inputs.iter_mut().for_each(&mut number);
+        self.constants.iter_mut().for_each(|(slot, _)| number(slot));
+        for step in &mut self.steps {
+            step.inputs
+                .iter_mut()
+                .for_each(|used| number(&mut used.slot));
+            step.outputs.iter_mut().for_each(&mut number);
         }
+        self.outputs.iter_mut().for_each(&mut number);
+        self.slots = count;
     }
 
     /// Runs on the inputs, whose memory is reused where nobody else holds them.
@@ -108,7 +139,7 @@ impl Executable {
                 .collect();
             let results = match &step.work {
                 Work::One(primitive) => primitive.evaluate(operands),
-                Work::Fused(fused) => fused.run(&operands),
+                Work::Pass(pass) => pass.run(operands),
             };
             for (&slot, result) in step.outputs.iter().zip(results) {
                 values[slot] = Some(Arc::new(result));
@@ -131,9 +162,9 @@ fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Varia
                 equation.outputs.to_vec(),
             )
         }
-        Scheduled::Fused(fused) => {
-            let (inputs, outputs) = (fused.inputs.clone(), fused.outputs.clone());
-            (Work::Fused(fused), inputs, outputs)
+        Scheduled::Pass(pass) => {
+            let (inputs, outputs) = (pass.inputs.clone(), pass.outputs.clone());
+            (Work::Pass(pass), inputs, outputs)
         }
     }
 }

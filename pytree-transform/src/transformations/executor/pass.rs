@@ -1,0 +1,663 @@
+//! A pass over memory: a program of steps that runs tile by tile.
+//!
+//! The intermediate values of a tile stay in registers of the first-level cache and are never written out.
+//! A tile holds whole rows, so that a step can reduce them and later steps read the numbers of their rows.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::schedule::{Planner, Resolved, Role};
+use super::tiles::{Float, Slot, Source, Tiles, Totals};
+use super::views::Pattern;
+use crate::array::{Array, Data};
+use crate::dtype::{AbstractArray, DType};
+use crate::jaxpr::{Equation, Variable};
+use crate::primitive::{Fold, Operands, Outputs};
+use crate::primitives::elementwise::Elementwise;
+use crate::threads;
+
+/// How many elements a tile has at least, if there are as many: 2 KiB of f32, so that a dozen registers
+/// fit the first-level cache.
+const TILE: usize = 512;
+
+/// The longest row that decides how long a tile is.
+const LONGEST_UNIT: usize = 1024;
+
+/// The steps times elements from which on a second thread is worth waking: a tenth of a millisecond.
+const PARALLEL: usize = 1 << 21;
+
+/// Whether a value has a number for each element, or one for each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Element,
+    Row,
+}
+
+/// Where a step finds an operand.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Register(usize),
+    /// A value from outside, read in place.
+    Input(usize),
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// Reads a value from outside that is repeated.
+    Load {
+        input: usize,
+        pattern: Pattern,
+    },
+    Elementwise(Elementwise),
+    /// Repeats the number of each row along the row.
+    Spread,
+    /// Reduces each row to a number.
+    Rows(Fold),
+    /// Adds the rows to a total.
+    Columns {
+        total: usize,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) work: Work,
+    /// The level of what it makes.
+    pub(super) level: Level,
+    pub(super) operands: SmallVec<[Place; 3]>,
+    pub(super) output: usize,
+}
+
+/// A register that is filled before the first tile.
+#[derive(Clone, Copy, Debug)]
+enum Fill {
+    Constant(f64),
+    Scalar { input: usize },
+    Row { input: usize, period: usize },
+}
+
+/// A value that is written out at the end of each tile.
+#[derive(Debug)]
+struct Store {
+    place: Place,
+    level: Level,
+    info: AbstractArray,
+    /// The inputs whose memory it may take if nobody else holds them.
+    takes: SmallVec<[usize; 4]>,
+}
+
+/// A reduction over rows.
+#[derive(Debug)]
+struct Total {
+    fold: Fold,
+    period: usize,
+    info: AbstractArray,
+}
+
+/// Several equations in one pass over memory.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    float: DType,
+    length: usize,
+    row: usize,
+    tile: usize,
+    /// The values it reads.
+    pub(super) inputs: Vec<Variable>,
+    /// The values it makes.
+    pub(super) outputs: Vec<Variable>,
+    fills: Vec<(Fill, usize)>,
+    steps: Vec<Step>,
+    stores: Vec<Store>,
+    totals: Vec<Total>,
+    registers: usize,
+}
+
+/// Puts a pass together.
+pub(super) struct PassBuilder<'p, 'j> {
+    planner: &'p Planner<'j>,
+    pass: Pass,
+    /// Where the values made inside are.
+    inside: HashMap<Variable, (Place, Level)>,
+    loads: Vec<(Resolved, Level, usize)>,
+    total_outputs: Vec<Variable>,
+}
+
+impl<'p, 'j> PassBuilder<'p, 'j> {
+    pub(super) fn new(planner: &'p Planner<'j>, float: DType, length: usize, row: usize) -> Self {
+        Self {
+            planner,
+            pass: Pass {
+                float,
+                length,
+                row,
+                tile: 1,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                fills: Vec::new(),
+                steps: Vec::new(),
+                stores: Vec::new(),
+                totals: Vec::new(),
+                registers: 0,
+            },
+            inside: HashMap::new(),
+            loads: Vec::new(),
+            total_outputs: Vec::new(),
+        }
+    }
+
+    fn register(&mut self) -> usize {
+        self.pass.registers += 1;
+        self.pass.registers - 1
+    }
+
+    fn input(&mut self, variable: Variable) -> usize {
+        let inputs = &mut self.pass.inputs;
+        if let Some(position) = inputs.iter().position(|&known| known == variable) {
+            return position;
+        }
+        inputs.push(variable);
+        inputs.len() - 1
+    }
+
+    fn step(&mut self, work: Work, level: Level, operands: SmallVec<[Place; 3]>) -> usize {
+        let output = self.register();
+        self.pass.steps.push(Step {
+            work,
+            level,
+            operands,
+            output,
+        });
+        output
+    }
+
+    /// Where the value of a variable is, at a level.
+    fn place(&mut self, variable: Variable, level: Level) -> Place {
+        let resolved = self.planner.resolve(variable);
+        if let Resolved::Value {
+            base,
+            pattern: Pattern::Same,
+        } = resolved
+        {
+            return match self.inside.get(&base) {
+                Some(&(place, _)) => place,
+                None => Place::Input(self.input(base)),
+            };
+        }
+        let known = self
+            .loads
+            .iter()
+            .find(|(other, at, _)| *at == level && other.is(&resolved));
+        if let Some(&(_, _, register)) = known {
+            return Place::Register(register);
+        }
+        let register = match resolved {
+            Resolved::Constant(value) => {
+                let register = self.register();
+                self.pass.fills.push((Fill::Constant(value), register));
+                register
+            }
+            Resolved::Value {
+                base,
+                pattern: Pattern::Scalar,
+            } => {
+                let (input, register) = (self.input(base), self.register());
+                self.pass.fills.push((Fill::Scalar { input }, register));
+                register
+            }
+            Resolved::Value { base, pattern } => match self.inside.get(&base) {
+                Some(&(place, _)) => self.step(Work::Spread, level, smallvec::smallvec![place]),
+                None => {
+                    let input = self.input(base);
+                    self.step(Work::Load { input, pattern }, level, SmallVec::new())
+                }
+            },
+        };
+        self.loads.push((resolved, level, register));
+        Place::Register(register)
+    }
+
+    /// Adds what an equation does.
+    pub(super) fn add(&mut self, equation: &Equation, role: Role) {
+        let output = equation.outputs[0];
+        let (work, level, from) = match role {
+            Role::Elementwise(elementwise, level) => (Work::Elementwise(elementwise), level, level),
+            Role::Rows(fold) => (Work::Rows(fold), Level::Row, Level::Element),
+            Role::Columns { fold, period } => {
+                let info = self.planner.jaxpr.info(output).clone();
+                self.pass.totals.push(Total { fold, period, info });
+                self.total_outputs.push(output);
+                let total = self.pass.totals.len() - 1;
+                (Work::Columns { total }, Level::Element, Level::Element)
+            }
+        };
+        let operands = equation
+            .inputs
+            .iter()
+            .map(|&input| self.place(input, from))
+            .collect();
+        let register = self.step(work, level, operands);
+        self.inside
+            .insert(output, (Place::Register(register), level));
+    }
+
+    /// Writes out a value that was made inside.
+    pub(super) fn store(&mut self, variable: Variable) {
+        if let Some(&(place, level)) = self.inside.get(&variable) {
+            self.pass.outputs.push(variable);
+            self.pass.stores.push(Store {
+                place,
+                level,
+                info: self.planner.jaxpr.info(variable).clone(),
+                takes: SmallVec::new(),
+            });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Pass {
+        self.pass.outputs.append(&mut self.total_outputs);
+        self.choose_tile();
+        self.find_memory_to_take();
+        self.pass.assign_registers();
+        self.pass
+    }
+
+    /// A tile holds whole rows; where rows of an input are repeated, whole ones of these too, so that they
+    /// need be read but once.
+    fn choose_tile(&mut self) {
+        let pass = &mut self.pass;
+        let period = |step: &Step| match step.work {
+            Work::Load {
+                pattern: Pattern::Cycle { period },
+                ..
+            } if step.level == Level::Element && period <= LONGEST_UNIT => Some(period),
+            _ => None,
+        };
+        let unit = if pass.row > 1 {
+            pass.row
+        } else {
+            pass.steps.iter().filter_map(period).max().unwrap_or(1)
+        };
+        pass.tile = unit * (TILE / unit).max(1);
+        let tile = pass.tile;
+        let fills = &mut pass.fills;
+        pass.steps.retain(|step| match step.work {
+            Work::Load {
+                input,
+                pattern: Pattern::Cycle { period },
+            } if step.level == Level::Element && tile.is_multiple_of(period) => {
+                fills.push((Fill::Row { input, period }, step.output));
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// For each result, the inputs that are read only where it is written.
+    fn find_memory_to_take(&mut self) {
+        let pass = &mut self.pass;
+        let mut levels: Vec<Option<Level>> = vec![None; pass.inputs.len()];
+        let mut repeated = vec![false; pass.inputs.len()];
+        for (fill, _) in &pass.fills {
+            if let Fill::Scalar { input } | Fill::Row { input, .. } = fill {
+                repeated[*input] = true;
+            }
+        }
+        for step in &pass.steps {
+            if let Work::Load { input, .. } = step.work {
+                repeated[input] = true;
+            }
+            let level = match step.work {
+                Work::Rows(_) | Work::Columns { .. } => Level::Element,
+                _ => step.level,
+            };
+            for operand in &step.operands {
+                if let Place::Input(input) = *operand {
+                    repeated[input] |= levels[input].is_some_and(|known| known != level);
+                    levels[input] = Some(level);
+                }
+            }
+        }
+        for store in &mut pass.stores {
+            store.takes = (0..pass.inputs.len())
+                .filter(|&input| {
+                    let info = self.planner.jaxpr.info(pass.inputs[input]);
+                    !repeated[input]
+                        && levels[input] == Some(store.level)
+                        && info.dtype == store.info.dtype
+                        && info.len() == store.info.len()
+                })
+                .collect();
+        }
+    }
+}
+
+impl Resolved {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Constant(left), Self::Constant(right)) => left.to_bits() == right.to_bits(),
+            (
+                Self::Value { base, pattern },
+                Self::Value {
+                    base: other_base,
+                    pattern: other_pattern,
+                },
+            ) => base == other_base && pattern == other_pattern,
+            _ => false,
+        }
+    }
+}
+
+impl Pass {
+    /// Lets values that are never needed at the same time have one register.
+    fn assign_registers(&mut self) {
+        let mut last_use = vec![0; self.registers];
+        for (position, step) in self.steps.iter().enumerate() {
+            last_use[step.output] = position;
+            for operand in &step.operands {
+                if let Place::Register(register) = operand {
+                    last_use[*register] = position;
+                }
+            }
+        }
+        let kept = self.stores.iter().filter_map(|store| match store.place {
+            Place::Register(register) => Some(register),
+            Place::Input(_) => None,
+        });
+        for register in kept.chain(self.fills.iter().map(|&(_, register)| register)) {
+            last_use[register] = usize::MAX;
+        }
+        let mut assigned: Vec<Option<usize>> = vec![None; self.registers];
+        let mut free: Vec<usize> = Vec::new();
+        let mut count = 0;
+        let mut next = |free: &mut Vec<usize>| {
+            free.pop().unwrap_or_else(|| {
+                count += 1;
+                count - 1
+            })
+        };
+        for (_, register) in &mut self.fills {
+            let new = next(&mut free);
+            assigned[*register] = Some(new);
+            *register = new;
+        }
+        for (position, step) in self.steps.iter_mut().enumerate() {
+            // The result's register is none of the operands', which are read while it is written.
+            let output = next(&mut free);
+            assigned[step.output] = Some(output);
+            let mut released: SmallVec<[usize; 4]> = SmallVec::new();
+            for operand in &mut step.operands {
+                if let Place::Register(register) = operand {
+                    let own = assigned[*register].unwrap_or_default();
+                    if last_use[*register] == position && !released.contains(&own) {
+                        released.push(own);
+                    }
+                    *register = own;
+                }
+            }
+            if last_use[step.output] == position {
+                released.push(output);
+            }
+            step.output = output;
+            free.extend(released);
+        }
+        for store in &mut self.stores {
+            if let Place::Register(register) = &mut store.place {
+                *register = assigned[*register].unwrap_or_default();
+            }
+        }
+        self.registers = count;
+    }
+
+    /// Runs the pass.
+    pub(super) fn run(&self, inputs: Operands) -> Outputs<Array> {
+        match self.float {
+            DType::F64 => self.run_with::<f64>(inputs),
+            _ => self.run_with::<f32>(inputs),
+        }
+    }
+
+    fn run_with<F: Float>(&self, mut inputs: Operands) -> Outputs<Array> {
+        let mut taken: SmallVec<[Option<usize>; 8]> = smallvec::smallvec![None; inputs.len()];
+        let mut results: Outputs<Array> = self
+            .stores
+            .iter()
+            .enumerate()
+            .map(|(position, store)| {
+                let own = store.takes.iter().find(|&&input| {
+                    taken[input].is_none() && Arc::get_mut(&mut inputs[input]).is_some()
+                });
+                match own.and_then(|&input| Some((input, Arc::get_mut(&mut inputs[input])?))) {
+                    Some((input, array)) => {
+                        taken[input] = Some(position);
+                        Array {
+                            info: store.info.clone(),
+                            data: std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
+                        }
+                    }
+                    None => Array::reused(&store.info),
+                }
+            })
+            .collect();
+        let sources: SmallVec<[Source<'_>; 8]> = inputs
+            .iter()
+            .zip(&taken)
+            .map(|(array, taken)| match taken {
+                Some(result) => Source::Result(*result),
+                None => Source::Array(array),
+            })
+            .collect();
+        let slots = results.iter_mut().map(Slot::<F>::new).collect();
+        let totals = self.run_chunk(&sources, 0, self.length, slots, threads::count());
+        drop(sources);
+        results.extend(totals.into_arrays(self.totals.iter().map(|total| &total.info)));
+        results
+    }
+
+    /// Runs from element `start` to `end`, on several threads if there is enough to do.
+    fn run_chunk<F: Float>(
+        &self,
+        sources: &[Source<'_>],
+        start: usize,
+        end: usize,
+        slots: SmallVec<[Slot<'_, F>; 2]>,
+        threads: usize,
+    ) -> Totals<F> {
+        let work = (end - start) * self.steps.len();
+        let tiles = (end - start) / self.tile;
+        if threads < 2 || work < PARALLEL || tiles < 2 {
+            return self.run_tiles(sources, start, end, slots);
+        }
+        let middle = tiles / 2 * self.tile;
+        let (mut left, mut right) = (SmallVec::new(), SmallVec::new());
+        for (slot, store) in slots.into_iter().zip(&self.stores) {
+            let (before, after) = slot.split_at(self.at_level(middle, store.level));
+            left.push(before);
+            right.push(after);
+        }
+        let (first, second) = (threads / 2, threads - threads / 2);
+        let middle = start + middle;
+        let (mut totals, more) = threads::join(
+            || self.run_chunk(sources, start, middle, left, first),
+            || self.run_chunk(sources, middle, end, right, second),
+        );
+        totals.merge(&more);
+        totals
+    }
+
+    fn run_tiles<F: Float>(
+        &self,
+        sources: &[Source<'_>],
+        start: usize,
+        end: usize,
+        slots: SmallVec<[Slot<'_, F>; 2]>,
+    ) -> Totals<F> {
+        let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
+        for &(fill, register) in &self.fills {
+            match fill {
+                Fill::Constant(value) => tiles.fill(register, F::from_f64(value)),
+                Fill::Scalar { input } => {
+                    // An empty pass reads nothing.
+                    let value = sources[input].floats::<F>().first().copied();
+                    tiles.fill(register, value.unwrap_or_default());
+                }
+                Fill::Row { input, period } => {
+                    tiles.cycle(register, sources[input].floats(), period, 0, self.tile);
+                }
+            }
+        }
+        let totals = self.totals.iter().map(|total| (total.fold, total.period));
+        let mut chunk = Chunk {
+            pass: self,
+            sources,
+            start,
+            end,
+            slots,
+            totals: Totals::new(totals),
+            tiles,
+        };
+        pulp::Arch::new().dispatch(&mut chunk);
+        chunk.totals
+    }
+
+    /// A number of elements as one of the level.
+    #[inline(always)]
+    fn at_level(&self, elements: usize, level: Level) -> usize {
+        match level {
+            Level::Element => elements,
+            Level::Row => elements / self.row,
+        }
+    }
+}
+
+/// Some of the tiles of a pass, compiled for each instruction set.
+struct Chunk<'a, 's, F: Float> {
+    pass: &'a Pass,
+    sources: &'a [Source<'a>],
+    start: usize,
+    end: usize,
+    slots: SmallVec<[Slot<'s, F>; 2]>,
+    totals: Totals<F>,
+    tiles: Tiles<F>,
+}
+
+impl<F: Float> pulp::WithSimd for &mut Chunk<'_, '_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let mut at = self.start;
+        while at < self.end {
+            let count = self.pass.tile.min(self.end - at);
+            self.run_tile(at, count);
+            at += count;
+        }
+    }
+}
+
+impl<F: Float> Chunk<'_, '_, F> {
+    #[inline(always)]
+    fn run_tile(&mut self, at: usize, count: usize) {
+        let pass = self.pass;
+        for step in &pass.steps {
+            let here = Here {
+                sources: self.sources,
+                slots: &self.slots,
+                chunk: pass.at_level(self.start, step.level),
+                start: pass.at_level(at, step.level),
+                count: pass.at_level(count, step.level),
+            };
+            match step.work {
+                Work::Load { input, pattern } => {
+                    let (output, source) = (step.output, self.sources[input].floats());
+                    match pattern {
+                        Pattern::Cycle { period } => {
+                            self.tiles
+                                .cycle(output, source, period, here.start, here.count);
+                        }
+                        Pattern::Stretch { times } => {
+                            self.tiles
+                                .stretch(output, source, times, here.start, here.count);
+                        }
+                        Pattern::Same | Pattern::Scalar => {}
+                    }
+                }
+                Work::Elementwise(elementwise) => {
+                    self.tiles
+                        .apply(elementwise, &step.operands, step.output, &here);
+                }
+                Work::Spread => self
+                    .tiles
+                    .spread(step.operands[0], step.output, pass.row, count),
+                Work::Rows(fold) => {
+                    let elements = Here {
+                        chunk: self.start,
+                        start: at,
+                        count,
+                        ..here
+                    };
+                    self.tiles
+                        .fold_rows(fold, step.operands[0], step.output, pass.row, &elements);
+                }
+                Work::Columns { total } => {
+                    let tile = self.tiles.floats(step.operands[0], &here);
+                    self.totals.add(total, tile, at);
+                }
+            }
+        }
+        for (position, store) in pass.stores.iter().enumerate() {
+            let (from, length) = (
+                pass.at_level(at - self.start, store.level),
+                pass.at_level(count, store.level),
+            );
+            if let Place::Register(register) = store.place {
+                self.tiles
+                    .store(register, &mut self.slots[position], from, length);
+            }
+        }
+    }
+}
+
+/// The part of the values from outside that a step on a tile reads.
+pub(super) struct Here<'a, 's, F> {
+    pub(super) sources: &'a [Source<'a>],
+    pub(super) slots: &'a [Slot<'s, F>],
+    /// Where the chunk begins.
+    pub(super) chunk: usize,
+    /// Where the tile begins, and how many elements it has.
+    pub(super) start: usize,
+    pub(super) count: usize,
+}
+
+impl fmt::Display for Pass {
+    /// What it does, as a schedule shows it: `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} elements", self.length)?;
+        if self.row > 1 {
+            write!(f, " in rows of {}", self.row)?;
+        }
+        let mut separator = ": ";
+        for step in &self.steps {
+            match step.work {
+                Work::Load { .. } | Work::Spread => continue,
+                Work::Elementwise(elementwise) => {
+                    write!(f, "{separator}{}", elementwise.name())?;
+                }
+                Work::Rows(fold) => write!(f, "{separator}reduce_{} rows", fold.name())?,
+                Work::Columns { total } => {
+                    write!(f, "{separator}reduce_{}", self.totals[total].fold.name())?;
+                }
+            }
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
