@@ -5,6 +5,8 @@
 
 mod pass;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod tiles;
 mod views;
 

@@ -213,13 +213,14 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
                 self.pass.fills.push((Fill::Scalar { input }, register));
                 register
             }
-            Resolved::Value { base, pattern } => match self.inside.get(&base) {
-                Some(&(place, _)) => self.step(Work::Spread, level, smallvec::smallvec![place]),
-                None => {
+            Resolved::Value { base, pattern } => {
+                if let Some(&(place, _)) = self.inside.get(&base) {
+                    self.step(Work::Spread, level, smallvec::smallvec![place])
+                } else {
                     let input = self.input(base);
                     self.step(Work::Load { input, pattern }, level, SmallVec::new())
                 }
-            },
+            }
         };
         self.loads.push((resolved, level, register));
         Place::Register(register)

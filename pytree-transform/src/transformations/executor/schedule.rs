@@ -57,6 +57,13 @@ pub(super) enum Role {
     },
 }
 
+/// What the values of an equation in a pass are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Floats(DType),
+    Bools,
+}
+
 /// The equations of one pass while it is put together.
 struct Group {
     length: usize,
@@ -85,7 +92,10 @@ pub(super) struct Planner<'j> {
 /// Puts the equations of a jaxpr in an order, chains in passes.
 pub(super) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
     let mut planner = Planner::new(jaxpr);
-    for start in 0..jaxpr.equations.len() {
+    let small = planner.small();
+    let (first, then): (Vec<usize>, Vec<usize>) =
+        (0..jaxpr.equations.len()).partition(|&position| small[position]);
+    for start in first.into_iter().chain(then) {
         if !planner.taken[start] && planner.views[start].is_none() {
             planner.take(start);
         }
@@ -130,6 +140,30 @@ impl<'j> Planner<'j> {
             }
         }
         planner
+    }
+
+    /// The equations on a few numbers that depend on nothing else, a learning rate or a bias correction.
+    /// They run first, so that no pass is cut where it waits for one of them.
+    fn small(&self) -> Vec<bool> {
+        const FEW: usize = 16;
+        let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;
+        let mut ready = self.available.clone();
+        let mut small = Vec::with_capacity(self.jaxpr.equations.len());
+        for equation in &self.jaxpr.equations {
+            let is_small = equation
+                .inputs
+                .iter()
+                .all(|&input| few(input) && ready[input.index()])
+                && equation.outputs.iter().all(|&output| few(output));
+            if is_small {
+                equation
+                    .outputs
+                    .iter()
+                    .for_each(|output| ready[output.index()] = true);
+            }
+            small.push(is_small);
+        }
+        small
     }
 
     /// Schedules an equation, alone or with those that its pass can hold.
@@ -249,18 +283,18 @@ impl<'j> Planner<'j> {
         Some(group)
     }
 
-    /// What an equation would be in a pass: the float type it settles, or none for one of bools.
-    fn class(&self, equation: &Equation) -> Option<Option<DType>> {
+    /// What an equation's values would be in a pass; nothing if it can't be part of any.
+    fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
-        let float = |dtype: DType| dtype.is_float().then_some(Some(dtype));
+        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(dtype));
         if equation.primitive.reduction().is_some() {
             return float(output.dtype);
         }
         match equation.primitive.elementwise()? {
             Elementwise::Unary(Unary::Not)
             | Elementwise::Binary(Binary::And | Binary::Or | Binary::Xor) => {
-                (output.dtype == DType::Bool).then_some(None)
+                (output.dtype == DType::Bool).then_some(Class::Bools)
             }
             Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Select => {
                 float(output.dtype)
@@ -274,8 +308,10 @@ impl<'j> Planner<'j> {
     /// Adds an equation to a group if it fits.
     fn join(&self, group: &mut Group, position: usize) -> bool {
         let equation = &self.jaxpr.equations[position];
-        let Some(float) = self.class(equation) else {
-            return false;
+        let float = match self.class(equation) {
+            Some(Class::Floats(dtype)) => Some(dtype),
+            Some(Class::Bools) => None,
+            None => return false,
         };
         if group.float.is_some() && float.is_some() && group.float != float {
             return false;

@@ -232,10 +232,10 @@ impl<F: Float> Tiles<F> {
     pub(super) fn store(&self, register: usize, slot: &mut Slot<'_, F>, from: usize, count: usize) {
         match slot {
             Slot::Floats(elements) => {
-                elements[from..from + count].copy_from_slice(&self.0.floats[register][..count])
+                elements[from..from + count].copy_from_slice(&self.0.floats[register][..count]);
             }
             Slot::Bools(elements) => {
-                elements[from..from + count].copy_from_slice(&self.0.bools[register][..count])
+                elements[from..from + count].copy_from_slice(&self.0.bools[register][..count]);
             }
         }
     }
