@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod functions;
+pub(crate) mod collectives;
 pub mod indexing;
 mod moments;
 mod padding;

@@ -1,5 +1,7 @@
 //! The transformations: functions of pytrees in, functions of pytrees out.
 
+pub(crate) mod axes;
+pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod differentiate;
 pub(crate) mod executor;
@@ -11,3 +13,4 @@ pub(crate) mod jvp;
 pub(crate) mod stack;
 pub(crate) mod tiles;
 pub(crate) mod vmap;
+pub(crate) mod vmap_mut;
