@@ -1,8 +1,8 @@
 //! What users do with tensors; everything here is written in primitives.
 
 mod arithmetic;
-mod functions;
 pub(crate) mod collectives;
+mod functions;
 pub mod indexing;
 mod moments;
 mod padding;
