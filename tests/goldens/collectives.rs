@@ -62,7 +62,7 @@ type Function = Box<dyn Fn(Vec<Tensor>) -> Tensor + Send + Sync>;
 fn slope(f: Function) -> Function {
     Box::new(move |x| {
         let rest = x[1..].to_vec();
-        let whole = |first: &Tensor| f([&[first.clone()], &rest[..]].concat()).sum();
+        let whole = |first: &Tensor| f([std::slice::from_ref(first), &rest].concat()).sum();
         grad(whole)(&x[0])
     })
 }
