@@ -49,7 +49,7 @@ pub mod prelude {
         AnyLeaf, Collection, DType, Filter, Gradient, Jit, KeyPath, Leaf, Module, ModuleType,
         Partition, Pytree, PytreeOf, Selector, Shared, Static, Tensor, Tree, TreeDef, TreeError,
         at, diff, edit, grad, graph, hessian, ix, jit, jvp, module_object, partition, ravel, stack,
-        tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap,
+        tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
     };
 }
 

@@ -91,6 +91,27 @@ pub enum TensorError {
         /// The ways out.
         mend: &'static str,
     },
+    /// A name that no batch axis has.
+    #[error(
+        "cannot {operation} over the batch axis `{name}`: {}; name it by `.axis_name(\"{name}\")` of a `vmap` around",
+        bound_names(.bound)
+    )]
+    UnboundAxis {
+        /// What was being done.
+        operation: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The names that are bound there, innermost first.
+        bound: Vec<String>,
+    },
+    /// A batch axis named twice.
+    #[error("cannot {operation} over the batch axis `{name}` twice; give each name once")]
+    DuplicateAxis {
+        /// What was being done.
+        operation: &'static str,
+        /// The name.
+        name: String,
+    },
     /// A traced tensor outlived its transformation, or left its thread.
     #[error(
         "cannot {operation} a traced {found}: the {transformation} that made it is over, or runs on another thread; return the tensor from the function instead of storing it"
@@ -105,7 +126,19 @@ pub enum TensorError {
     },
 }
 
+/// Which batch axes there are.
+fn bound_names(bound: &[String]) -> String {
+    if bound.is_empty() {
+        return "no `vmap` around it names one".to_owned();
+    }
+    let names: Vec<String> = bound.iter().map(|name| format!("`{name}`")).collect();
+    format!("the ones named here are {}", names.join(", "))
+}
+
 fn operands(found: &[AbstractArray]) -> String {
+    if found.is_empty() {
+        return "nothing".to_owned();
+    }
     let mut text = String::new();
     for (position, operand) in found.iter().enumerate() {
         if position > 0 {

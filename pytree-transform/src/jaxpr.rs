@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::primitive::{Outputs, Primitive};
 use crate::tensor::Tensor;
@@ -60,6 +61,8 @@ pub(crate) struct Jaxpr {
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
     pub(crate) outputs: Vec<Variable>,
+    /// The batch axes that it was recorded under and depends on, with their lengths.
+    pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
 impl Jaxpr {
@@ -70,6 +73,20 @@ impl Jaxpr {
     /// Element types and shapes of the outputs.
     pub(crate) fn output_infos(&self) -> impl Iterator<Item = &AbstractArray> {
         self.outputs.iter().map(|&variable| self.info(variable))
+    }
+
+    /// The names of the batch axes that its operations work over, each once.
+    pub(crate) fn axis_names(&self) -> Vec<AxisName> {
+        let mut names = Vec::new();
+        for equation in &self.equations {
+            let collective = equation.primitive.collective();
+            for name in collective.iter().flat_map(|of| of.axis_names()) {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+        }
+        names
     }
 
     /// Removes the equations and constants that no output needs.
@@ -209,9 +226,17 @@ pub(crate) struct Builder {
     pub(crate) inputs: Vec<Variable>,
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
+    pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
 impl Builder {
+    /// Remembers that what is recorded depends on a batch axis.
+    pub(crate) fn depend_on(&mut self, name: &AxisName, length: usize) {
+        if !self.batch_axes.iter().any(|(known, _)| known == name) {
+            self.batch_axes.push((name.clone(), length));
+        }
+    }
+
     fn variable(&mut self, info: AbstractArray) -> Variable {
         self.variables.push(info);
         // More than 2^32 variables would need over 100 GB.
@@ -283,6 +308,7 @@ impl Builder {
                 constants,
                 equations: self.equations,
                 outputs,
+                batch_axes: self.batch_axes,
             },
             captured,
         )

@@ -4,6 +4,7 @@
 //! any nesting.
 
 mod array;
+mod axis_names;
 mod display;
 mod dtype;
 mod elementary;
@@ -20,11 +21,16 @@ mod threads;
 mod trace;
 mod transformations;
 
+pub use crate::axis_names::AxisNames;
 pub use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 pub use crate::error::TensorError;
+pub use crate::operations::collectives::{
+    all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
+};
 pub use crate::operations::indexing;
 pub use crate::ravel::{Unravel, ravel, try_ravel};
 pub use crate::tensor::{NestedArray, Tensor};
+pub use crate::transformations::axes::Axes;
 pub use crate::transformations::function::{Function, Loss, Traceable};
 pub use crate::transformations::grad::{
     Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad,
@@ -33,7 +39,8 @@ pub use crate::transformations::grad::{
 pub use crate::transformations::jit::{Jit, jit};
 pub use crate::transformations::jvp::{Hessian, hessian, jvp};
 pub use crate::transformations::stack::{stack, unstack};
-pub use crate::transformations::vmap::{Axes, Vmap, vmap};
+pub use crate::transformations::vmap::{Vmap, vmap};
+pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 
 /// What pytree's own crates need beside the public operations; not for users, and without promises.
 #[doc(hidden)]

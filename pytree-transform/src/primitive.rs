@@ -10,6 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::array::Array;
+use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::error::TensorError;
 use crate::tensor::Tensor;
@@ -127,6 +128,28 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     fn elementwise(&self) -> Option<crate::primitives::elementwise::Elementwise> {
         None
     }
+
+    /// What it has besides as an operation over named batch axes, if it is one.
+    fn collective(&self) -> Option<&dyn Collective> {
+        None
+    }
+}
+
+/// What an operation over named batch axes has beside the rules of every primitive. Its other rules are those
+/// of the example: [`Primitive::batch`] is for batch axes of other names.
+pub(crate) trait Collective {
+    /// The names of the batch axes.
+    fn axis_names(&self) -> &[AxisName];
+
+    /// **Batching over one of its own axes**: as [`Primitive::batch`], at the level that binds the name.
+    /// The results are for the axes that are left.
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>);
 }
 
 /// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.

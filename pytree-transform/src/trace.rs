@@ -4,6 +4,9 @@
 //! innermost level among its operands; there a rule of its primitive turns it into operations of the
 //! levels below. A level is removed by a guard, so a panic leaves the thread usable, and a traced tensor
 //! that outlived its level is recognised by the level's number, which is never used twice.
+//!
+//! An operation over a named batch axis goes to the innermost level that binds the name, also if no operand is
+//! batched there; levels above it see the operation first.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -13,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::error::TensorError;
 use crate::jaxpr::{Builder, Variable};
-use crate::primitive::{Operands, Outputs, Primitive};
+use crate::primitive::{Collective, Operands, Outputs, Primitive};
 use crate::tensor::Tensor;
 
 /// The number of one running transformation; never used twice in a process.
@@ -28,8 +32,8 @@ pub(crate) struct TraceId(u64);
 pub(crate) enum Interpreter {
     /// Carries tangents along.
     Jvp,
-    /// Carries a batch axis of this length along.
-    Batch { size: usize },
+    /// Carries a batch axis of this length along, to which operations refer by its name, if it has one.
+    Batch { size: usize, name: Option<AxisName> },
     /// Records operations on tangents for transposition.
     Tape(Rc<RefCell<Builder>>),
     /// Records operations for compilation; creations too.
@@ -208,10 +212,11 @@ pub(crate) fn bind(
         .iter()
         .filter_map(|operand| operand.tracer())
         .max_by_key(|tracer| tracer.level);
-    let level = match innermost {
-        Some(tracer) => Some(tracer.level),
-        None if operands.is_empty() => innermost_stage(),
-        None => None,
+    let level = match (primitive.collective(), innermost) {
+        (Some(collective), _) => level_of(collective).max(innermost.map(|tracer| tracer.level)),
+        (None, Some(tracer)) => Some(tracer.level),
+        (None, None) if operands.is_empty() => innermost_stage(),
+        (None, None) => None,
     };
     for operand in operands {
         if let Some(tracer) = operand.tracer() {
@@ -250,6 +255,70 @@ fn innermost_stage() -> Option<usize> {
             .iter()
             .rposition(|level| matches!(level.interpreter, Interpreter::Stage(_)))
     })
+}
+
+/// The level that an operation over named axes goes to if no operand is from one above: the innermost that binds
+/// one of its names, or one above that which records for compilation.
+fn level_of(collective: &dyn Collective) -> Option<usize> {
+    let names = collective.axis_names().iter();
+    names.filter_map(binder).max().max(innermost_stage())
+}
+
+/// The innermost level that binds the name of a batch axis.
+fn binder(name: &AxisName) -> Option<usize> {
+    LEVELS.with_borrow(|levels| {
+        levels.iter().rposition(
+            |level| matches!(&level.interpreter, Interpreter::Batch { name: Some(bound), .. } if bound == name),
+        )
+    })
+}
+
+/// The length of the batch axis of a name, if it is bound.
+pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
+    let level = binder(name)?;
+    LEVELS.with_borrow(|levels| match levels.get(level)?.interpreter {
+        Interpreter::Batch { size, .. } => Some(size),
+        _ => None,
+    })
+}
+
+/// As [`bound_length`]; what is being recorded for compilation under the batch axis depends on it from now on.
+///
+/// # Errors
+/// [`TensorError::UnboundAxis`] with the names that are bound.
+pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<usize, TensorError> {
+    let (Some(level), Some(length)) = (binder(name), bound_length(name)) else {
+        return Err(TensorError::UnboundAxis {
+            operation,
+            name: name.to_string(),
+            bound: bound_names(),
+        });
+    };
+    LEVELS.with_borrow(|levels| {
+        for above in &levels[level + 1..] {
+            if let Interpreter::Stage(builder) = &above.interpreter {
+                builder.borrow_mut().depend_on(name, length);
+            }
+        }
+    });
+    Ok(length)
+}
+
+/// The names of batch axes that are bound, innermost first.
+fn bound_names() -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    LEVELS.with_borrow(|levels| {
+        for level in levels.iter().rev() {
+            if let Interpreter::Batch {
+                name: Some(name), ..
+            } = &level.interpreter
+                && !names.iter().any(|known| **known == **name)
+            {
+                names.push(name.to_string());
+            }
+        }
+    });
+    names
 }
 
 fn evaluate(primitive: &dyn Primitive, operands: &[&Tensor]) -> Outputs<Tensor> {
@@ -293,14 +362,22 @@ fn interpret(
                 .map(|(result, tangent)| trace.dual(result, tangent))
                 .collect())
         }
-        Interpreter::Batch { size } => {
+        Interpreter::Batch { size, name } => {
             let (values, axes): (Vec<_>, Vec<_>) = operands
                 .iter()
                 .map(|operand| trace.unbatched(operand))
                 .collect::<Result<Vec<_>, _>>()?
                 .into_iter()
                 .unzip();
-            let (results, axes) = primitive.batch(&values, &axes, size);
+            let own = name.as_ref().and_then(|name| {
+                let collective = primitive.collective()?;
+                let works_over = collective.axis_names().contains(name);
+                works_over.then_some((collective, name))
+            });
+            let (results, axes) = match own {
+                Some((collective, name)) => collective.batch_named(name, &values, &axes, size),
+                None => primitive.batch(&values, &axes, size),
+            };
             Ok(results
                 .into_iter()
                 .zip(axes)

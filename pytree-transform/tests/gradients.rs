@@ -16,6 +16,8 @@
 
 #[path = "gradients/batches.rs"]
 mod batches;
+#[path = "gradients/collectives.rs"]
+mod collectives;
 #[path = "gradients/derivatives.rs"]
 mod derivatives;
 #[path = "gradients/sample.rs"]
@@ -244,6 +246,69 @@ fn vmap_is_the_stack_of_the_examples() {
 }
 
 #[test]
+fn vmap_of_vmap_is_the_stack_of_the_batches() {
+    over_the_table(|sample| {
+        let f = |x: &[Tensor]| vec![(sample.case.function)(x)];
+        let mut examples = sample.examples();
+        let inner = choices(&sample.operands);
+        // Each choice is there on either side; so are pairs of others.
+        let outer = inner.iter().rev().chain(&inner);
+        for (inner, outer) in inner.iter().chain(&inner).zip(outer) {
+            let batches: Vec<Vec<Tensor>> = (0..2)
+                .map(|_| {
+                    examples.rotate_left(1);
+                    stacked(&examples, inner)
+                })
+                .collect();
+            let of_batch = |x: &[Tensor]| mapped(&f, x, inner);
+            let found = mapped(&of_batch, &stacked(&batches, outer), outer);
+            let expected = one_by_one(&of_batch, &batches, outer);
+            sample.assert_same(
+                &format!("mapped over {inner:?} in {outer:?}"),
+                &found,
+                &expected,
+            );
+        }
+    });
+}
+
+#[test]
+fn batches_of_one_and_of_none_are_mapped() {
+    over_the_table(|sample| {
+        let f = |x: &[Tensor]| vec![(sample.case.function)(x)];
+        let example = [sample.operands.clone()];
+        for choice in choices(&sample.operands) {
+            let batch = stacked(&example, &choice);
+            let expected = one_by_one(&f, &example, &choice);
+            sample.assert_same("a batch of one", &mapped(&f, &batch, &choice), &expected);
+            let none: Vec<Tensor> = batch
+                .iter()
+                .zip(&choice)
+                .map(|(operand, axis)| match axis {
+                    Some(axis) => emptied(operand, *axis),
+                    None => operand.clone(),
+                })
+                .collect();
+            let found = mapped(&f, &none, &choice).swap_remove(0);
+            assert_eq!(
+                found.info(),
+                emptied(&expected[0], 0).info(),
+                "{}",
+                sample.case.name
+            );
+        }
+    });
+}
+
+/// No elements, of the shape of the tensor with length 0 along an axis.
+fn emptied(tensor: &Tensor, axis: isize) -> Tensor {
+    let mut shape = tensor.shape().to_vec();
+    let axis = usize::try_from(axis).unwrap_or(shape.len() - 1);
+    shape[axis] = 0;
+    Tensor::zeros(tensor.dtype(), shape)
+}
+
+#[test]
 fn vmap_of_derivatives_is_the_stack_of_the_examples() {
     over_the_table(|sample| {
         let function = &sample.case.function;
@@ -318,6 +383,8 @@ fn the_table_holds_every_primitive() {
     for case in table() {
         let compiled = jit(move |x: Vec<Tensor>| (case.function)(&x));
         let jaxpr = compiled.jaxpr(&case.sample(&mut Random(0)));
+        let of_examples = collectives::OF_EXAMPLES.take();
+        let jaxpr = jaxpr + &of_examples;
         let holds = |name: &str, end| jaxpr.contains(&format!("= {name}{end}"));
         missing.retain(|name| !holds(name, " ") && !holds(name, "["));
     }

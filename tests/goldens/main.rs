@@ -10,6 +10,7 @@
 )]
 
 mod cases;
+mod collectives;
 mod compositions;
 mod display;
 mod files;

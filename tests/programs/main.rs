@@ -29,3 +29,4 @@ mod p13_trees;
 mod p14_checkpoint;
 mod p15_by_hand;
 mod p16_selectors;
+mod p17_vmap_states;

@@ -1,6 +1,7 @@
 //! What users do with tensors; everything here is written in primitives.
 
 mod arithmetic;
+pub(crate) mod collectives;
 mod functions;
 pub mod indexing;
 mod moments;

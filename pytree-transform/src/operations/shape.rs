@@ -398,7 +398,10 @@ impl Tensor {
             })
         };
         let Some(first) = tensors.first() else {
-            return refused("there are no tensors", "give at least one");
+            return refused(
+                "the list of tensors is empty, so the result has no shape",
+                "give at least one",
+            );
         };
         if tensors.iter().any(|tensor| tensor.shape() != first.shape()) {
             return refused(

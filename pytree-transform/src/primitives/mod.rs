@@ -1,5 +1,6 @@
 //! The primitives, one family a file, each with all its rules side by side.
 
+pub(crate) mod collectives;
 pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod dot;

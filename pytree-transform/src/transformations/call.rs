@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use smallvec::SmallVec;
 
 use crate::array::Array;
+use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::error::{TensorError, or_panic};
 use crate::jaxpr::{Builder, Jaxpr};
-use crate::primitive::{Linear, Operands, Outputs, Primitive};
+use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::trace::{Interpreter, Payload, Trace, bind};
@@ -57,8 +58,10 @@ pub(crate) fn stage<R>(
 pub(crate) struct Body {
     pub(crate) name: &'static str,
     pub(crate) jaxpr: Jaxpr,
+    /// The names of the batch axes that its operations work over.
+    pub(crate) axis_names: Vec<AxisName>,
     executable: OnceLock<Executable>,
-    batched: Cache<(Vec<Option<usize>>, usize), Batched>,
+    batched: Cache<BatchKey, Batched>,
     linearized: Cache<Vec<bool>, Linearized>,
     transposed: Cache<(Vec<bool>, Vec<bool>), Transposed>,
 }
@@ -91,6 +94,10 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 }
 
+/// Over which axis each input is mapped, the length of the batch axis, and its name, if operations of the function
+/// work over it.
+type BatchKey = (Vec<Option<usize>>, usize, Option<AxisName>);
+
 /// The function of a batch; for each output, whether it has the batch axis in front.
 struct Batched {
     body: Arc<Body>,
@@ -114,9 +121,11 @@ struct Transposed {
 
 impl Body {
     pub(crate) fn new(name: &'static str, jaxpr: Jaxpr) -> Arc<Self> {
+        let jaxpr = jaxpr.without_dead_code();
         Arc::new(Self {
             name,
-            jaxpr: jaxpr.without_dead_code(),
+            axis_names: jaxpr.axis_names(),
+            jaxpr,
             executable: OnceLock::new(),
             batched: Cache::new(),
             linearized: Cache::new(),
@@ -139,8 +148,14 @@ impl Body {
             .collect()
     }
 
-    fn batched(&self, axes: &[Option<usize>], size: usize) -> Arc<Batched> {
-        self.batched.get((axes.to_vec(), size), |_| {
+    fn batched(
+        &self,
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> Arc<Batched> {
+        let key = (axes.to_vec(), size, name.cloned());
+        self.batched.get(key, |(_, _, name)| {
             let infos: Vec<AbstractArray> = self
                 .input_infos()
                 .into_iter()
@@ -153,7 +168,8 @@ impl Body {
                 })
                 .collect();
             let (jaxpr, _, mapped) = stage(&infos, |tensors| {
-                let trace = Trace::begin(Interpreter::Batch { size });
+                let name = name.clone();
+                let trace = Trace::begin(Interpreter::Batch { size, name });
                 let inputs: Vec<Tensor> = tensors
                     .into_iter()
                     .zip(axes)
@@ -364,16 +380,7 @@ impl Primitive for Call {
         axes: &[Option<usize>],
         size: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let batched = self.0.batched(axes, size);
-        let results = call(&batched.body, operands);
-        (
-            results.into_iter().collect(),
-            batched
-                .mapped
-                .iter()
-                .map(|&mapped| mapped.then_some(0))
-                .collect(),
-        )
+        self.call_batched(operands, axes, size, None)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -383,5 +390,40 @@ impl Primitive for Call {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.0.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for Call {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.0.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.call_batched(operands, axes, size, Some(name))
+    }
+}
+
+impl Call {
+    fn call_batched(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let batched = self.0.batched(axes, size, name);
+        let results = call(&batched.body, operands).into_iter().collect();
+        let mapped = batched.mapped.iter();
+        (results, mapped.map(|&mapped| mapped.then_some(0)).collect())
     }
 }

@@ -109,6 +109,7 @@ impl Tape {
             inputs,
             constants,
             equations,
+            ..
         } = &self.builder;
         let mut backward = Backward::new(variables.len(), constants.clone(), &[]);
         for (variable, cotangent) in self.outputs.iter().zip(cotangents) {

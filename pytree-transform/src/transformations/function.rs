@@ -101,6 +101,18 @@ macro_rules! transformed {
                 (self.call)($crate::transformations::function::rebuild(&treedef, leaves))
             }
         }
+        impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type {
+            type Output = $output;
+            fn call(&self, argument: $argument) -> $output {
+                $crate::Function::<$argument>::call(*self, argument)
+            }
+        }
+        impl<'r, 'f, 'a, $($generics)*> $crate::Function<&'a $argument> for &'r $type {
+            type Output = $output;
+            fn call(&self, argument: &'a $argument) -> $output {
+                $crate::Function::<&'a $argument>::call(*self, argument)
+            }
+        }
         impl<'f, $($generics)*> std::fmt::Debug for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "{}", stringify!($type))
@@ -124,6 +136,18 @@ macro_rules! transformed {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
                 (self.call)(argument)
+            }
+        }
+        impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type {
+            type Output = $output;
+            fn call(&self, argument: $argument) -> $output {
+                $crate::Function::<$argument>::call(*self, argument)
+            }
+        }
+        impl<'r, 'f, 'a, $($generics)*> $crate::Function<&'a $argument> for &'r $type {
+            type Output = $output;
+            fn call(&self, argument: &'a $argument) -> $output {
+                $crate::Function::<&'a $argument>::call(*self, argument)
             }
         }
         impl<'f, $($generics)*> std::fmt::Debug for $type {

@@ -8,8 +8,9 @@ use pytree_core::{TreeDef, graph, match_structure};
 
 use crate::array::Array;
 use crate::dtype::AbstractArray;
+use crate::error::or_panic;
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
+use crate::trace::{at_own_lines, axis_length, bound_length};
 use crate::transformations::call::{Body, call, stage};
 use crate::transformations::function::{Function, Traceable, rebuild};
 
@@ -79,7 +80,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     fn run(&self, argument: A) -> R {
         let (entry, mut leaves) = self.entry(&argument);
         drop(argument);
-        if entry.captured.is_empty() && leaves.iter().all(|leaf| leaf.array().is_some()) {
+        if entry.captured.is_empty()
+            && entry.body.axis_names.is_empty()
+            && leaves.iter().all(|leaf| leaf.array().is_some())
+        {
             let arrays: Vec<Arc<Array>> =
                 leaves.into_iter().filter_map(Tensor::into_array).collect();
             let results = entry.body.run(arrays);
@@ -105,8 +109,11 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         ));
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first.
-        let same =
-            |other: &&Arc<Entry>| other.treedef == entry.treedef && other.infos == entry.infos;
+        let same = |other: &&Arc<Entry>| {
+            other.treedef == entry.treedef
+                && other.infos == entry.infos
+                && other.body.jaxpr.batch_axes == entry.body.jaxpr.batch_axes
+        };
         if let (true, Some(first)) = (entry.captured.is_empty(), entries.iter().find(same)) {
             return (Arc::clone(first), leaves);
         }
@@ -120,6 +127,9 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     fn known_entry(&self, argument: &A) -> Option<(Arc<Entry>, Vec<Tensor>)> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         for entry in entries.iter().rev() {
+            if !entry.is_under_its_batch_axes() {
+                continue;
+            }
             let mut leaves: Vec<&Tensor> = Vec::with_capacity(entry.infos.len());
             if match_structure(argument, &entry.treedef, &mut leaves)
                 && leaves
@@ -127,6 +137,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                     .zip(&entry.infos)
                     .all(|(leaf, info)| leaf.info() == info)
             {
+                entry.depend_on_batch_axes();
                 return Some((Arc::clone(entry), leaves.into_iter().cloned().collect()));
             }
         }
@@ -148,6 +159,21 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 }
 
+impl Entry {
+    /// Whether the batch axes that it depends on are bound here, with the same lengths.
+    fn is_under_its_batch_axes(&self) -> bool {
+        let mut axes = self.body.jaxpr.batch_axes.iter();
+        axes.all(|(name, length)| bound_length(name) == Some(*length))
+    }
+
+    /// What is being recorded depends on all that this depends on.
+    fn depend_on_batch_axes(&self) {
+        for (name, _) in &self.body.jaxpr.batch_axes {
+            or_panic(axis_length("call a compiled function", name));
+        }
+    }
+}
+
 /// Why a function was traced again: how the new argument differs from that of the trace before.
 fn explain(last: &Entry, new: &Entry) -> String {
     let differences = last.treedef.differences(&new.treedef);
@@ -158,6 +184,17 @@ fn explain(last: &Entry, new: &Entry) -> String {
             if before != now {
                 lines.push(format!("{}: {before} before, {now} now", path.or_root()));
             }
+        }
+    }
+    for (name, length) in &last.body.jaxpr.batch_axes {
+        match bound_length(name) {
+            Some(now) if now == *length => {}
+            Some(now) => lines.push(format!(
+                "the batch axis `{name}`: {length} before, {now} now"
+            )),
+            None => lines.push(format!(
+                "the batch axis `{name}`: {length} before, not there now"
+            )),
         }
     }
     lines.join("\n")
@@ -229,6 +266,20 @@ impl<'a, A: Traceable, R: Traceable> Function<&'a A> for Jit<A, R> {
     fn call(&self, argument: &'a A) -> R {
         let (leaves, treedef) = graph::flatten::<Tensor, A>(argument);
         (self.call)(rebuild(&treedef, leaves))
+    }
+}
+
+impl<A: Traceable, R: Traceable> Function<A> for &Jit<A, R> {
+    type Output = R;
+    fn call(&self, argument: A) -> R {
+        Function::<A>::call(*self, argument)
+    }
+}
+
+impl<'a, A: Traceable, R: Traceable> Function<&'a A> for &Jit<A, R> {
+    type Output = R;
+    fn call(&self, argument: &'a A) -> R {
+        Function::<&'a A>::call(*self, argument)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The transformations: functions of pytrees in, functions of pytrees out.
 
+pub(crate) mod axes;
+pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod differentiate;
 pub(crate) mod executor;
@@ -9,3 +11,4 @@ pub(crate) mod jit;
 pub(crate) mod jvp;
 pub(crate) mod stack;
 pub(crate) mod vmap;
+pub(crate) mod vmap_mut;

@@ -22,7 +22,9 @@ use crate::transformations::function::{Traceable, rebuild};
 pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);
     let Some((first, treedef)) = members.next() else {
-        panic!("cannot stack no values at all; give at least one");
+        panic!(
+            "cannot stack: the list of members is empty, and the structure of the result is that of the first; give at least one"
+        );
     };
     let mut columns: Vec<Vec<Tensor>> = first.into_iter().map(|leaf| vec![leaf]).collect();
     for (position, (leaves, other)) in members.enumerate() {

@@ -17,7 +17,7 @@ pub struct Case {
     pub precision: Precision,
 }
 
-fn case<const N: usize>(
+pub fn case<const N: usize>(
     name: &'static str,
     operands: [(Domain, &'static [usize]); N],
     function: fn(&[Tensor]) -> Tensor,
@@ -56,6 +56,7 @@ pub fn table() -> Vec<Case> {
     table.extend(shapes());
     table.extend(parts());
     table.extend(rest());
+    table.extend(crate::collectives::collectives());
     table
 }
 

@@ -1,0 +1,480 @@
+//! Operations over named batch axes: what the examples of a `vmap` tell each other.
+//!
+//! To the function of one example, `psum` is an operation of one tensor. At the level that binds its name it becomes
+//! a sum over the batch axis. Other levels see it as it stands: they are batched, differentiated and recorded by
+//! the ordinary rules. It is never evaluated, since without its level it is an error.
+
+#[path = "permute.rs"]
+mod permute;
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+pub(crate) use self::permute::{all_to_all, ppermute};
+use crate::array::Array;
+use crate::axis_names::AxisName;
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::shape::{batch_axis_first, move_axis};
+use crate::primitives::{convert, create, reduce};
+use crate::tensor::Tensor;
+use crate::trace::{axis_length, bind_one};
+
+/// The sum over all examples.
+#[derive(Clone, Debug)]
+pub(crate) struct PSum {
+    pub(crate) names: SmallVec<[AxisName; 1]>,
+}
+
+/// The maximum over all examples.
+#[derive(Clone, Debug)]
+pub(crate) struct PMax {
+    pub(crate) names: SmallVec<[AxisName; 1]>,
+}
+
+/// All examples along a new axis.
+#[derive(Clone, Debug)]
+pub(crate) struct AllGather {
+    pub(crate) name: [AxisName; 1],
+    pub(crate) axis: usize,
+    pub(crate) length: usize,
+}
+
+/// The position of the example, as i32.
+#[derive(Clone, Debug)]
+pub(crate) struct AxisIndex {
+    pub(crate) name: [AxisName; 1],
+}
+
+/// The result of an operation that is not evaluated.
+pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
+    panic!(
+        "`{}` reached its evaluation without the level of its batch axis; this is a bug of pytree",
+        primitive.name()
+    )
+}
+
+/// Fails if a name is not bound.
+pub(super) fn check_bound(operation: &'static str, names: &[AxisName]) -> Result<(), TensorError> {
+    names
+        .iter()
+        .try_for_each(|name| axis_length(operation, name).map(drop))
+}
+
+/// Names as a jaxpr shows them: `('i', 'j')`.
+pub(super) struct Names<'a>(pub(super) &'a [AxisName]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, name) in self.0.iter().enumerate() {
+            write!(f, "{}'{name}'", if position == 0 { "" } else { ", " })?;
+        }
+        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}
+
+fn without(names: &[AxisName], name: &AxisName) -> SmallVec<[AxisName; 1]> {
+    let rest = names.iter().filter(|other| *other != name);
+    rest.cloned().collect()
+}
+
+/// The operand with its batch axis in front and that axis; as it is if it has none.
+pub(super) fn in_front(
+    operand: &Tensor,
+    axis: Option<usize>,
+    size: usize,
+) -> (Tensor, Option<usize>) {
+    match axis {
+        Some(_) => (or_panic(batch_axis_first(operand, axis, size)), Some(0)),
+        None => (operand.clone(), None),
+    }
+}
+
+/// The sum over the examples of some batch axes; the tensor itself if there are none.
+#[track_caller]
+pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
+    if names.is_empty() {
+        return Ok(operand.clone());
+    }
+    bind_one(
+        &PSum {
+            names: names.iter().cloned().collect(),
+        },
+        &[operand],
+    )
+}
+
+/// The maximum over the examples of some batch axes; the tensor itself if there are none.
+#[track_caller]
+pub(crate) fn pmax(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
+    if names.is_empty() {
+        return Ok(operand.clone());
+    }
+    bind_one(
+        &PMax {
+            names: names.iter().cloned().collect(),
+        },
+        &[operand],
+    )
+}
+
+/// All examples along a new axis.
+#[track_caller]
+pub(crate) fn all_gather(
+    operand: &Tensor,
+    name: &AxisName,
+    axis: usize,
+) -> Result<Tensor, TensorError> {
+    let length = axis_length("all_gather", name)?;
+    let name = [name.clone()];
+    bind_one(&AllGather { name, axis, length }, &[operand])
+}
+
+/// The position of the example.
+#[track_caller]
+pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
+    let name = [name.clone()];
+    bind_one(&AxisIndex { name }, &[])
+}
+
+impl Primitive for PSum {
+    fn name(&self) -> &'static str {
+        "psum"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        check_bound("psum", &self.names)?;
+        if operands[0].dtype == DType::Bool {
+            return Err(TensorError::DType {
+                operation: "psum",
+                found: vec![operands[0].clone()],
+                expected: "numbers",
+            });
+        }
+        Ok(one(operands[0].clone()))
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        unbound(self)
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let tangent = tangents[0].as_ref();
+        (
+            one(or_panic(psum(&primals[0], &self.names))),
+            one(tangent.map(|tangent| or_panic(psum(tangent, &self.names)))),
+        )
+    }
+
+    /// Each example is in the sum of all, so its cotangent is the sum of theirs.
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        _: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let cotangent = cotangents[0].as_ref();
+        smallvec![cotangent.map(|cotangent| or_panic(psum(cotangent, &self.names)))]
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(psum(&operands[0], &self.names))), one(axes[0]))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={}", Names(&self.names))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        Some(self)
+    }
+}
+
+impl Collective for PSum {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.names
+    }
+
+    /// What is the same for all examples counts as often as there are examples.
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let operand = &operands[0];
+        let sum = match axes[0] {
+            Some(axis) => or_panic(reduce::sum(operand, &[axis])),
+            None => operand * Tensor::constant(operand.dtype(), size as f64),
+        };
+        let rest = without(&self.names, name);
+        (one(or_panic(psum(&sum, &rest))), one(None))
+    }
+}
+
+impl Primitive for PMax {
+    fn name(&self) -> &'static str {
+        "pmax"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        check_bound("pmax", &self.names)?;
+        Ok(one(operands[0].clone()))
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        unbound(self)
+    }
+
+    /// The mean of the tangents of the examples that are the maximum, as for a maximum over an axis.
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let maximum = or_panic(pmax(&primals[0], &self.names));
+        let tangent = tangents[0].as_ref().map(|tangent| {
+            let chosen = or_panic(compare(Comparison::Eq, &primals[0], &maximum));
+            let chosen = or_panic(convert::convert(&chosen, tangent.dtype()));
+            let total = or_panic(psum(&(tangent * &chosen), &self.names));
+            total / or_panic(psum(&chosen, &self.names))
+        });
+        (one(maximum), one(tangent))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        not_linear(self)
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={}", Names(&self.names))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        Some(self)
+    }
+}
+
+impl Collective for PMax {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let maximum = match axes[0] {
+            Some(axis) => or_panic(reduce::max(&operands[0], &[axis])),
+            None => operands[0].clone(),
+        };
+        let rest = without(&self.names, name);
+        (one(or_panic(pmax(&maximum, &rest))), one(None))
+    }
+}
+
+impl Primitive for AllGather {
+    fn name(&self) -> &'static str {
+        "all_gather"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        check_bound("all_gather", &self.name)?;
+        let mut result = operands[0].clone();
+        if self.axis > result.rank() {
+            return Err(TensorError::Axis {
+                operation: "all_gather",
+                found: result,
+                axis: self.axis.cast_signed(),
+            });
+        }
+        result.shape.insert(self.axis, self.length);
+        Ok(one(result))
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        unbound(self)
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let gather = |operand| or_panic(all_gather(operand, &self.name[0], self.axis));
+        (
+            one(gather(&primals[0])),
+            one(tangents[0].as_ref().map(gather)),
+        )
+    }
+
+    /// Of the sum of all cotangents, the part that came from this example.
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        _: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        smallvec![cotangents[0].as_ref().map(|cotangent| {
+            let sum = or_panic(psum(cotangent, &self.name));
+            let position = or_panic(axis_index(&self.name[0]));
+            sum.take(&position, self.axis.cast_signed())
+        })]
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let (operand, batch) = in_front(&operands[0], axes[0], size);
+        let axis = self.axis + usize::from(batch.is_some());
+        let gathered = or_panic(all_gather(&operand, &self.name[0], axis));
+        (one(gathered), one(batch))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Names(&self.name);
+        write!(
+            f,
+            "all_gather_dimension={} axis_name={names} axis_size={}",
+            self.axis, self.length
+        )
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        Some(self)
+    }
+}
+
+impl Collective for AllGather {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.name
+    }
+
+    fn batch_named(
+        &self,
+        _: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
+    }
+}
+
+impl Primitive for AxisIndex {
+    fn name(&self) -> &'static str {
+        "axis_index"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        check_bound("axis_index", &self.name)?;
+        Ok(one(Tensor::constant(DType::I32, 0.0).info().clone()))
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        unbound(self)
+    }
+
+    fn jvp(
+        &self,
+        _: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        (one(or_panic(axis_index(&self.name[0]))), one(None))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        smallvec![]
+    }
+
+    fn batch(
+        &self,
+        _: &[Tensor],
+        _: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        (one(or_panic(axis_index(&self.name[0]))), one(None))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis_name={}", Names(&self.name))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        Some(self)
+    }
+}
+
+impl Collective for AxisIndex {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.name
+    }
+
+    fn batch_named(
+        &self,
+        _: &AxisName,
+        _: &[Tensor],
+        _: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let positions = or_panic(create::iota(DType::I32, &[size], 0));
+        (one(positions), one(Some(0)))
+    }
+}

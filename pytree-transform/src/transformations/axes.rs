@@ -1,0 +1,364 @@
+//! Axes: over which axis each leaf of an argument is mapped, or lies in a result.
+//!
+//! Axes are a prefix of the structure: a number holds for everything below it. `Some`, shared nodes and boxed objects
+//! are looked through, as for prefixes of trees. What does not fit is told all at once.
+
+use pytree_core::error::edit_distance;
+use pytree_core::shape::NodeKind;
+use pytree_core::{
+    Filter, Key, KeyPath, LeafKind, StaticBox, StaticData, StaticValue, Tree, TreeDef,
+};
+
+use crate::tensor::Tensor;
+
+/// Over which axis each leaf of an argument is mapped, or lies in a result: a prefix of its structure.
+///
+/// A number holds for all leaves below it, and `None` maps none of them. Negative axes count from the end. A tuple goes
+/// with a tuple, an array or `Vec` with a list; [`dict`](Axes::dict), [`fields`](Axes::fields) and
+/// [`filter`](Axes::filter) go with maps and modules. A tree of axes, as `Tree::map` makes one of a model, goes with
+/// what it was made of.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Axes, Tensor, vmap};
+/// let dot = vmap(|(x, ys): (Tensor, Vec<Tensor>)| x * &ys[0] + &ys[1]).in_axes((0, [Some(-1), None]));
+/// let (x, y) = (Tensor::from([1.0, 2.0]), Tensor::from([[3.0, 4.0]]));
+/// assert_eq!(dot((x, vec![y, Tensor::from(10.0)])), Tensor::from([[13.0], [18.0]]));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Axes {
+    /// One axis for all leaves; negative ones count from the end. `None` maps nothing.
+    All(Option<isize>),
+    /// Axes for each member of a tuple.
+    Tuple(Vec<Axes>),
+    /// Axes for each element of a list.
+    List(Vec<Axes>),
+    /// Axes for each key of a map.
+    Dict(Vec<(Key, Axes)>),
+    /// Axes for each field of a struct.
+    Fields(Vec<(String, Axes)>),
+    /// The axis of the leaves that each filter is the first to accept.
+    Filter(Vec<(Filter, Option<isize>)>),
+    /// A tree of axes.
+    Tree(Tree<Option<isize>>),
+}
+
+impl Axes {
+    /// Axes for each field of a struct that holds leaves, by name.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Axes;
+    /// let same = Axes::fields([("weight", Some(0)), ("bias", None)]);
+    /// let mixed = Axes::fields([("layers", Axes::from([0, 1])), ("scale", Axes::from(None))]);
+    /// ```
+    pub fn fields<K: Into<String>, A: Into<Self>>(
+        fields: impl IntoIterator<Item = (K, A)>,
+    ) -> Self {
+        let fields = fields.into_iter();
+        Self::Fields(
+            fields
+                .map(|(name, axes)| (name.into(), axes.into()))
+                .collect(),
+        )
+    }
+
+    /// Axes for each key of a map.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Axes, Tensor, vmap};
+    /// use std::collections::BTreeMap;
+    /// let sum = vmap(|map: BTreeMap<String, Tensor>| &map["x"] + &map["y"])
+    ///     .in_axes(Axes::dict([("x", Some(0)), ("y", None)]));
+    /// let (x, y) = (Tensor::from([1.0, 2.0]), Tensor::from(10.0));
+    /// let map = BTreeMap::from([("x".to_owned(), x), ("y".to_owned(), y)]);
+    /// assert_eq!(sum(map).to_vec::<f64>(), [11.0, 12.0]);
+    /// ```
+    pub fn dict<K: StaticValue, A: Into<Self>>(entries: impl IntoIterator<Item = (K, A)>) -> Self {
+        let key = |value: K| {
+            let value = StaticBox::new(value);
+            match value.data() {
+                StaticData::Integer(integer) => Key::Index(integer),
+                StaticData::Text(text) => Key::Text(text),
+                _ => Key::Other(format!("{value:?}")),
+            }
+        };
+        let entries = entries.into_iter();
+        Self::Dict(
+            entries
+                .map(|(name, axes)| (key(name), axes.into()))
+                .collect(),
+        )
+    }
+
+    /// Axes by filters, of which the first that accepts a leaf decides; paths are those below this place. Each leaf
+    /// must be accepted by one.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Filter;
+    /// use pytree_transform::{Axes, Tensor, vmap};
+    /// let sum = vmap(|(x, y): (Tensor, Tensor)| x + y)
+    ///     .in_axes(Axes::filter([(Filter::path("[0]"), Some(0)), (Filter::everything(), None)]));
+    /// assert_eq!(sum((Tensor::from([1, 2]), Tensor::from(10))).to_vec::<i32>(), [11, 12]);
+    /// ```
+    pub fn filter(filters: impl IntoIterator<Item = (Filter, Option<i32>)>) -> Self {
+        let filters = filters.into_iter();
+        Self::Filter(
+            filters
+                .map(|(filter, axis)| (filter, axis.and_then(|axis| isize::try_from(axis).ok())))
+                .collect(),
+        )
+    }
+
+    /// The axis of each leaf of a structure.
+    ///
+    /// # Errors
+    /// All ways in which the axes are no prefix of the structure.
+    pub(crate) fn of_leaves(
+        &self,
+        treedef: &TreeDef,
+        leaves: &[Tensor],
+    ) -> Result<Vec<Option<isize>>, Vec<String>> {
+        if let Self::All(axis) = self {
+            return Ok(vec![*axis; leaves.len()]);
+        }
+        let mut walk = Walk {
+            leaves,
+            kinds: &treedef.leaf_kinds(),
+            axes: Vec::with_capacity(leaves.len()),
+            problems: Vec::new(),
+        };
+        walk.enter(self, treedef, &KeyPath::root());
+        if walk.problems.is_empty() {
+            Ok(walk.axes)
+        } else {
+            Err(walk.problems)
+        }
+    }
+
+    /// What the axes are for, as messages say it.
+    fn describe(&self) -> String {
+        match self {
+            Self::All(_) => "one axis".to_owned(),
+            Self::Tuple(members) => format!("a tuple of {}", members.len()),
+            Self::List(members) => format!("a list of {}", members.len()),
+            Self::Dict(_) => "for a map".to_owned(),
+            Self::Fields(_) => "for the fields of a struct".to_owned(),
+            Self::Filter(_) => "by filter".to_owned(),
+            Self::Tree(tree) => format!("a tree {:?}", tree.treedef()),
+        }
+    }
+}
+
+/// A walk through axes and a structure at once.
+struct Walk<'a> {
+    leaves: &'a [Tensor],
+    kinds: &'a [Option<LeafKind>],
+    axes: Vec<Option<isize>>,
+    problems: Vec<String>,
+}
+
+impl Walk<'_> {
+    /// Adds the axes of the leaves of a subtree.
+    fn enter(&mut self, axes: &Axes, treedef: &TreeDef, path: &KeyPath) {
+        let (start, count) = (self.axes.len(), treedef.num_leaves());
+        match axes {
+            Axes::All(axis) => self.axes.extend(std::iter::repeat_n(*axis, count)),
+            Axes::Filter(filters) => self.by_filter(filters, treedef, path),
+            Axes::Tree(tree) => match tree.broadcast_to(treedef) {
+                Ok(full) => self.axes.extend_from_slice(full.leaves()),
+                Err(error) => self.problem(path, &error.to_string()),
+            },
+            _ if treedef.kind().is_transparent() => {
+                treedef
+                    .children()
+                    .iter()
+                    .for_each(|child| self.enter(axes, child, path));
+            }
+            // `None` and a shared node at a later place have no leaves.
+            _ if matches!(treedef.kind(), NodeKind::None | NodeKind::Alias) => {}
+            Axes::Tuple(members) => self.in_order(axes, members, NodeKind::Tuple, treedef, path),
+            Axes::List(members) => self.in_order(axes, members, NodeKind::List, treedef, path),
+            Axes::Dict(entries) => {
+                let entries = entries.iter().map(|(key, axes)| (key.clone(), axes));
+                let kinds = [NodeKind::Dict, NodeKind::OrderedDict];
+                self.by_key(axes, &kinds, entries.collect(), treedef, path);
+            }
+            Axes::Fields(fields) => {
+                let field = |name: &String| Key::Field(name.clone().into());
+                let entries = fields.iter().map(|(name, axes)| (field(name), axes));
+                let kinds = [
+                    NodeKind::Struct,
+                    NodeKind::TupleStruct,
+                    NodeKind::NamedTuple,
+                ];
+                self.by_key(axes, &kinds, entries.collect(), treedef, path);
+            }
+        }
+        // Where something is wrong the walk goes on behind the subtree.
+        self.axes.resize(start + count, None);
+    }
+
+    fn problem(&mut self, path: &KeyPath, problem: &str) {
+        self.problems
+            .push(format!("at {}: {problem}", path.or_root()));
+    }
+
+    fn other_node(&mut self, axes: &Axes, treedef: &TreeDef, path: &KeyPath) {
+        let found = treedef.nodes().next().map(|node| format!("{node:?}"));
+        let found = found.unwrap_or_default();
+        let axes = axes.describe();
+        self.problem(path, &format!("the axes are {axes}, the value is {found}"));
+    }
+
+    fn in_order(
+        &mut self,
+        axes: &Axes,
+        members: &[Axes],
+        kind: NodeKind,
+        treedef: &TreeDef,
+        path: &KeyPath,
+    ) {
+        let children = treedef.children();
+        if treedef.kind() != kind || children.len() != members.len() {
+            return self.other_node(axes, treedef, path);
+        }
+        for (position, (member, child)) in members.iter().zip(&children).enumerate() {
+            let key = Key::Index(i128::try_from(position).unwrap_or(i128::MAX));
+            self.enter(member, child, &below(path, key));
+        }
+    }
+
+    fn by_key(
+        &mut self,
+        axes: &Axes,
+        kinds: &[NodeKind],
+        entries: Vec<(Key, &Axes)>,
+        treedef: &TreeDef,
+        path: &KeyPath,
+    ) {
+        let root = treedef.nodes().next();
+        let Some(root) = root.filter(|root| kinds.contains(&root.kind())) else {
+            return self.other_node(axes, treedef, path);
+        };
+        let keys: Vec<Key> = root.keys().flatten().collect();
+        for (position, (key, _)) in entries.iter().enumerate() {
+            if entries[..position].iter().any(|(other, _)| other == key) {
+                self.problem(path, &format!("{} is named twice", shown(key)));
+            } else if !keys.contains(key) {
+                let text = key.to_string();
+                let distance = |other: &&Key| edit_distance(&other.to_string(), &text);
+                let nearest = keys.iter().min_by_key(distance);
+                let suggestion = nearest.map_or_else(String::new, |nearest| {
+                    format!("; did you mean {}?", shown(nearest))
+                });
+                let problem = format!("{root:?} has no {}{suggestion}", shown(key));
+                self.problem(path, &problem);
+            }
+        }
+        for (key, child) in keys.into_iter().zip(treedef.children()) {
+            let own = entries.iter().find(|(name, _)| *name == key);
+            let child_path = below(path, key);
+            match own {
+                Some((_, axes)) => self.enter(axes, &child, &child_path),
+                None if child.num_leaves() == 0 => {}
+                None => {
+                    self.problem(&child_path, "no axes are given");
+                    let count = self.axes.len() + child.num_leaves();
+                    self.axes.resize(count, None);
+                }
+            }
+        }
+    }
+
+    fn by_filter(
+        &mut self,
+        filters: &[(Filter, Option<isize>)],
+        treedef: &TreeDef,
+        path: &KeyPath,
+    ) {
+        for (filter, _) in filters {
+            if let Err(error) = filter.check(treedef) {
+                self.problem(path, &format!("{filter:?}: {error}"));
+            }
+        }
+        for leaf_path in treedef.leaf_paths() {
+            let position = self.axes.len();
+            let kind = self.kinds.get(position).copied().flatten();
+            let leaf = self.leaves.get(position);
+            let accepts =
+                |filter: &Filter| leaf.is_some_and(|leaf| filter.accepts(&leaf_path, kind, leaf));
+            let first = filters.iter().find(|(filter, _)| accepts(filter));
+            if first.is_none() {
+                let whole: KeyPath = path
+                    .keys()
+                    .iter()
+                    .chain(leaf_path.keys())
+                    .cloned()
+                    .collect();
+                let what = kind.map_or_else(String::new, |kind| format!(" ({kind})"));
+                let problem = format!(
+                    "no filter accepts the leaf{what}; end the filters with `(Filter::everything(), None)`"
+                );
+                self.problem(&whole, &problem);
+            }
+            self.axes.push(first.and_then(|(_, axis)| *axis));
+        }
+    }
+}
+
+fn below(path: &KeyPath, key: Key) -> KeyPath {
+    path.keys().iter().cloned().chain([key]).collect()
+}
+
+/// A key as messages name it.
+fn shown(key: &Key) -> String {
+    match key {
+        Key::Field(name) => format!("field `{name}`"),
+        key => format!("key {key}"),
+    }
+}
+
+impl From<i32> for Axes {
+    fn from(axis: i32) -> Self {
+        Self::All(isize::try_from(axis).ok())
+    }
+}
+impl From<Option<i32>> for Axes {
+    fn from(axis: Option<i32>) -> Self {
+        axis.map_or(Self::All(None), Self::from)
+    }
+}
+impl<A: Into<Self>> From<Vec<A>> for Axes {
+    fn from(members: Vec<A>) -> Self {
+        Self::List(members.into_iter().map(Into::into).collect())
+    }
+}
+impl<A: Into<Self>, const N: usize> From<[A; N]> for Axes {
+    fn from(members: [A; N]) -> Self {
+        Self::List(members.into_iter().map(Into::into).collect())
+    }
+}
+impl From<Tree<Option<i32>>> for Axes {
+    fn from(tree: Tree<Option<i32>>) -> Self {
+        Self::Tree(tree.map(|axis| axis.and_then(|axis| isize::try_from(axis).ok())))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident),+))*) => {$(
+        impl<$($name: Into<Axes>),+> From<($($name,)+)> for Axes {
+            fn from(($($name,)+): ($($name,)+)) -> Self {
+                Self::Tuple(vec![$($name.into()),+])
+            }
+        }
+    )*};
+}
+#[allow(non_snake_case, reason = "the type parameters name the members")]
+mod tuples {
+    use super::Axes;
+    tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+}

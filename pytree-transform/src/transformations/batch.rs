@@ -1,0 +1,323 @@
+//! What `vmap` and `vmap_mut` share: the way of leaves into a batch and out of it.
+
+use std::fmt::Write as _;
+use std::panic::Location;
+
+use pytree_core::TreeDef;
+
+use crate::axis_names::AxisName;
+use crate::error::or_panic;
+use crate::primitives::shape::{broadcast_in_dim, move_axis};
+use crate::tensor::Tensor;
+use crate::trace::{Interpreter, Trace};
+use crate::transformations::axes::Axes;
+
+/// How a function is mapped.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) in_axes: Axes,
+    pub(crate) out_axes: Axes,
+    pub(crate) axis_size: Option<usize>,
+    pub(crate) axis_name: Option<AxisName>,
+    pub(crate) line: &'static Location<'static>,
+}
+
+/// All values of a result, and the axis they lie along.
+pub(crate) type Unbatched = (Tensor, Option<usize>);
+
+impl Mapping {
+    /// Over axis 0 of everything.
+    pub(crate) fn new(line: &'static Location<'static>) -> Self {
+        Self {
+            in_axes: Axes::All(Some(0)),
+            out_axes: Axes::All(Some(0)),
+            axis_size: None,
+            axis_name: None,
+            line,
+        }
+    }
+
+    /// The axis of each leaf of the argument counted from the front, and the length that all have.
+    pub(crate) fn mapped(
+        &self,
+        treedef: &TreeDef,
+        leaves: &[Tensor],
+    ) -> (Vec<Option<usize>>, usize) {
+        let wanted = self.axes_of("in_axes", &self.in_axes, treedef, leaves);
+        let resolved: Vec<_> = leaves
+            .iter()
+            .zip(&wanted)
+            .map(|(leaf, axis)| axis.and_then(|axis| from_front(axis, leaf.rank())))
+            .collect();
+        let problems: Vec<String> = treedef
+            .leaf_paths()
+            .iter()
+            .zip(leaves)
+            .zip(wanted.iter().zip(&resolved))
+            .filter_map(|((path, leaf), (wanted, resolved))| {
+                let axis = wanted.filter(|_| resolved.is_none())?;
+                Some(format!(
+                    "{}: {} has no axis {axis}",
+                    path.or_root(),
+                    leaf.info()
+                ))
+            })
+            .collect();
+        assert!(
+            problems.is_empty(),
+            "cannot vmap: {}; map fewer leaves with `.in_axes(…)`, or add the axis (vmap at {})",
+            problems.join("; "),
+            self.line
+        );
+        let size = self.size(treedef, leaves, &resolved);
+        (resolved, size)
+    }
+
+    /// The axis of each leaf as it was asked for.
+    fn axes_of(
+        &self,
+        option: &str,
+        axes: &Axes,
+        treedef: &TreeDef,
+        leaves: &[Tensor],
+    ) -> Vec<Option<isize>> {
+        match axes.of_leaves(treedef, leaves) {
+            Ok(axes) => axes,
+            Err(problems) => panic!(
+                "cannot vmap: the axes of `.{option}(…)` do not fit: {}; they must be a prefix of the value (vmap at {})",
+                problems.join("; "),
+                self.line
+            ),
+        }
+    }
+
+    /// The length that all mapped axes have.
+    fn size(&self, treedef: &TreeDef, leaves: &[Tensor], axes: &[Option<usize>]) -> usize {
+        let mut sizes: Vec<usize> = Vec::new();
+        let lengths = leaves.iter().zip(axes);
+        let lengths = lengths.filter_map(|(leaf, axis)| leaf.shape().get((*axis)?).copied());
+        for size in self.axis_size.into_iter().chain(lengths) {
+            if !sizes.contains(&size) {
+                sizes.push(size);
+            }
+        }
+        match sizes[..] {
+            [size] => size,
+            [] => panic!(
+                "cannot vmap: no leaf of the argument {treedef} is mapped; map at least one, or give the number of examples by `.axis_size(…)` (vmap at {})",
+                self.line
+            ),
+            _ => panic!(
+                "cannot vmap: the mapped axes differ in length:{}\nthey must be equal, or not mapped (`None` in `.in_axes(…)`) (vmap at {})",
+                self.sizes_text(&sizes, treedef, leaves, axes),
+                self.line
+            ),
+        }
+    }
+
+    /// For each length a line with the leaves that have it.
+    fn sizes_text(
+        &self,
+        sizes: &[usize],
+        treedef: &TreeDef,
+        leaves: &[Tensor],
+        axes: &[Option<usize>],
+    ) -> String {
+        let paths = treedef.leaf_paths();
+        let mut text = String::new();
+        for &size in sizes {
+            let mut places = Vec::new();
+            if self.axis_size == Some(size) {
+                places.push("`.axis_size(…)`".to_owned());
+            }
+            for ((path, leaf), axis) in paths.iter().zip(leaves).zip(axes) {
+                if let Some(axis) = axis
+                    && leaf.shape().get(*axis) == Some(&size)
+                {
+                    places.push(format!(
+                        "axis {axis} of {} ({})",
+                        path.or_root(),
+                        leaf.info()
+                    ));
+                }
+            }
+            // Writing to a text can't fail.
+            let _ = write!(text, "\n  {size}: {}", places.join(", "));
+        }
+        text
+    }
+
+    /// Begins the level of the batch.
+    pub(crate) fn begin(&self, size: usize) -> Trace {
+        Trace::begin(Interpreter::Batch {
+            size,
+            name: self.axis_name.clone(),
+        })
+    }
+
+    /// The results with their batch axes where `out_axes` wants them.
+    pub(crate) fn results(
+        &self,
+        treedef: &TreeDef,
+        examples: &[Tensor],
+        results: Vec<Unbatched>,
+        size: usize,
+    ) -> Vec<Tensor> {
+        let axes = self.axes_of("out_axes", &self.out_axes, treedef, examples);
+        let (placed, problems) = place(&axes, results, size);
+        assert!(
+            problems.is_empty(),
+            "cannot vmap: {}; choose other axes with `.out_axes(…)` (vmap at {})",
+            self.problem_text(treedef, examples, &axes, &problems),
+            self.line
+        );
+        placed
+    }
+
+    /// The leaves of a value that was written, with their batch axes where `in_axes` has them. `whole` is the structure
+    /// of all arguments, which begin with that value.
+    pub(crate) fn written(
+        &self,
+        whole: &TreeDef,
+        examples: &[Tensor],
+        results: Vec<Unbatched>,
+        size: usize,
+    ) -> Vec<Tensor> {
+        let mut axes = self.axes_of("in_axes", &self.in_axes, whole, examples);
+        axes.truncate(results.len());
+        let (placed, problems) = place(&axes, results, size);
+        assert!(
+            problems.is_empty(),
+            "cannot vmap: what was written does not fit: {}; map what is written with `.in_axes(…)`, or write what is the same for all examples, such as a mean by `pmean` (vmap at {})",
+            self.problem_text(whole, examples, &axes, &problems),
+            self.line
+        );
+        placed
+    }
+
+    fn problem_text(
+        &self,
+        treedef: &TreeDef,
+        examples: &[Tensor],
+        axes: &[Option<isize>],
+        problems: &[usize],
+    ) -> String {
+        let paths = treedef.leaf_paths();
+        let name = self.axis_name.as_ref();
+        let name = name.map_or_else(String::new, |name| format!(" of `{name}`"));
+        let text = |&position: &usize| {
+            let (path, example) = (paths[position].or_root(), examples[position].info());
+            match axes[position] {
+                None => format!(
+                    "{path} ({example}) differs between the examples{name}, but its axis is `None`"
+                ),
+                Some(axis) => format!("{path}: {example} and a batch axis have no axis {axis}"),
+            }
+        };
+        problems.iter().map(text).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The leaves as examples of a batch.
+pub(crate) fn enter(trace: &Trace, leaves: Vec<Tensor>, axes: &[Option<usize>]) -> Vec<Tensor> {
+    let each = leaves.into_iter().zip(axes);
+    each.map(|(leaf, axis)| match axis {
+        Some(axis) => trace.batched(leaf, *axis),
+        None => leaf,
+    })
+    .collect()
+}
+
+/// All values of results.
+pub(crate) fn leave(trace: &Trace, results: &[Tensor]) -> Vec<Unbatched> {
+    let each = results.iter();
+    each.map(|result| or_panic(trace.unbatched(result)))
+        .collect()
+}
+
+fn from_front(axis: isize, rank: usize) -> Option<usize> {
+    let axis = if axis < 0 {
+        axis.checked_add_unsigned(rank)?
+    } else {
+        axis
+    };
+    usize::try_from(axis).ok().filter(|&axis| axis < rank)
+}
+
+/// The results with their batch axes at given places, and the positions of those for which that can't be.
+fn place(
+    axes: &[Option<isize>],
+    results: Vec<Unbatched>,
+    size: usize,
+) -> (Vec<Tensor>, Vec<usize>) {
+    let mut problems = Vec::new();
+    let mut placed = Vec::with_capacity(results.len());
+    for (position, ((value, from), to)) in results.into_iter().zip(axes).enumerate() {
+        let rank = value.rank() + usize::from(from.is_none());
+        placed.push(match (from, to.map(|to| from_front(to, rank))) {
+            (None, None) => value,
+            (Some(from), Some(Some(to))) => or_panic(move_axis(&value, from, to)),
+            (None, Some(Some(to))) => repeated(&value, to, size),
+            (Some(_), None) | (_, Some(None)) => {
+                problems.push(position);
+                value
+            }
+        });
+    }
+    (placed, problems)
+}
+
+/// The value for each example, along a new axis.
+fn repeated(value: &Tensor, axis: usize, size: usize) -> Tensor {
+    let mut shape = value.info().shape.clone();
+    shape.insert(axis, size);
+    let places: Vec<usize> = (0..shape.len()).filter(|&place| place != axis).collect();
+    or_panic(broadcast_in_dim(value, &shape, &places))
+}
+
+/// The options that `vmap` and `vmap_mut` have.
+macro_rules! mapping_options {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<'f, $($generics)*> $type {
+            /// Maps over other axes, by a prefix of the argument: a number for all leaves, negative ones counted from
+            /// the end, `None` for leaves that are the same for all examples, a tuple of these for a tuple of
+            /// arguments, and so on: see [`Axes`].
+            ///
+            /// # Examples
+            /// ```
+            /// use pytree_transform::{Tensor, vmap};
+            /// let scale = vmap(|(factor, x): (Tensor, Tensor)| factor * x).in_axes((None, 1));
+            /// let y = scale((Tensor::from(2.0_f32), Tensor::from([[1.0_f32, 2.0]])));
+            /// assert_eq!(y.shape(), [2, 1]);
+            /// ```
+            ///
+            /// # Panics
+            /// When called: if the axes are no prefix of the argument, or a leaf has no such axis.
+            #[must_use]
+            pub fn in_axes(self, axes: impl Into<Axes>) -> Self {
+                self.with(|mapping| mapping.in_axes = axes.into())
+            }
+
+            /// The number of examples, where no leaf is mapped. Where some are, it must be their length.
+            ///
+            /// # Examples
+            /// ```
+            /// use pytree_transform::{Tensor, axis_index, vmap};
+            /// let positions = vmap(|()| axis_index("batch")).axis_name("batch").axis_size(3);
+            /// assert_eq!(positions(()).to_vec::<i32>(), [0, 1, 2]);
+            /// ```
+            #[must_use]
+            pub fn axis_size(self, size: usize) -> Self {
+                self.with(|mapping| mapping.axis_size = Some(size))
+            }
+
+            /// Names the batch axis, so that operations such as [`psum`](crate::psum) can work over it. Of several
+            /// batch axes of one name, operations mean the innermost.
+            #[must_use]
+            pub fn axis_name(self, name: impl AsRef<str>) -> Self {
+                self.with(|mapping| mapping.axis_name = Some(name.as_ref().into()))
+            }
+        }
+    };
+}
+pub(crate) use mapping_options;

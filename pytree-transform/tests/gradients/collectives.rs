@@ -1,0 +1,45 @@
+//! Collectives in the table: they are what they are inside of a `vmap` only.
+
+use std::cell::RefCell;
+
+use pytree_transform::{
+    Tensor, all_gather, all_to_all, axis_index, jit, pmax, pmean, pmin, ppermute, psum, vmap,
+};
+
+use crate::sample::Domain::Real;
+use crate::table::{Case, case};
+
+thread_local! {
+    /// The jaxprs of examples, for the test that looks for all primitives.
+    pub static OF_EXAMPLES: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A compiled function of an example, mapped over the first axis of all operands, which has the name `i`.
+fn mapped(x: &[Tensor], of_example: fn(&[Tensor]) -> Tensor) -> Tensor {
+    let compiled = jit(move |x: Vec<Tensor>| of_example(&x));
+    let function = |x: Vec<Tensor>| {
+        OF_EXAMPLES.with_borrow_mut(|text| text.push_str(&compiled.jaxpr(&x)));
+        compiled(x)
+    };
+    vmap(function).axis_name("i")(x.to_vec())
+}
+
+/// Operations over a batch axis, between others that are not linear.
+#[rustfmt::skip]
+pub fn collectives() -> Vec<Case> {
+    vec![
+        case("psum", [(Real, &[3, 2])], |x| mapped(x, |x| psum(&x[0].sin(), "i") * &x[0])),
+        case("psum of what is the same", [(Real, &[3, 2])], |x| mapped(x, |x| psum(&Tensor::from(0.5), "i") * x[0].sin())),
+        case("psum twice", [(Real, &[3]), (Real, &[3])], |x| mapped(x, |x| psum(&(psum(&x[0].sin(), "i") * &x[1]), "i") * &x[0])),
+        case("pmean", [(Real, &[3, 2])], |x| mapped(x, |x| (&x[0] - pmean(&x[0], "i")).sin())),
+        case("pmax", [(Real, &[3, 2])], |x| mapped(x, |x| pmax(&x[0].sin(), "i") * &x[0])),
+        case("pmin", [(Real, &[3, 2])], |x| mapped(x, |x| pmin(&x[0].sin(), "i") * &x[0])),
+        case("all_gather", [(Real, &[3, 2])], |x| mapped(x, |x| all_gather(&x[0].sin(), "i", 1, false) * x[0].expand_dims(1))),
+        case("all_gather tiled", [(Real, &[3, 2])], |x| mapped(x, |x| all_gather(&x[0].sin(), "i", 0, true).sum() * &x[0])),
+        case("axis_index", [(Real, &[3, 2])], |x| mapped(x, |x| axis_index("i").convert(pytree_transform::DType::F64) * x[0].sin())),
+        case("ppermute", [(Real, &[3, 2])], |x| mapped(x, |x| ppermute(&x[0].sin(), "i", [(0, 2), (2, 1), (1, 0)]) * &x[0])),
+        case("ppermute of some", [(Real, &[3, 2])], |x| mapped(x, |x| ppermute(&x[0].sin(), "i", [(0, 2), (2, 1)]) * &x[0])),
+        case("all_to_all", [(Real, &[2, 2, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, false) * x[0].t())),
+        case("all_to_all tiled", [(Real, &[2, 4, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, true).square())),
+    ]
+}
