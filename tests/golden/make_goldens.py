@@ -34,6 +34,7 @@ import optax
 from flax import nnx
 from jax import lax
 
+import elementwise_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -784,6 +785,7 @@ FILES = {
     "transforms": make_transforms,
     "trees": make_trees,
     "display": make_display,
+    "elementwise": elementwise_goldens.make_elementwise,
 }
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 mod cases;
 mod compositions;
 mod display;
+mod elementwise;
 mod files;
 mod models;
 mod operations;
