@@ -362,17 +362,27 @@ fn what_stop_gradient_hides_is_a_constant() {
     assert_eq!(slope_again, Tensor::zeros_like(&x));
 }
 
-/// The names of all primitives: the strings in their methods `name`.
-fn names_in_the_sources() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/primitives");
-    let mut names = BTreeSet::new();
+/// Adds the strings in the methods `name` of the sources in a folder and the folders below.
+fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
-        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_names(&path, names);
+            continue;
+        }
+        let source = std::fs::read_to_string(path).unwrap();
         for method in source.split("fn name(&self) -> &'static str {").skip(1) {
             let body = method.split("\n    }\n").next().unwrap();
             names.extend(body.split('"').skip(1).step_by(2).map(str::to_owned));
         }
     }
+}
+
+/// The names of all primitives.
+fn names_in_the_sources() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/primitives");
+    add_names(&folder, &mut names);
     names
 }
 

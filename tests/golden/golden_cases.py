@@ -91,7 +91,7 @@ def x64():
 
 def precision(dtype):
     """The context in which figures of this dtype are computed."""
-    return jax.enable_x64(np.dtype(dtype) == np.float64)
+    return jax.enable_x64(np.dtype(dtype).itemsize == 8)
 
 
 # ---------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from flax import nnx
 from jax import lax
 
 import collectives_goldens
+import elementwise_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -786,6 +787,7 @@ FILES = {
     "trees": make_trees,
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
+    "elementwise": elementwise_goldens.make_elementwise,
 }
 
 if __name__ == "__main__":

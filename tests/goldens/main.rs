@@ -13,6 +13,7 @@ mod cases;
 mod collectives;
 mod compositions;
 mod display;
+mod elementwise;
 mod files;
 mod models;
 mod operations;

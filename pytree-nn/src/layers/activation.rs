@@ -108,6 +108,39 @@ mod tests {
             ),
             (Activation::LeakyRelu(0.1), [-0.2, 0.5]),
             (Activation::Identity, [-2.0, 0.5]),
+            (Activation::Relu6, [0.0, 0.5]),
+            (Activation::Elu(2.0), [2.0 * (-2.0_f64).exp_m1(), 0.5]),
+            (Activation::Celu(2.0), [2.0 * (-1.0_f64).exp_m1(), 0.5]),
+            (Activation::HardSigmoid, [1.0 / 6.0, 3.5 / 6.0]),
+            (Activation::HardSilu, [-2.0 / 6.0, 0.5 * 3.5 / 6.0]),
+            (Activation::HardTanh, [-1.0, 0.5]),
+            (Activation::SoftSign, [-2.0 / 3.0, 1.0 / 3.0]),
+            (
+                Activation::LogSigmoid,
+                [-(2.0_f64.exp().ln_1p()), -((-0.5_f64).exp().ln_1p())],
+            ),
+            // Φ(2) = 0.9772498680518208, Φ(½) = 0.6914624612740131.
+            (
+                Activation::GeluExact,
+                [
+                    -2.0 * 0.022_750_131_948_179_21,
+                    0.5 * 0.691_462_461_274_013_1,
+                ],
+            ),
+            (
+                Activation::Selu,
+                [
+                    1.758_099_340_847_376_6 * (-2.0_f64).exp_m1(),
+                    0.525_350_493_677_740_2,
+                ],
+            ),
+            (
+                Activation::Mish,
+                [
+                    -2.0 * (-2.0_f64).exp().ln_1p().tanh(),
+                    0.5 * 0.5_f64.exp().ln_1p().tanh(),
+                ],
+            ),
         ];
         for (activation, expected) in cases {
             for (found, expected) in activation.apply(&x).to_vec::<f64>().iter().zip(expected) {

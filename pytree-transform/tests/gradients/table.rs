@@ -77,6 +77,32 @@ fn functions() -> Vec<Case> {
         case("tanh", [(Real, &[2, 3])], |x| x[0].tanh()),
         case("sigmoid", [(Real, &[2, 3])], |x| x[0].sigmoid()),
         case("erf_inv", [(Unit, &[2, 3])], |x| x[0].erf_inv()),
+        case("erf", [(Real, &[2, 3])], |x| x[0].erf()),
+        case("erfc", [(Real, &[2, 3])], |x| x[0].erfc()),
+        case("exp2", [(Real, &[2, 3])], |x| x[0].exp2()),
+        case("expm1", [(Real, &[2, 3])], |x| x[0].expm1()),
+        case("log1p", [(Positive, &[2, 3])], |x| x[0].log1p()),
+        case("rsqrt", [(Positive, &[2, 3])], |x| x[0].rsqrt()),
+        case("cbrt", [(NonZero, &[2, 3])], |x| x[0].cbrt()),
+        case("tan", [(Unit, &[2, 3])], |x| x[0].tan()),
+        case("asin", [(Unit, &[2, 3])], |x| x[0].asin()),
+        case("acos", [(Unit, &[2, 3])], |x| x[0].acos()),
+        case("atan", [(Real, &[2, 3])], |x| x[0].atan()),
+        case("sinh", [(Real, &[2, 3])], |x| x[0].sinh()),
+        case("cosh", [(Real, &[2, 3])], |x| x[0].cosh()),
+        case("asinh", [(Real, &[2, 3])], |x| x[0].asinh()),
+        case("acosh", [(Positive, &[2, 3])], |x| (&x[0] + 1.0).acosh()),
+        case("atanh", [(Unit, &[2, 3])], |x| x[0].atanh()),
+        case("floor", [(Real, &[2, 3])], |x| x[0].floor() * &x[0]),
+        case("ceil", [(Real, &[2, 3])], |x| x[0].ceil() * &x[0]),
+        // Away from the kinks, which are at whole numbers and a half.
+        case("round", [(Real, &[2, 3])], |x| (&x[0] * 0.2).round() * &x[0]),
+        case("round_half_away", [(Real, &[2, 3])], |x| (&x[0] * 0.2).round_half_away() * &x[0]),
+        case("trunc", [(Real, &[2, 3])], |x| x[0].trunc() * &x[0]),
+        case("log2", [(Positive, &[2, 3])], |x| x[0].log2()),
+        case("nan_to_num", [(Real, &[2, 3])], |x| x[0].nan_to_num() * x[0].isfinite().convert(F64)),
+        case("variance_with", [(Real, &[2, 3])], |x| x[0].variance_with([1], 1)),
+        case("standard_deviation_with", [(Real, &[2, 3])], |x| x[0].standard_deviation_with([1], 1)),
         case("powi -2", [(NonZero, &[2, 3])], |x| x[0].powi(-2)),
         case("powi -1", [(NonZero, &[2, 3])], |x| x[0].powi(-1)),
         case("powi 0", [(Real, &[2, 3])], |x| x[0].powi(0)),
@@ -86,6 +112,7 @@ fn functions() -> Vec<Case> {
         case("square", [(Real, &[2, 3])], |x| x[0].square()),
         case("relu", [(Real, &[2, 3])], |x| x[0].relu()),
         case("clip", [(Real, &[2, 3])], |x| x[0].clip(-1.0, 1.0)),
+        case("clamp", [(Real, &[2, 3])], |x| x[0].clamp(-1.0, 1.0)),
         // A sign is constant around a sample, so stopping its gradient changes nothing.
         case("stop_gradient", [(Real, &[2, 3])], |x| x[0].sign().stop_gradient() * &x[0]),
     ]
@@ -115,6 +142,16 @@ fn operators() -> Vec<Case> {
         case("minimum", [(Real, &[2, 3]), (Real, &[2, 3])], |x| x[0].minimum(&x[1])),
         case("minimum with a row", [(Real, &[2, 3]), (Real, &[3])], |x| x[0].minimum(&x[1])),
         case("minimum of equals", [(Real, &[2, 3])], |x| x[0].minimum(&x[0])),
+        case("clamp by tensors", [(Real, &[2, 3]), (Real, &[3]), (Real, &[])], |x| x[0].clamp(&x[1], &x[2])),
+        case("pow", [(Positive, &[2, 3]), (Real, &[3])], |x| x[0].pow(&x[1])),
+        case("atan2", [(NonZero, &[2, 3]), (NonZero, &[2, 3])], |x| x[0].atan2(&x[1])),
+        case("logaddexp", [(Real, &[2, 3]), (Real, &[2, 1])], |x| x[0].logaddexp(&x[1])),
+        case("logaddexp of equals", [(Real, &[2, 3])], |x| x[0].logaddexp(&x[0])),
+        case("hypot", [(NonZero, &[2, 3]), (NonZero, &[3])], |x| x[0].hypot(&x[1])),
+        // The quotients, below 1, are away from whole numbers.
+        case("rem", [(Unit, &[2, 3]), (Positive, &[3])], |x| x[0].rem(&x[1] + 1.0)),
+        case("rem by less", [(Positive, &[2, 3])], |x| (&x[0] + 5.0).rem(&x[0] * 0.1 + 2.5)),
+        case("remainder", [(Unit, &[2, 3]), (Positive, &[3])], |x| x[0].remainder(&x[1] + 1.0)),
     ]
 }
 
@@ -157,6 +194,10 @@ fn conversions() -> Vec<Case> {
         case("convert to i32", [(Real, &[3])], |x| x[0].convert(I32).convert(F64) * &x[0]),
         case("shift_left", [(Real, &[3]), (Indices(4), &[3])], |x| x[1].shift_left(2).convert(F64) * &x[0]),
         case("shift_right", [(Real, &[3]), (Indices(4), &[3])], |x| x[1].abs().shift_right(1).convert(F64) * &x[0]),
+        case("shift_right_arithmetic", [(Real, &[3]), (Indices(4), &[3])], |x| {
+            x[1].shift_right_arithmetic(1).convert(F64) * &x[0]
+        }),
+        case("population_count", [(Real, &[3]), (Indices(4), &[3])], |x| x[1].population_count().convert(F64) * &x[0]),
     ]
 }
 

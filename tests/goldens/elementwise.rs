@@ -1,0 +1,225 @@
+//! Functions element by element and activations: values and derivatives, and both at their edges.
+
+use pytree::nn::{
+    celu, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid,
+    log_softmax, logsumexp, mish, relu, relu6, selu, sigmoid, silu, soft_sign, softmax, softplus,
+    squareplus, standardize,
+};
+use pytree::{DType, Tensor, grad, jit};
+use serde_json::Value;
+
+use crate::cases::check_file;
+use crate::files::{integers, read, tensor};
+use crate::tolerance::{assert_close, assert_digits};
+
+/// The function of a case in our words.
+fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
+    match x {
+        [x] => of_one(name, parameters, x),
+        [x, y] => of_two(name, x, y),
+        [x, low, high] => match name {
+            "clamp_tensors" => x.clamp(low, high),
+            "clip_tensors" => x.clip(low, high),
+            other => panic!("no function for the case {other}"),
+        },
+        _ => panic!("{} tensors", x.len()),
+    }
+}
+
+fn of_one(name: &str, parameters: &Value, x: &Tensor) -> Tensor {
+    let axis = || parameters["axis"].as_i64().unwrap() as isize;
+    let axes = || integers(&parameters["axes"]);
+    let correction = || parameters["correction"].as_u64().unwrap() as usize;
+    match name {
+        "neg" => -x,
+        "abs" => x.abs(),
+        "sign" => x.sign(),
+        "floor" => x.floor(),
+        "ceil" => x.ceil(),
+        "round" => x.round(),
+        "round_half_away" => x.round_half_away(),
+        "trunc" => x.trunc(),
+        "exp" => x.exp(),
+        "exp2" => x.exp2(),
+        "expm1" => x.expm1(),
+        "log" => x.log(),
+        "log2" => x.log2(),
+        "log10" => x.log10(),
+        "log1p" => x.log1p(),
+        "sqrt" => x.sqrt(),
+        "rsqrt" => x.rsqrt(),
+        "cbrt" => x.cbrt(),
+        "square" => x.square(),
+        "reciprocal" => x.reciprocal(),
+        "sin" => x.sin(),
+        "cos" => x.cos(),
+        "tan" => x.tan(),
+        "asin" => x.asin(),
+        "acos" => x.acos(),
+        "atan" => x.atan(),
+        "sinh" => x.sinh(),
+        "cosh" => x.cosh(),
+        "tanh" => x.tanh(),
+        "asinh" => x.asinh(),
+        "acosh" => x.acosh(),
+        "atanh" => x.atanh(),
+        "logistic" => x.sigmoid(),
+        "erf" => x.erf(),
+        "erfc" => x.erfc(),
+        "erf_inv" => x.erf_inv(),
+        "deg2rad" => x.deg2rad(),
+        "rad2deg" => x.rad2deg(),
+        "nan_to_num" => x.nan_to_num(),
+        "isnan" => x.isnan(),
+        "isinf" => x.isinf(),
+        "isfinite" => x.isfinite(),
+        "powi" => x.powi(3),
+        "not" => !x,
+        "population_count" => x.population_count(),
+        "clip" => x.clip(-1.0, 1.0),
+        "clamp" => x.clamp(-1.0, 1.0),
+        "relu" => relu(x),
+        "relu6" => relu6(x),
+        "leaky_relu" => leaky_relu(x, 0.125),
+        "elu" => elu(x, 1.5),
+        "celu" => celu(x, 1.5),
+        "selu" => selu(x),
+        "gelu" => gelu(x),
+        "gelu_exact" => gelu_exact(x),
+        "silu" => silu(x),
+        "softplus" => softplus(x),
+        "sigmoid" => sigmoid(x),
+        "log_sigmoid" => log_sigmoid(x),
+        "hard_sigmoid" => hard_sigmoid(x),
+        "hard_silu" => hard_silu(x),
+        "hard_tanh" => hard_tanh(x),
+        "soft_sign" => soft_sign(x),
+        "mish" => mish(x),
+        "squareplus" => squareplus(x, 2.0),
+        "glu" => glu(x, axis()),
+        "softmax" => softmax(x, axis()),
+        "log_softmax" => log_softmax(x, axis()),
+        "logsumexp" => logsumexp(x, axis()),
+        "standardize" => standardize(x, axis(), 1e-5),
+        "var" => x.variance_with(axes(), correction()),
+        "std" => x.standard_deviation_with(axes(), correction()),
+        other => panic!("no function for the case {other}"),
+    }
+}
+
+fn of_two(name: &str, x: &Tensor, y: &Tensor) -> Tensor {
+    match name {
+        "add" => x + y,
+        "sub" => x - y,
+        "mul" => x * y,
+        "div" => x / y,
+        "rem" => x.rem(y),
+        "remainder" => x.remainder(y),
+        "floor_divide" => x.floor_divide(y),
+        "pow" => x.pow(y),
+        "atan2" => x.atan2(y),
+        "maximum" => x.maximum(y),
+        "minimum" => x.minimum(y),
+        "logaddexp" => x.logaddexp(y),
+        "hypot" => x.hypot(y),
+        "heaviside" => x.heaviside(y),
+        "eq" => x.equal(y),
+        "ne" => x.not_equal(y),
+        "lt" => x.less(y),
+        "le" => x.less_equal(y),
+        "gt" => x.greater(y),
+        "ge" => x.greater_equal(y),
+        "and" => x & y,
+        "or" => x | y,
+        "xor" => x.bit_xor(y),
+        "shift_left" => x.shift_left(y),
+        "shift_right_logical" => x.shift_right(y),
+        "shift_right_arithmetic" => x.shift_right_arithmetic(y),
+        other => panic!("no function for the case {other}"),
+    }
+}
+
+#[test]
+fn every_function_is_as_in_jax() {
+    check_file("elementwise.json", 250, apply);
+}
+
+/// A tensor as it is, by two operations that the executor joins with what comes before.
+fn unchanged(x: &Tensor) -> Tensor {
+    match x.dtype() {
+        DType::Bool => !!x,
+        _ => -(-x),
+    }
+}
+
+fn check_edge(case: &Value) {
+    let name = case["name"].as_str().unwrap().to_owned();
+    let parameters = case["params"].clone();
+    let what = format!("{name} of {}", case["dtype"]);
+    let inputs: Vec<Tensor> = case["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(tensor)
+        .collect();
+    let expected = tensor(&case["output"]);
+    let f = move |x: &Vec<Tensor>| apply(&name, &parameters, x);
+    let assert_same = |what: &str, found: &Tensor, expected: &Tensor| {
+        if case["cancels"] == true {
+            assert_close(what, found, expected);
+        } else {
+            assert_digits(what, &inputs, found, expected);
+        }
+    };
+    assert_same(&what, &f(&inputs), &expected);
+    let compiled = {
+        let f = f.clone();
+        jit(move |x: Vec<Tensor>| unchanged(&f(&x)))
+    };
+    let fused = compiled(inputs.clone());
+    assert_same(&format!("{what}: fused"), &fused, &expected);
+    if let Some(gradients) = case["gradients"].as_array() {
+        let found = grad(|x: &Vec<Tensor>| f(x).sum())(&inputs);
+        for (position, (found, expected)) in found.leaves().iter().zip(gradients).enumerate() {
+            let what = format!("{what}: gradient {position}");
+            // The sign of a zero says nothing of a gradient.
+            assert_same(&what, &(found + 0.0), &(tensor(expected) + 0.0));
+        }
+    }
+}
+
+#[test]
+fn every_function_is_as_in_jax_at_its_edges() {
+    let file = read("elementwise.json");
+    let edges = file["edges"].as_array().unwrap();
+    assert!(edges.len() > 500);
+    let failures: Vec<String> = edges
+        .iter()
+        .filter_map(|case| std::panic::catch_unwind(|| check_edge(case)).err())
+        .map(|payload| {
+            payload
+                .downcast_ref::<String>()
+                .cloned()
+                .unwrap_or_else(|| "a panic".to_owned())
+        })
+        .collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} edges differ:\n{}",
+        failures.len(),
+        edges.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn at_least_ninety_functions_are_compared() {
+    let file = read("elementwise.json");
+    let names: std::collections::BTreeSet<&str> = file["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|case| case["name"].as_str())
+        .collect();
+    assert!(names.len() >= 90, "{}", names.len());
+}
