@@ -9,6 +9,7 @@ mod display;
 mod dtype;
 mod elementary;
 mod error;
+mod instructions;
 mod jaxpr;
 mod operations;
 mod pool;

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{Shape, TensorElement};
+use crate::instructions::are_portable;
 use crate::primitives::shape::gather;
 use crate::threads;
 
@@ -256,7 +257,7 @@ macro_rules! float_factor {
                     depth,
                     ..
                 } = *loops;
-                if rows.length * columns.length * depth.length <= SMALL {
+                if rows.length * columns.length * depth.length <= SMALL || are_portable() {
                     return plain_product(loops, left, right, target);
                 }
                 assert!(

@@ -19,6 +19,7 @@ use super::tiles::{Float, Slot, Source, Tiles, Totals};
 use super::views::Pattern;
 use crate::array::{Array, Data};
 use crate::dtype::{AbstractArray, DType};
+use crate::instructions::arch;
 use crate::jaxpr::{Equation, Variable};
 use crate::primitive::{Fold, Operands, Outputs};
 use crate::primitives::elementwise::Elementwise;
@@ -525,7 +526,7 @@ impl Pass {
             totals: Totals::new(totals),
             tiles,
         };
-        pulp::Arch::new().dispatch(&mut chunk);
+        arch().dispatch(&mut chunk);
         chunk.totals
     }
 

@@ -1,0 +1,84 @@
+//! A training step that was compiled asks the system for no memory for its arrays: what one step frees
+//! serves the next.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    unsafe_code,
+    missing_docs,
+    reason = "an allocator that counts hands everything on to the system's"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pytree::prelude::*;
+
+/// Smaller blocks are left to the system's allocator, which keeps them itself.
+const LARGE: usize = 4 << 10;
+
+thread_local! {
+    static LARGE_BLOCKS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+fn count(size: usize) {
+    if size > LARGE {
+        let _ = LARGE_BLOCKS.try_with(|blocks| blocks.set(blocks.get() + 1));
+    }
+}
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size);
+        unsafe { System.realloc(block, layout, size) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How many large blocks are asked for by each of some training steps, after a few that warm up.
+fn large_blocks_by_step(sizes: &[usize], batch: usize) -> Vec<usize> {
+    let mut model = Mlp::new(sizes, Activation::Gelu, &mut Rngs::new(0));
+    let mut optimizer = Optimizer::new(&model, adam(1e-3));
+    let step = jit(
+        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+            let (loss, gradient) = value_and_grad(loss)(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer, loss)
+        },
+    );
+    let x = Key::new(1).normal(DType::F32, [batch, sizes[0]]);
+    let y = Tensor::zeros(DType::I32, [batch]);
+    let mut blocks = Vec::new();
+    for _ in 0..8 {
+        let before = LARGE_BLOCKS.get();
+        let loss;
+        (model, optimizer, loss) = step((model, optimizer, x.clone(), y.clone()));
+        assert!(loss.item::<f32>().is_finite());
+        blocks.push(LARGE_BLOCKS.get() - before);
+    }
+    blocks
+}
+
+#[test]
+fn the_steady_state_of_a_training_step_asks_for_no_memory_for_arrays() {
+    let blocks = large_blocks_by_step(&[96, 256, 128, 10], 64);
+    assert!(blocks[0] > 20, "the count counts: {blocks:?}");
+    // Three products forward and five backward, whose kernels may lay out an operand anew.
+    assert!(blocks[3..].iter().all(|&count| count <= 8), "{blocks:?}");
+}
