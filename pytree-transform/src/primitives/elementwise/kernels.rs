@@ -146,6 +146,7 @@ macro_rules! floats {
                     Unary::Erfc => elements.map($erfc),
                     Unary::ErfInv => elements.map($erf_inv),
                     Unary::IntegerPower(2) => elements.map(|x| x * x),
+                    Unary::IntegerPower(3) => elements.map(|x| x * x * x),
                     Unary::IntegerPower(exponent) => elements.map(|x| x.powi(exponent)),
                     Unary::StopGradient => elements.map(|x| x),
                     Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::DTYPE),
