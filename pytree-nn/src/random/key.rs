@@ -7,9 +7,12 @@
 use std::fmt;
 
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
-use pytree_transform::{DType, Tensor, raw};
+use pytree_transform::{DType, Tensor, TensorElement, raw};
 
 use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
+
+/// How many numbers are drawn at a time: 256 KiB of words.
+const BLOCK: usize = 1 << 16;
 
 /// A random key: two words. One leaf of a pytree.
 ///
@@ -132,15 +135,7 @@ impl Key {
     #[track_caller]
     pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         check_float(dtype);
-        if dtype == DType::F64 {
-            // The upper 52 of 64 bits.
-            let (high, low) = self.words(shape.as_ref(), "draw from");
-            let integer =
-                high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
-            return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
-        }
-        // The upper 23 bits: what the mantissa of a number in [1, 2) would hold, less 1.
-        self.bits(shape).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
+        self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
     }
 
     /// Numbers evenly distributed in [`low`, `high`): `[..shape]`.
@@ -155,22 +150,10 @@ impl Key {
         low: f64,
         high: f64,
     ) -> Tensor {
-        let unit = self.uniform(dtype, shape);
-        if dtype == DType::F64 {
-            return unit * (high - low) + low;
-        }
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the bounds are rounded to the element type"
-        )]
-        let (low, high) = (low as f32, high as f32);
-        let span = high - low;
-        if low == 0.0 || span.log2().fract() == 0.0 {
-            // One of the two operations is exact, so that they round as one does.
-            return unit * span + low;
-        }
-        // JAX rounds product and sum at once; the product of two f32 is exact in f64.
-        (unit.convert(DType::F64) * span + low).convert(dtype)
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| {
+            between(&unit(dtype, words), low, high)
+        })
     }
 
     /// Numbers of the normal distribution with mean 0 and deviation 1: `[..shape]`.
@@ -187,7 +170,10 @@ impl Key {
         } else {
             f64::from((-1.0_f32).next_up())
         };
-        (self.uniform(dtype, shape) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| {
+            (unit(dtype, words) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
+        })
     }
 
     /// Numbers of the normal distribution with mean 0 and deviation 1, restricted to (`low`, `high`):
@@ -225,8 +211,11 @@ impl Key {
             let [from, to, least, most] = bounds.map(f64::from);
             (from, to, least, most)
         };
-        let uniform = self.uniform_between(dtype, shape, from, to);
-        (uniform.erf_inv() * std::f64::consts::SQRT_2).clip(least, most)
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| {
+            let uniform = between(&unit(dtype, words), from, to);
+            (uniform.erf_inv() * std::f64::consts::SQRT_2).clip(least, most)
+        })
     }
 
     /// Bools that are true with the given probability: `[..shape]`.
@@ -277,18 +266,60 @@ impl Key {
         order
     }
 
+    /// Numbers made element by element of the words of a shape. Many are made block by block, so that all
+    /// that is computed on the way stays in the cache.
+    #[track_caller]
+    fn draw(
+        &self,
+        dtype: DType,
+        shape: &[usize],
+        numbers: impl Fn((Tensor, Tensor)) -> Tensor,
+    ) -> Tensor {
+        let count: usize = shape.iter().product();
+        let drawn = match dtype {
+            _ if count <= BLOCK => None,
+            DType::F64 => self.draw_blocks::<f64>(count, &numbers),
+            _ => self.draw_blocks::<f32>(count, &numbers),
+        };
+        drawn.map_or_else(
+            || numbers(self.words(shape, "draw from")),
+            |drawn| drawn.reshape(shape),
+        )
+    }
+
+    /// The numbers of `count` elements block by block; nothing while a function is traced.
+    #[track_caller]
+    fn draw_blocks<T: TensorElement>(
+        &self,
+        count: usize,
+        numbers: &impl Fn((Tensor, Tensor)) -> Tensor,
+    ) -> Option<Tensor> {
+        let mut elements = Vec::with_capacity(count);
+        while elements.len() < count {
+            let block = BLOCK.min(count - elements.len());
+            let counts = Tensor::arange(DType::U32, block) + word(elements.len());
+            let block = numbers(self.words_at(&counts, "draw from"));
+            elements.extend_from_slice(block.read::<T>().ok()?);
+        }
+        Some(Tensor::from(elements))
+    }
+
     /// The two words of each element of a shape.
     #[track_caller]
     fn words(&self, shape: &[usize], operation: &str) -> (Tensor, Tensor) {
-        let (key0, key1) = self.halves(operation);
         let count = shape.iter().product();
-        let counts = Tensor::arange(DType::U32, count).reshape(shape);
-        let zeros = Tensor::zeros(DType::U32, shape);
+        self.words_at(&Tensor::arange(DType::U32, count).reshape(shape), operation)
+    }
+
+    /// The two words of the elements of these numbers.
+    #[track_caller]
+    fn words_at(&self, counts: &Tensor, operation: &str) -> (Tensor, Tensor) {
+        let (key0, key1) = self.halves(operation);
         raw::threefry2x32(
-            &key0.broadcast_to(shape),
-            &key1.broadcast_to(shape),
-            &zeros,
-            &counts,
+            &key0.broadcast_to(counts.shape()),
+            &key1.broadcast_to(counts.shape()),
+            &Tensor::zeros_like(counts),
+            counts,
         )
     }
 
@@ -314,6 +345,43 @@ fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
     )]
     let position = position as i32;
     tensor.take(&Tensor::from(position), axis)
+}
+
+/// The number of an element as the word that counts it; counts begin again after 2³², as in JAX's default.
+#[allow(clippy::cast_possible_truncation, reason = "counts begin again")]
+fn word(position: usize) -> u32 {
+    position as u32
+}
+
+/// Numbers evenly distributed in [0, 1), of the words of each.
+fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
+    if dtype == DType::F64 {
+        // The upper 52 of 64 bits.
+        let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
+        return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
+    }
+    // The upper 23 bits: what the mantissa of a number in [1, 2) would hold, less 1.
+    high.bit_xor(low).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
+}
+
+/// Numbers evenly distributed in [`low`, `high`), of numbers in [0, 1).
+fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
+    let dtype = unit.dtype();
+    if dtype == DType::F64 {
+        return unit * (high - low) + low;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the bounds are rounded to the element type"
+    )]
+    let (low, high) = (low as f32, high as f32);
+    let span = high - low;
+    if low == 0.0 || span.log2().fract() == 0.0 {
+        // One of the two operations is exact, so that they round as one does.
+        return unit * span + low;
+    }
+    // JAX rounds product and sum at once; the product of two f32 is exact in f64.
+    (unit.convert(DType::F64) * span + low).convert(dtype)
 }
 
 fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
@@ -387,6 +455,29 @@ mod tests {
     fn short_permutations_need_no_sorting() {
         assert!(Key::new(0).permutation(0).is_empty());
         assert_eq!(Key::new(0).permutation(1).to_vec::<i32>(), [0]);
+    }
+
+    #[test]
+    fn numbers_drawn_by_blocks_are_those_drawn_at_once() {
+        // While a function is traced, all are drawn at once.
+        let shape = [3, BLOCK / 2 + 7];
+        for dtype in [DType::F32, DType::F64] {
+            let drawn = move |key: &Key| {
+                [
+                    key.uniform(dtype, shape),
+                    key.uniform_between(dtype, shape, -0.7, 1.9),
+                    key.normal(dtype, shape),
+                    key.truncated_normal(dtype, shape, -2.0, 2.0),
+                ]
+            };
+            let key = Key::new(3);
+            let at_once = pytree_transform::jit(move |key: Key| drawn(&key))(key.clone());
+            for (blocks, at_once) in drawn(&key).iter().zip(&at_once) {
+                let largest = (blocks - at_once).abs().max().convert(DType::F64);
+                assert!(largest.item::<f64>() < 1e-6, "{dtype}");
+                assert_eq!(blocks.shape(), shape);
+            }
+        }
     }
 
     #[test]
