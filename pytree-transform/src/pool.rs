@@ -13,15 +13,30 @@ const SMALLEST: usize = 4 << 10;
 /// The most bytes that one thread keeps.
 const KEPT: usize = 128 << 20;
 
-/// The most arrays of one length that a thread keeps: what one step of a program has at once, and not
-/// all that it ever made.
+/// The most arrays of one length that a thread keeps.
 const KEPT_OF_A_LENGTH: usize = 32;
 
 /// Arrays by their length, and the bytes of all.
 #[derive(Default)]
 pub(crate) struct Pool<T> {
-    by_length: HashMap<usize, Vec<Vec<T>>>,
+    by_length: HashMap<usize, Bucket<T>>,
     bytes: usize,
+}
+
+/// Arrays of one length.
+struct Bucket<T> {
+    kept: Vec<Vec<T>>,
+    /// How often one was asked for in vain: as many are worth keeping.
+    wanted: usize,
+}
+
+impl<T> Default for Bucket<T> {
+    fn default() -> Self {
+        Self {
+            kept: Vec::new(),
+            wanted: 0,
+        }
+    }
 }
 
 /// An element type whose arrays are kept.
@@ -53,9 +68,11 @@ pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
     let _ = T::pool().try_with(|pool| {
         let mut pool = pool.borrow_mut();
         if pool.bytes + bytes <= KEPT {
-            let bucket = pool.by_length.entry(elements.len()).or_default();
-            if bucket.len() < KEPT_OF_A_LENGTH {
-                bucket.push(elements);
+            let Some(bucket) = pool.by_length.get_mut(&elements.len()) else {
+                return;
+            };
+            if bucket.kept.len() < bucket.wanted.min(KEPT_OF_A_LENGTH) {
+                bucket.kept.push(elements);
                 pool.bytes += bytes;
             }
         }
@@ -69,9 +86,13 @@ pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     }
     let taken = T::pool().try_with(|pool| {
         let mut pool = pool.borrow_mut();
-        let taken = pool.by_length.get_mut(&length).and_then(Vec::pop)?;
-        pool.bytes -= length * size_of::<T>();
-        Some(taken)
+        let bucket = pool.by_length.entry(length).or_default();
+        let taken = bucket.kept.pop();
+        match taken {
+            Some(_) => pool.bytes -= length * size_of::<T>(),
+            None => bucket.wanted += 1,
+        }
+        taken
     });
     taken.ok().flatten()
 }
@@ -82,12 +103,23 @@ mod tests {
 
     #[test]
     fn memory_given_is_taken_again() {
+        assert!(take::<f32>(5000).is_none());
         let elements = vec![1.0_f32; 5000];
         let address = elements.as_ptr();
         give(elements);
         let again = take::<f32>(5000).unwrap();
         assert_eq!(again.as_ptr(), address);
         assert!(take::<f32>(5000).is_none());
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_not_kept() {
+        give(vec![1.0_f32; 6000]);
+        assert!(take::<f32>(6000).is_none());
+        give(vec![1.0_f32; 6000]);
+        give(vec![1.0_f32; 6000]);
+        assert!(take::<f32>(6000).is_some());
+        assert!(take::<f32>(6000).is_none());
     }
 
     #[test]
