@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::array::Array;
 use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
-use crate::error::TensorError;
+use crate::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 
 /// The results of a primitive; nearly always one.
@@ -150,6 +150,105 @@ pub(crate) trait Collective {
         axes: &[Option<usize>],
         size: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>);
+}
+
+/// A primitive of one operand that is linear in it: the tangent goes through it as the value does.
+///
+/// What is written for each is what differs. The other rules follow, by the implementation of
+/// [`Primitive`] below.
+pub(crate) trait LinearPrimitive: fmt::Debug + Clone + Send + Sync + Any {
+    /// As [`Primitive::name`].
+    fn name(&self) -> &'static str;
+
+    /// **Shape**: element type and shape of the result.
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError>;
+
+    /// **Evaluation** on an array that the shape rule accepts.
+    fn evaluate(&self, operand: Arc<Array>) -> Array;
+
+    /// **Transpose**: the cotangent of the operand from that of the result.
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor;
+
+    /// **Batching**: the results for operands that lie along `axis`, and the axis along which they lie.
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize);
+
+    /// As [`Primitive::write_parameters`].
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// As [`Primitive::reduction`].
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        None
+    }
+
+    /// The primitive of a tensor; it may do without an equation where it changes nothing.
+    #[track_caller]
+    fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
+        crate::trace::bind_one(self, &[operand])
+    }
+}
+
+impl<P: LinearPrimitive> Primitive for P {
+    fn name(&self) -> &'static str {
+        LinearPrimitive::name(self)
+    }
+
+    fn abstract_evaluation(
+        &self,
+        operands: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        self.result(operands[0]).map(one)
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = crate::primitives::elementwise::take(operands);
+        one(LinearPrimitive::evaluate(self, operand))
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        let result = |operand: &Tensor| or_panic(self.apply(operand));
+        (
+            one(result(&primals[0])),
+            one(tangents[0].as_ref().map(result)),
+        )
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let pulled = |cotangent| LinearPrimitive::transpose(self, cotangent, &operands[0].info());
+        smallvec::smallvec![cotangents[0].as_ref().map(pulled)]
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        _: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let Some(axis) = axes[0] else {
+            return (one(or_panic(self.apply(&operands[0]))), one(None));
+        };
+        let (result, axis) = LinearPrimitive::batch(self, &operands[0], axis);
+        (one(result), one(Some(axis)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        LinearPrimitive::write_parameters(self, f)
+    }
+
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        LinearPrimitive::reduction(self)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
 }
 
 /// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.

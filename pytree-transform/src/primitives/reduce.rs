@@ -6,13 +6,15 @@ mod reduction;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use self::reduction::{Ordered, argmax_array, reduce, sum_array};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Fold, Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    Fold, Linear, LinearPrimitive, Operands, Outputs, Primitive, not_linear, one,
+};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, compare, take};
 use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim};
@@ -135,16 +137,12 @@ fn axes_exist(
     }
 }
 
-impl Primitive for Sum {
+impl LinearPrimitive for Sum {
     fn name(&self) -> &'static str {
         "reduce_sum"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         axes_exist("sum", operand, &self.axes)?;
         if operand.dtype == DType::Bool {
             let expected = "numbers; to count, convert it to i32";
@@ -154,59 +152,27 @@ impl Primitive for Sum {
                 expected,
             });
         }
-        Ok(one(AbstractArray {
+        Ok(AbstractArray {
             dtype: operand.dtype,
             shape: without_axes(&operand.shape, &self.axes),
-        }))
+        })
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        one(sum_array(&operands[0], &self.axes))
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        sum_array(&operand, &self.axes)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0]
-            .as_ref()
-            .map(|tangent| or_panic(sum(tangent, &self.axes)));
-        (one(or_panic(sum(&primals[0], &self.axes))), one(tangent))
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
+        or_panic(broadcast_back(cotangent, &operand.shape, &self.axes))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let shape = operands[0].info().shape;
-        smallvec![
-            cotangents[0]
-                .as_ref()
-                .map(|cotangent| or_panic(broadcast_back(cotangent, &shape, &self.axes)))
-        ]
-    }
-
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else {
-            return (one(or_panic(sum(&operands[0], &self.axes))), one(None));
-        };
-        let (axes, batch) = batched_axes(&self.axes, batch);
-        (one(or_panic(sum(&operands[0], &axes))), one(Some(batch)))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let (axes, axis) = batched_axes(&self.axes, axis);
+        (or_panic(sum(operand, &axes)), axis)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Tuple(&self.axes))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {

@@ -13,8 +13,7 @@ pub(crate) use self::strided::{gather, reused};
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
-use crate::primitives::elementwise::take;
+use crate::primitive::LinearPrimitive;
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -185,16 +184,12 @@ fn known_scalar(operand: &Tensor) -> Option<f64> {
     }
 }
 
-impl Primitive for Broadcast {
+impl LinearPrimitive for Broadcast {
     fn name(&self) -> &'static str {
         "broadcast_in_dim"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         let refused = |problem: String| TensorError::Shape {
             operation: "broadcast",
             found: vec![operand.clone()],
@@ -224,16 +219,15 @@ impl Primitive for Broadcast {
                 )));
             }
         }
-        Ok(one(AbstractArray {
+        Ok(AbstractArray {
             dtype: operand.dtype,
             shape: self.shape.clone(),
-        }))
+        })
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
         if operand.info.len() == self.shape.iter().product::<usize>() {
-            return one(Array::reshaped(operand, &self.shape));
+            return Array::reshaped(operand, &self.shape);
         }
         let mut strides: SmallVec<[isize; 4]> = smallvec![0; self.shape.len()];
         for ((&length, &stride), &axis) in operand
@@ -244,63 +238,27 @@ impl Primitive for Broadcast {
         {
             strides[axis] = if length == 1 { 0 } else { stride.cast_signed() };
         }
-        one(gather(&operand, &self.shape, &strides, 0))
-    }
-
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0]
-            .as_ref()
-            .map(|tangent| or_panic(broadcast_in_dim(tangent, &self.shape, &self.axes)));
-        (
-            one(or_panic(broadcast_in_dim(
-                &primals[0],
-                &self.shape,
-                &self.axes,
-            ))),
-            one(tangent),
-        )
+        gather(&operand, &self.shape, &strides, 0)
     }
 
     /// What was repeated is added.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let operand = operands[0].info();
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let repeated = |axis: &usize| match self.axes.iter().position(|place| place == axis) {
             Some(position) => operand.shape[position] != self.shape[*axis],
             None => true,
         };
         let axes: Shape = (0..self.shape.len()).filter(repeated).collect();
-        smallvec![cotangents[0].as_ref().map(|cotangent| {
-            let summed = or_panic(reduce::sum(cotangent, &axes));
-            or_panic(reshape(&summed, &operand.shape))
-        })]
+        let summed = or_panic(reduce::sum(cotangent, &axes));
+        or_panic(reshape(&summed, &operand.shape))
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let operand = or_panic(batch_axis_first(&operands[0], axes[0], size));
-        let places: Shape = std::iter::once(0)
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let shape = with_front(operand.shape()[0], &self.shape);
+        let axes: Shape = std::iter::once(0)
             .chain(self.axes.iter().map(|axis| axis + 1))
             .collect();
-        (
-            one(or_panic(broadcast_in_dim(
-                &operand,
-                &with_front(size, &self.shape),
-                &places,
-            ))),
-            one(Some(0)),
-        )
+        (or_panic(broadcast_in_dim(&operand, &shape, &axes)), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -312,21 +270,17 @@ impl Primitive for Broadcast {
         )
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
+    fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
+        broadcast_in_dim(operand, &self.shape, &self.axes)
     }
 }
 
-impl Primitive for Reshape {
+impl LinearPrimitive for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         let wanted = self
             .shape
             .iter()
@@ -347,76 +301,37 @@ impl Primitive for Reshape {
                 mend: "choose lengths whose product is the number of elements".to_owned(),
             });
         }
-        Ok(one(AbstractArray {
+        Ok(AbstractArray {
             dtype: operand.dtype,
             shape: self.shape.clone(),
-        }))
+        })
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
-        one(Array::reshaped(operand, &self.shape))
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        Array::reshaped(operand, &self.shape)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0]
-            .as_ref()
-            .map(|tangent| or_panic(reshape(tangent, &self.shape)));
-        (
-            one(or_panic(reshape(&primals[0], &self.shape))),
-            one(tangent),
-        )
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
+        or_panic(reshape(cotangent, &operand.shape))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let shape = operands[0].info().shape;
-        smallvec![
-            cotangents[0]
-                .as_ref()
-                .map(|cotangent| or_panic(reshape(cotangent, &shape)))
-        ]
-    }
-
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let operand = or_panic(batch_axis_first(&operands[0], axes[0], size));
-        (
-            one(or_panic(reshape(&operand, &with_front(size, &self.shape)))),
-            one(Some(0)),
-        )
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let shape = with_front(operand.shape()[0], &self.shape);
+        (or_panic(reshape(&operand, &shape)), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "new_sizes={}", Tuple(&self.shape))
     }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
 }
 
-impl Primitive for Transpose {
+impl LinearPrimitive for Transpose {
     fn name(&self) -> &'static str {
         "transpose"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         let mut sorted = self.permutation.clone();
         sorted.sort_unstable();
         if sorted.len() != operand.rank() || !is_identity(&sorted) {
@@ -436,14 +351,13 @@ impl Primitive for Transpose {
             .iter()
             .map(|&axis| operand.shape[axis])
             .collect();
-        Ok(one(AbstractArray {
+        Ok(AbstractArray {
             dtype: operand.dtype,
             shape,
-        }))
+        })
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
         let strides = row_major_strides(operand.shape());
         let shape: Shape = self
             .permutation
@@ -455,67 +369,31 @@ impl Primitive for Transpose {
             .iter()
             .map(|&axis| strides[axis].cast_signed())
             .collect();
-        one(match joined_axes(&shape, &strides).1.as_slice() {
+        match joined_axes(&shape, &strides).1.as_slice() {
             [] | [1] => Array::reshaped(operand, &shape),
             _ => gather(&operand, &shape, &strides, 0),
-        })
+        }
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0]
-            .as_ref()
-            .map(|tangent| or_panic(transpose(tangent, &self.permutation)));
-        (
-            one(or_panic(transpose(&primals[0], &self.permutation))),
-            one(tangent),
-        )
-    }
-
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let inverse = sorting_permutation(&self.permutation);
-        smallvec![
-            cotangents[0]
-                .as_ref()
-                .map(|cotangent| or_panic(transpose(cotangent, &inverse)))
-        ]
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        or_panic(transpose(
+            cotangent,
+            &sorting_permutation(&self.permutation),
+        ))
     }
 
     /// The batch axis comes to the front by the transpose itself.
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else {
-            let operand = or_panic(batch_axis_first(&operands[0], None, size));
-            return self.batch(&[operand], &[Some(0)], size);
-        };
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let axes = self
             .permutation
             .iter()
-            .map(|&axis| batched_axis(axis, batch));
-        let permutation: Shape = std::iter::once(batch).chain(axes).collect();
-        (
-            one(or_panic(transpose(&operands[0], &permutation))),
-            one(Some(0)),
-        )
+            .map(|&place| batched_axis(place, axis));
+        let permutation: Shape = std::iter::once(axis).chain(axes).collect();
+        (or_panic(transpose(operand, &permutation)), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "permutation={}", Tuple(&self.permutation))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 }
 

@@ -8,15 +8,14 @@ mod pad;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::concatenate;
 pub(crate) use self::pad::pad;
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
-use crate::primitives::elementwise::take;
+use crate::primitive::LinearPrimitive;
 use crate::primitives::shape::{Tuple, batch_axis_first, batched_axis, gather};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -95,16 +94,12 @@ impl Slice {
     }
 }
 
-impl Primitive for Slice {
+impl LinearPrimitive for Slice {
     fn name(&self) -> &'static str {
         "slice"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         let Self {
             start,
             limit,
@@ -118,19 +113,18 @@ impl Primitive for Slice {
             let problem = format!("{start:?} to {limit:?} in steps of {stride:?} is not within it");
             return Err(refused(
                 "slice",
-                operands,
+                &[operand],
                 problem,
                 "keep 0 ≤ start ≤ limit ≤ length on each axis, and steps above 0",
             ));
         }
-        Ok(one(AbstractArray {
+        Ok(AbstractArray {
             dtype: operand.dtype,
             shape: self.result_shape(),
-        }))
+        })
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
         let strides = row_major_strides(operand.shape());
         let offset = self
             .start
@@ -144,35 +138,11 @@ impl Primitive for Slice {
             .zip(&strides)
             .map(|(step, stride)| (step * stride).cast_signed())
             .collect();
-        one(gather(&operand, &self.result_shape(), &steps, offset))
-    }
-
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0]
-            .as_ref()
-            .map(|tangent| or_panic(slice(tangent, &self.start, &self.limit, &self.stride)));
-        (
-            one(or_panic(slice(
-                &primals[0],
-                &self.start,
-                &self.limit,
-                &self.stride,
-            ))),
-            one(tangent),
-        )
+        gather(&operand, &self.result_shape(), &steps, offset)
     }
 
     /// Zeros take the place of what was left out.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let operand = operands[0].info();
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let low: SmallVec<[isize; 4]> =
             self.start.iter().map(|start| start.cast_signed()).collect();
         let interior: Shape = self.stride.iter().map(|stride| stride - 1).collect();
@@ -185,30 +155,16 @@ impl Primitive for Slice {
             })
             .collect();
         let zero = Tensor::constant(operand.dtype, 0.0);
-        smallvec![
-            cotangents[0]
-                .as_ref()
-                .map(|cotangent| or_panic(pad(cotangent, &zero, &low, &high, &interior)))
-        ]
+        or_panic(pad(cotangent, &zero, &low, &high, &interior))
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let batch = axes[0].unwrap_or(0);
-        let operand = or_panic(batched(&operands[0], axes[0], size));
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let (start, limit, stride) = (
-            inserted(&self.start, batch, 0),
-            inserted(&self.limit, batch, size),
-            inserted(&self.stride, batch, 1),
+            inserted(&self.start, axis, 0),
+            inserted(&self.limit, axis, operand.shape()[axis]),
+            inserted(&self.stride, axis, 1),
         );
-        (
-            one(or_panic(slice(&operand, &start, &limit, &stride))),
-            one(Some(batch)),
-        )
+        (or_panic(slice(operand, &start, &limit, &stride)), axis)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,10 +185,6 @@ impl Primitive for Slice {
             write!(f, " strides={}", Tuple(stride))
         }
     }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
 }
 
 /// The tensor itself if it has a batch axis, otherwise with one in front.
@@ -251,30 +203,25 @@ fn inserted<T: Copy>(numbers: &SmallVec<[T; 4]>, place: usize, number: T) -> Sma
     numbers
 }
 
-impl Primitive for Reverse {
+impl LinearPrimitive for Reverse {
     fn name(&self) -> &'static str {
         "rev"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         match self.axes.iter().find(|&&axis| axis >= operand.rank()) {
             Some(axis) => Err(TensorError::Axis {
                 operation: "reverse",
                 found: operand.clone(),
                 axis: axis.cast_signed(),
             }),
-            None => Ok(one(operand.clone())),
+            None => Ok(operand.clone()),
         }
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
         if operand.info.is_empty() {
-            return one(Array::clone(&operand));
+            return Array::clone(&operand);
         }
         let mut offset = 0;
         let mut steps: SmallVec<[isize; 4]> = row_major_strides(operand.shape())
@@ -285,61 +232,31 @@ impl Primitive for Reverse {
             offset += (operand.shape()[axis] - 1) * steps[axis].cast_unsigned();
             steps[axis] = -steps[axis];
         }
-        one(gather(&operand, operand.shape(), &steps, offset))
+        gather(&operand, operand.shape(), &steps, offset)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0]
-            .as_ref()
-            .map(|tangent| or_panic(reverse(tangent, &self.axes)));
-        (
-            one(or_panic(reverse(&primals[0], &self.axes))),
-            one(tangent),
-        )
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        or_panic(reverse(cotangent, &self.axes))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        smallvec![
-            cotangents[0]
-                .as_ref()
-                .map(|cotangent| or_panic(reverse(cotangent, &self.axes)))
-        ]
-    }
-
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let shifted: Shape = self
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let axes: Shape = self
             .axes
             .iter()
-            .map(|&axis| axes[0].map_or(axis, |batch| batched_axis(axis, batch)))
+            .map(|&reversed| batched_axis(reversed, axis))
             .collect();
-        (one(or_panic(reverse(&operands[0], &shifted))), one(axes[0]))
+        (or_panic(reverse(operand, &axes)), axis)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "dimensions={}", Tuple(&self.axes))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::primitive::Primitive;
     use crate::primitives::shape::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
