@@ -28,7 +28,8 @@ pub use crate::error::TensorError;
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
-pub use crate::operations::indexing;
+pub use crate::operations::einsum::{einsum, try_einsum};
+pub use crate::operations::{convolution, indexing, pooling, update};
 pub use crate::ravel::{Unravel, ravel, try_ravel};
 pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::axes::Axes;
@@ -60,11 +61,5 @@ pub mod raw {
         or_panic(crate::primitives::random::threefry2x32(
             key0, key1, count0, count1,
         ))
-    }
-
-    /// The order that sorts stably along an axis.
-    #[track_caller]
-    pub fn argsort(tensor: &Tensor, axis: usize) -> Tensor {
-        or_panic(crate::primitives::sort::argsort(tensor, axis))
     }
 }

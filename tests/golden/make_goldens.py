@@ -36,6 +36,8 @@ from jax import lax
 
 import collectives_goldens
 import elementwise_goldens
+import convolution_goldens
+import structural_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -780,6 +782,8 @@ def make_display():
 
 FILES = {
     "ops": make_ops,
+    "structural": structural_goldens.make_structural,
+    "convolution": convolution_goldens.make_convolution,
     "random": make_random,
     "nnx": make_nnx,
     "optax": make_optax,

@@ -12,10 +12,12 @@
 mod cases;
 mod collectives;
 mod compositions;
+mod convolution;
 mod display;
 mod elementwise;
 mod files;
 mod models;
 mod operations;
+mod structural;
 mod tolerance;
 mod workloads;

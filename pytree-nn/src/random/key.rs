@@ -270,7 +270,7 @@ impl Key {
         let mut round = 0.0;
         while round < rounds {
             let sort_keys = key.fold_in(1).bits([length]);
-            order = order.take(&raw::argsort(&sort_keys, 0), 0);
+            order = order.take(&sort_keys.argsort(0), 0);
             key = key.fold_in(0);
             round += 1.0;
         }

@@ -2,6 +2,8 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
+use smallvec::SmallVec;
+
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::operations::shape::axis_of;
@@ -157,12 +159,12 @@ impl Positions {
 }
 
 /// What indexing comes to: a slice, the axes to reverse, and the shape without and with some axes.
-struct Plan {
+pub(super) struct Plan {
     start: Shape,
     limit: Shape,
     stride: Shape,
     reversed: Shape,
-    shape: Shape,
+    pub(super) shape: Shape,
 }
 
 fn refused(found: &AbstractArray, problem: String, mend: String) -> TensorError {
@@ -175,7 +177,7 @@ fn refused(found: &AbstractArray, problem: String, mend: String) -> TensorError 
 }
 
 impl Plan {
-    fn new(found: &AbstractArray, indices: &[Index]) -> Result<Self, TensorError> {
+    pub(super) fn new(found: &AbstractArray, indices: &[Index]) -> Result<Self, TensorError> {
         let used = indices
             .iter()
             .filter(|index| matches!(index, Index::At(_) | Index::Range { .. }))
@@ -219,6 +221,39 @@ impl Plan {
         let left = found.rank() - plan.start.len();
         plan.push_whole(found, left);
         Ok(plan)
+    }
+
+    /// The part of a tensor.
+    #[track_caller]
+    pub(super) fn part(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
+        let part = slice::slice(tensor, &self.start, &self.limit, &self.stride)?;
+        let part = slice::reverse(&part, &self.reversed)?;
+        shape::reshape(&part, &self.shape)
+    }
+
+    /// The way back: a part at its place in a tensor of shape `whole`, with `value` around it.
+    #[track_caller]
+    pub(super) fn put_back(
+        &self,
+        part: &Tensor,
+        value: &Tensor,
+        whole: &[usize],
+    ) -> Result<Tensor, TensorError> {
+        let count = |axis: usize| (self.limit[axis] - self.start[axis]).div_ceil(self.stride[axis]);
+        let axes = 0..whole.len();
+        let lengths: Shape = axes.clone().map(count).collect();
+        let interior: Shape = self.stride.iter().map(|stride| stride - 1).collect();
+        let low: SmallVec<[isize; 4]> =
+            self.start.iter().map(|start| start.cast_signed()).collect();
+        let high: SmallVec<[isize; 4]> = axes
+            .map(|axis| {
+                let spread = lengths[axis] + lengths[axis].saturating_sub(1) * interior[axis];
+                whole[axis].cast_signed() - low[axis] - spread.cast_signed()
+            })
+            .collect();
+        let part = shape::reshape(part, &lengths)?;
+        let part = slice::reverse(&part, &self.reversed)?;
+        slice::pad(&part, value, &low, &high, &interior)
     }
 
     fn push(
@@ -326,10 +361,7 @@ impl Tensor {
     /// [`TensorError::Shape`].
     #[track_caller]
     pub fn try_index(&self, indices: impl AsRef<[Index]>) -> Result<Self, TensorError> {
-        let plan = Plan::new(self.info(), indices.as_ref())?;
-        let part = slice::slice(self, &plan.start, &plan.limit, &plan.stride)?;
-        let part = slice::reverse(&part, &plan.reversed)?;
-        shape::reshape(&part, &plan.shape)
+        Plan::new(self.info(), indices.as_ref())?.part(self)
     }
 
     /// The parts along an axis that `indices`, integers of any shape, name: the result has the axes of

@@ -2,11 +2,25 @@
 
 mod arithmetic;
 pub(crate) mod collectives;
+pub mod convolution;
+mod convolution_layout;
+mod cumulative;
+mod diagonals;
+mod dynamic;
+pub(crate) mod einsum;
+mod einsum_letters;
+mod extrema;
 mod functions;
 pub mod indexing;
+mod logic;
 mod moments;
 mod padding;
 mod pairs;
+pub mod pooling;
 mod products;
 mod reduce;
+mod repeats;
 mod shape;
+mod sorting;
+mod tensor_products;
+pub mod update;

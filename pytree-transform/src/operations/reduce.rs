@@ -6,12 +6,13 @@
 use crate::dtype::Shape;
 use crate::error::{TensorError, or_panic};
 use crate::operations::shape::{axes_of, axis_of};
+use crate::primitives::reduce::{Extremum, Reduction};
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 
 /// The result of a reduction with the reduced axes back, with length 1.
 #[track_caller]
-fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
+pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
     let length = |axis: usize| {
         if axes.contains(&axis) {
             1
@@ -30,7 +31,7 @@ fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
         .product::<usize>() as f64
 }
 
-fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
+pub(super) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
     if tensor.dtype().is_float() {
         return Ok(());
     }
@@ -51,7 +52,7 @@ fn mean_over(
     Ok(reduce::sum(tensor, axes)? / count(tensor, axes))
 }
 
-fn all_axes(tensor: &Tensor) -> Shape {
+pub(super) fn all_axes(tensor: &Tensor) -> Shape {
     (0..tensor.rank()).collect()
 }
 
@@ -197,7 +198,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn max(&self) -> Self {
-        or_panic(reduce::max(self, &all_axes(self)))
+        or_panic(reduce::reduce_by(Reduction::Max, self, &all_axes(self)))
     }
 
     /// The maxima over some axes, which go.
@@ -224,7 +225,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_max_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("take the maximum of", self.info(), axes.as_ref())?;
-        reduce::max(self, &axes)
+        reduce::reduce_by(Reduction::Max, self, &axes)
     }
 
     /// The maxima over some axes, which stay with length 1.
@@ -241,7 +242,11 @@ impl Tensor {
     #[track_caller]
     pub fn max_keep(&self, axes: impl AsRef<[isize]>) -> Self {
         let axes = or_panic(axes_of("take the maximum of", self.info(), axes.as_ref()));
-        keep_axes(&or_panic(reduce::max(self, &axes)), self, &axes)
+        keep_axes(
+            &or_panic(reduce::reduce_by(Reduction::Max, self, &axes)),
+            self,
+            &axes,
+        )
     }
 
     /// The position along an axis of the first maximum, as i32; NaN counts as the maximum.
@@ -267,7 +272,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
-        reduce::argmax(self, axis)
+        reduce::argument_of(Extremum::Max, self, axis)
     }
 
     /// The variance over some axes, which go: the mean of (x - mean)², without Bessel's correction.

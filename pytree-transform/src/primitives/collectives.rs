@@ -305,7 +305,11 @@ impl Collective for PMax {
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let maximum = match axes[0] {
-            Some(axis) => or_panic(reduce::max(&operands[0], &[axis])),
+            Some(axis) => or_panic(reduce::reduce_by(
+                reduce::Reduction::Max,
+                &operands[0],
+                &[axis],
+            )),
             None => operands[0].clone(),
         };
         let rest = without(&self.names, name);

@@ -2,11 +2,15 @@
 //!
 //! Both have parallel batch axes in front of both operands, which closes them under batching.
 
+#[path = "scatter.rs"]
+mod scatter;
+
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+pub(crate) use self::scatter::{ScatterBy, scatter_by};
 use crate::array::{Array, Data, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
@@ -44,6 +48,35 @@ pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Te
         },
         &[operand, indices],
     )
+}
+
+/// The elements along the last axis that `indices`, with the same other axes, name.
+#[track_caller]
+pub(crate) fn take_along_last(operand: &Tensor, indices: &Tensor) -> Result<Tensor, TensorError> {
+    let batch_axes = operand.rank().saturating_sub(1);
+    bind_one(
+        &Take {
+            axis: batch_axes,
+            batch_axes,
+        },
+        &[operand, indices],
+    )
+}
+
+/// Zeros, of this length along `axis`, with `updates` added at `indices`.
+#[track_caller]
+pub(crate) fn scatter_add(
+    updates: &Tensor,
+    indices: &Tensor,
+    axis: usize,
+    length: usize,
+) -> Result<Tensor, TensorError> {
+    let scatter = ScatterAdd {
+        axis,
+        length,
+        batch_axes: 0,
+    };
+    bind_one(&scatter, &[updates, indices])
 }
 
 /// The indices as positions on an axis of the given length.
@@ -109,12 +142,13 @@ fn gather_blocks<T: TensorElement>(source: &[T], positions: &[usize], blocks: &B
     result
 }
 
-/// Adds blocks to those at `positions`.
+/// Combines blocks with those at `positions`.
 fn scatter_blocks<T: TensorElement>(
+    mut result: Vec<T>,
     updates: &[T],
     positions: &[usize],
     blocks: &Blocks,
-    add: impl Fn(T, T) -> T,
+    combine: impl Fn(T, T) -> T,
 ) -> Vec<T> {
     let Blocks {
         batch,
@@ -123,8 +157,6 @@ fn scatter_blocks<T: TensorElement>(
         length,
     } = *blocks;
     let per_batch = positions.len() / batch.max(1);
-    let mut result = reused(batch * before * length * after);
-    result.fill(T::default());
     let mut updates = updates.chunks_exact(after.max(1));
     for example in 0..batch {
         let positions = &positions[example * per_batch..][..per_batch];
@@ -135,7 +167,7 @@ fn scatter_blocks<T: TensorElement>(
                 target
                     .iter_mut()
                     .zip(update)
-                    .for_each(|(target, &update)| *target = add(*target, update));
+                    .for_each(|(target, &update)| *target = combine(*target, update));
             }
         }
     }
@@ -389,12 +421,15 @@ impl Primitive for ScatterAdd {
         .blocks(&shape);
         let positions = positions(&indices, self.length);
         macro_rules! scatter {
-            ($element:ty, $add:expr) => {
+            ($element:ty, $add:expr) => {{
+                let mut zeros = reused(shape.iter().product());
+                zeros.fill(<$element>::default());
+                let updates = updates.elements::<$element>();
                 Array::new(
                     shape,
-                    scatter_blocks::<$element>(updates.elements(), &positions, &blocks, $add),
+                    scatter_blocks(zeros, updates, &positions, &blocks, $add),
                 )
-            };
+            }};
         }
         one(match updates.dtype() {
             DType::I32 => scatter!(i32, i32::wrapping_add),

@@ -3,6 +3,7 @@
 pub(crate) mod collectives;
 pub(crate) mod convert;
 pub(crate) mod create;
+pub(crate) mod cumulative;
 pub(crate) mod dot;
 pub(crate) mod elementwise;
 pub(crate) mod gather;
@@ -12,3 +13,4 @@ pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod slice;
 pub(crate) mod sort;
+pub(crate) mod windows;

@@ -1,4 +1,4 @@
-//! Reductions over axes: sum, maximum, position of the maximum. The reduced axes are dropped.
+//! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are dropped.
 
 #[path = "reduction.rs"]
 mod reduction;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::reduction::{Ordered, argmax_array, reduce, sum_array};
+use self::reduction::sum_array;
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
@@ -16,10 +16,13 @@ use crate::primitive::{
     Fold, Linear, LinearPrimitive, Operands, Outputs, Primitive, not_linear, one,
 };
 use crate::primitives::convert::convert;
+use crate::primitives::create;
 use crate::primitives::elementwise::{Comparison, compare, take};
-use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim};
+use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim, reshape, transpose};
+use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
+use crate::transformations::jvp::jvp;
 
 /// The sum over some axes.
 #[derive(Clone, Debug)]
@@ -27,15 +30,36 @@ pub(crate) struct Sum {
     pub(crate) axes: Shape,
 }
 
-/// The maximum over some axes; NaN if there is one.
+/// What elements are reduced by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    /// The greatest; NaN if there is one.
+    Max,
+    /// The least; NaN if there is one.
+    Min,
+    Prod,
+    And,
+    Or,
+}
+
+/// A reduction over some axes that is not linear.
 #[derive(Clone, Debug)]
-pub(crate) struct ReduceMax {
+pub(crate) struct Reduce {
+    pub(crate) reduction: Reduction,
     pub(crate) axes: Shape,
 }
 
-/// The position of the first maximum along an axis, as i32; NaN counts as the maximum.
+/// An end of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extremum {
+    Max,
+    Min,
+}
+
+/// The position of the first extremum along an axis, as i32; NaN counts as one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ArgMax {
+pub(crate) struct ArgExtremum {
+    pub(crate) extremum: Extremum,
     pub(crate) axis: usize,
 }
 
@@ -48,19 +72,31 @@ pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorErro
     bind_one(&Sum { axes: sorted(axes) }, &[operand])
 }
 
-/// The maximum over `axes`, each given once; the tensor itself if there are none.
+/// A reduction over `axes`, each given once; the tensor itself if there are none.
 #[track_caller]
-pub(crate) fn max(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    if axes.is_empty() {
+pub(crate) fn reduce_by(
+    reduction: Reduction,
+    operand: &Tensor,
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
+    if axes.is_empty() && reduction.accepts(operand.dtype()) {
         return Ok(operand.clone());
     }
-    bind_one(&ReduceMax { axes: sorted(axes) }, &[operand])
+    let reduce = Reduce {
+        reduction,
+        axes: sorted(axes),
+    };
+    bind_one(&reduce, &[operand])
 }
 
-/// The position of the first maximum along an axis.
+/// The position of the first extremum along an axis.
 #[track_caller]
-pub(crate) fn argmax(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    bind_one(&ArgMax { axis }, &[operand])
+pub(crate) fn argument_of(
+    extremum: Extremum,
+    operand: &Tensor,
+    axis: usize,
+) -> Result<Tensor, TensorError> {
+    bind_one(&ArgExtremum { extremum, axis }, &[operand])
 }
 
 fn sorted(axes: &[usize]) -> Shape {
@@ -97,7 +133,7 @@ fn batched_axes(axes: &[usize], batch: usize) -> (Shape, usize) {
     (axes, batch - before)
 }
 
-/// An error if there is nothing to take a maximum of.
+/// An error if there is nothing to take an extremum of.
 fn not_empty(
     operation: &'static str,
     operand: &AbstractArray,
@@ -108,7 +144,7 @@ fn not_empty(
         Some(axis) => Err(TensorError::Shape {
             operation,
             found: vec![operand.clone()],
-            problem: format!("axis {axis} has length 0 and so no maximum"),
+            problem: format!("axis {axis} has length 0 and so no extremum"),
             mend: "make sure that there is at least one element along it".to_owned(),
         }),
     }
@@ -180,18 +216,76 @@ impl LinearPrimitive for Sum {
     }
 }
 
-impl Primitive for ReduceMax {
+impl Reduction {
+    /// What is being done, in messages.
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Max => "take the maximum of",
+            Self::Min => "take the minimum of",
+            Self::Prod => "multiply the elements of",
+            Self::And => "take `and` of the elements of",
+            Self::Or => "take `or` of the elements of",
+        }
+    }
+
+    /// Whether it is there for elements of this type.
+    fn accepts(self, dtype: DType) -> bool {
+        match self {
+            Self::Max | Self::Min => true,
+            Self::Prod => dtype != DType::Bool,
+            Self::And | Self::Or => !dtype.is_float(),
+        }
+    }
+}
+
+impl Reduce {
+    fn of(&self, operand: &Tensor, axes: &[usize]) -> Tensor {
+        or_panic(reduce_by(self.reduction, operand, axes))
+    }
+
+    /// The tangents of all that equal the extremum, in equal shares, as in JAX.
+    fn tangent_of_extremum(&self, x: &Tensor, extremum: &Tensor, tangent: &Tensor) -> Tensor {
+        let beside = or_panic(broadcast_back(extremum, x.shape(), &self.axes));
+        let chosen = or_panic(convert(
+            &or_panic(compare(Comparison::Eq, x, &beside)),
+            x.dtype(),
+        ));
+        let count = or_panic(sum(&chosen, &self.axes));
+        or_panic(sum(&(tangent * chosen), &self.axes)) / count
+    }
+}
+
+impl Primitive for Reduce {
     fn name(&self) -> &'static str {
-        "reduce_max"
+        match self.reduction {
+            Reduction::Max => "reduce_max",
+            Reduction::Min => "reduce_min",
+            Reduction::Prod => "reduce_prod",
+            Reduction::And => "reduce_and",
+            Reduction::Or => "reduce_or",
+        }
     }
 
     fn abstract_evaluation(
         &self,
         operands: &[&AbstractArray],
     ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
-        axes_exist("take the maximum of", operand, &self.axes)?;
-        not_empty("take the maximum of", operand, &self.axes)?;
+        let (operand, operation) = (operands[0], self.reduction.operation());
+        axes_exist(operation, operand, &self.axes)?;
+        if !self.reduction.accepts(operand.dtype) {
+            let expected = match self.reduction {
+                Reduction::Prod => "numbers",
+                _ => "bool or integers; compare it with a number first",
+            };
+            return Err(TensorError::DType {
+                operation,
+                found: vec![operand.clone()],
+                expected,
+            });
+        }
+        if matches!(self.reduction, Reduction::Max | Reduction::Min) {
+            not_empty(operation, operand, &self.axes)?;
+        }
         Ok(one(AbstractArray {
             dtype: operand.dtype,
             shape: without_axes(&operand.shape, &self.axes),
@@ -200,29 +294,25 @@ impl Primitive for ReduceMax {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(
-            with_type!(operand.dtype(), T => reduce(&operand, &self.axes, <T as Ordered>::LEAST, <T as Ordered>::greater)),
-        )
+        one(reduction::reduce_array(
+            self.reduction,
+            &operand,
+            &self.axes,
+        ))
     }
 
-    /// The tangents of all that equal the maximum, in equal shares, as in JAX.
     fn jvp(
         &self,
         primals: &[Tensor],
         tangents: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
         let x = &primals[0];
-        let maximum = or_panic(max(x, &self.axes));
-        let tangent = tangents[0].as_ref().map(|tangent| {
-            let beside = or_panic(broadcast_back(&maximum, x.shape(), &self.axes));
-            let chosen = or_panic(convert(
-                &or_panic(compare(Comparison::Eq, x, &beside)),
-                x.dtype(),
-            ));
-            let count = or_panic(sum(&chosen, &self.axes));
-            or_panic(sum(&(tangent * chosen), &self.axes)) / count
+        let result = self.of(x, &self.axes);
+        let tangent = tangents[0].as_ref().map(|tangent| match self.reduction {
+            Reduction::Prod => jvp(|x: &Tensor| product_in_halves(x, &self.axes), x, tangent).1,
+            _ => self.tangent_of_extremum(x, &result, tangent),
         });
-        (one(maximum), one(tangent))
+        (one(result), one(tangent))
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -236,10 +326,10 @@ impl Primitive for ReduceMax {
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let Some(batch) = axes[0] else {
-            return (one(or_panic(max(&operands[0], &self.axes))), one(None));
+            return (one(self.of(&operands[0], &self.axes)), one(None));
         };
         let (axes, batch) = batched_axes(&self.axes, batch);
-        (one(or_panic(max(&operands[0], &axes))), one(Some(batch)))
+        (one(self.of(&operands[0], &axes)), one(Some(batch)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -251,13 +341,47 @@ impl Primitive for ReduceMax {
     }
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {
-        Some((Fold::Max, &self.axes))
+        let fold = match self.reduction {
+            Reduction::Max => Fold::Max,
+            Reduction::Min => Fold::Min,
+            Reduction::Prod | Reduction::And | Reduction::Or => return None,
+        };
+        Some((fold, &self.axes))
     }
 }
 
-impl Primitive for ArgMax {
+/// The product over some axes by products of halves. Its derivative holds no quotient, so that it is right
+/// where elements are zero.
+fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
+    let kept: Shape = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let permutation: Shape = axes.iter().chain(&kept).copied().collect();
+    let result = without_axes(x.shape(), axes);
+    let count = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let shape = [count, result.iter().product()];
+    let mut rows = or_panic(reshape(&or_panic(transpose(x, &permutation)), &shape));
+    while rows.shape()[0] > 1 {
+        let (count, width) = (rows.shape()[0], rows.shape()[1]);
+        let half = count / 2;
+        let part = |start, limit| or_panic(slice(&rows, &[start, 0], &[limit, width], &[1, 1]));
+        let product = part(0, half) * part(half, 2 * half);
+        rows = if count % 2 == 1 {
+            or_panic(concatenate(&[&product, &part(count - 1, count)], 0))
+        } else {
+            product
+        };
+    }
+    if rows.shape()[0] == 0 {
+        return or_panic(create::full(x.dtype(), &result, 1.0));
+    }
+    or_panic(reshape(&rows, &result))
+}
+
+impl Primitive for ArgExtremum {
     fn name(&self) -> &'static str {
-        "argmax"
+        match self.extremum {
+            Extremum::Max => "argmax",
+            Extremum::Min => "argmin",
+        }
     }
 
     fn abstract_evaluation(
@@ -265,8 +389,8 @@ impl Primitive for ArgMax {
         operands: &[&AbstractArray],
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
-        axes_exist("argmax", operand, &[self.axis])?;
-        not_empty("argmax", operand, &[self.axis])?;
+        axes_exist(Primitive::name(self), operand, &[self.axis])?;
+        not_empty(Primitive::name(self), operand, &[self.axis])?;
         Ok(one(AbstractArray {
             dtype: DType::I32,
             shape: without_axes(&operand.shape, &[self.axis]),
@@ -275,7 +399,9 @@ impl Primitive for ArgMax {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(with_type!(operand.dtype(), T => argmax_array::<T>(&operand, self.axis)))
+        one(
+            with_type!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
+        )
     }
 
     fn jvp(
@@ -283,7 +409,10 @@ impl Primitive for ArgMax {
         primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(argmax(&primals[0], self.axis))), one(None))
+        (
+            one(or_panic(argument_of(self.extremum, &primals[0], self.axis))),
+            one(None),
+        )
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -297,11 +426,18 @@ impl Primitive for ArgMax {
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let Some(batch) = axes[0] else {
-            return (one(or_panic(argmax(&operands[0], self.axis))), one(None));
+            return (
+                one(or_panic(argument_of(
+                    self.extremum,
+                    &operands[0],
+                    self.axis,
+                ))),
+                one(None),
+            );
         };
         let (axes, batch) = batched_axes(&[self.axis], batch);
         (
-            one(or_panic(argmax(&operands[0], axes[0]))),
+            one(or_panic(argument_of(self.extremum, &operands[0], axes[0]))),
             one(Some(batch)),
         )
     }
@@ -321,6 +457,18 @@ mod tests {
     use crate::primitives::shape::rule_checks::{
         all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
     };
+
+    fn max(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+        reduce_by(Reduction::Max, operand, axes)
+    }
+
+    fn argmax(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+        argument_of(Extremum::Max, operand, axis)
+    }
+
+    fn argmin(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+        argument_of(Extremum::Min, operand, axis)
+    }
 
     fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
         (0..1 << rank)
@@ -345,6 +493,8 @@ mod tests {
                 }
                 assert_close(&sum(&x, &axes).unwrap(), &Tensor::new(&kept, sums), 1e-14);
                 assert_eq!(max(&x, &axes).unwrap(), Tensor::new(&kept, maxima));
+                let negated = reduce_by(Reduction::Min, &-&x, &axes).unwrap();
+                assert_eq!(-negated, max(&x, &axes).unwrap());
             }
         }
     }
@@ -396,7 +546,8 @@ mod tests {
                 Sum {
                     axes: Shape::from_slice(axes),
                 },
-                ReduceMax {
+                Reduce {
+                    reduction: Reduction::Max,
                     axes: Shape::from_slice(axes),
                 },
             );
@@ -404,15 +555,55 @@ mod tests {
             check_transpose(&sum, &x, 0);
             check_tangent(&sum, &x);
             check_tangent(&max, &x);
+            let others = [Reduction::Min, Reduction::Prod].map(|reduction| Reduce {
+                reduction,
+                axes: Shape::from_slice(axes),
+            });
+            others.iter().for_each(|other| check_tangent(other, &x));
             for axis in 0..4 {
                 let mut shape = vec![2, 3, 4];
                 shape.insert(axis, 5);
                 let x = [noise(&shape, 1)];
                 check_batching(&sum, &x, &[Some(axis)]);
                 check_batching(&max, &x, &[Some(axis)]);
-                check_batching(&ArgMax { axis: axes[0] }, &x, &[Some(axis)]);
+                others
+                    .iter()
+                    .for_each(|other| check_batching(other, &x, &[Some(axis)]));
+                for extremum in [Extremum::Max, Extremum::Min] {
+                    let argument = ArgExtremum {
+                        extremum,
+                        axis: axes[0],
+                    };
+                    check_batching(&argument, &x, &[Some(axis)]);
+                }
             }
         }
+    }
+
+    #[test]
+    fn the_first_minimum_counts_and_nan_is_one() {
+        let x = Tensor::from([[3.0, 1.0, 1.0], [f64::NAN, 2.0, f64::NAN]]);
+        assert_eq!(argmin(&x, 1).unwrap(), Tensor::from([1, 0]));
+        assert_eq!(argmin(&x, 0).unwrap(), Tensor::from([1, 0, 1]));
+        let unsigned = Tensor::from([u32::MAX, 0, 5]);
+        assert_eq!(argmin(&unsigned, 0).unwrap(), Tensor::from(1));
+        assert_eq!(argmax(&unsigned, 0).unwrap(), Tensor::from(0));
+    }
+
+    #[test]
+    fn nothing_has_a_product_and_logic_but_no_extremum() {
+        let x = Tensor::zeros(DType::I32, [0, 2]);
+        let of = |reduction, x: &Tensor| reduce_by(reduction, x, &[0]);
+        assert_eq!(of(Reduction::Prod, &x).unwrap(), Tensor::from([1, 1]));
+        assert_eq!(of(Reduction::And, &x).unwrap(), Tensor::from([-1, -1]));
+        assert_eq!(of(Reduction::Or, &x).unwrap(), Tensor::from([0, 0]));
+        assert!(of(Reduction::Min, &x).is_err());
+        let bits = Tensor::from([0b110, 0b011]);
+        assert_eq!(of(Reduction::And, &bits).unwrap(), Tensor::from(0b010));
+        assert_eq!(of(Reduction::Or, &bits).unwrap(), Tensor::from(0b111));
+        let error = of(Reduction::And, &Tensor::from([1.0])).unwrap_err();
+        assert!(error.to_string().contains("compare it with a number first"));
+        assert!(of(Reduction::Prod, &Tensor::from([true])).is_err());
     }
 
     #[test]

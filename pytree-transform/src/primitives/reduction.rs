@@ -1,63 +1,86 @@
 //! The kernels of reductions.
 
-use crate::array::Array;
+use crate::array::{Array, with_type};
 use crate::dtype::{DType, TensorElement};
-use crate::primitives::reduce::without_axes;
+use crate::primitives::reduce::{Extremum, Reduction, without_axes};
 use crate::primitives::shape::reused;
 
-/// Elements that can be added.
-pub(super) trait Addend: TensorElement {
+/// Elements that can be added and multiplied.
+pub(super) trait Number: TensorElement {
+    const ONE: Self;
     fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
 }
 
-macro_rules! addends {
+macro_rules! numbers {
     ($($float:ty),*; $($integer:ty),*) => {
-        $(impl Addend for $float {
+        $(impl Number for $float {
+            const ONE: Self = 1.0;
             fn plus(self, other: Self) -> Self {
                 self + other
             }
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
         })*
-        $(impl Addend for $integer {
+        $(impl Number for $integer {
+            const ONE: Self = 1;
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
+            }
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
             }
         })*
     };
 }
-addends!(f32, f64; i32, i64, u32);
+numbers!(f32, f64; i32, i64, u32);
 
-/// Elements with a least value, from which a maximum starts.
+/// Elements with a least and a greatest value, from which extrema start.
 pub(super) trait Ordered: TensorElement {
     const LEAST: Self;
+    const GREATEST: Self;
+
     /// The greater; NaN if one is.
     fn greater(self, other: Self) -> Self {
-        // Only NaN differs from itself.
-        #[allow(clippy::eq_op, reason = "it asks for NaN")]
-        if self > other || self != self {
+        if self > other || self.is_nan() {
             self
         } else {
             other
         }
     }
+
+    /// The less; NaN if one is.
+    fn lesser(self, other: Self) -> Self {
+        if self < other || self.is_nan() {
+            self
+        } else {
+            other
+        }
+    }
+
+    /// Whether it is NaN, which alone differs from itself.
+    #[allow(clippy::eq_op, reason = "it asks for NaN")]
+    fn is_nan(self) -> bool {
+        self != self
+    }
 }
 
-impl Ordered for bool {
-    const LEAST: Self = false;
+macro_rules! ordered {
+    ($($element:ty: $least:expr, $greatest:expr;)*) => {$(
+        impl Ordered for $element {
+            const LEAST: Self = $least;
+            const GREATEST: Self = $greatest;
+        }
+    )*};
 }
-impl Ordered for i32 {
-    const LEAST: Self = Self::MIN;
-}
-impl Ordered for i64 {
-    const LEAST: Self = Self::MIN;
-}
-impl Ordered for u32 {
-    const LEAST: Self = Self::MIN;
-}
-impl Ordered for f32 {
-    const LEAST: Self = Self::NEG_INFINITY;
-}
-impl Ordered for f64 {
-    const LEAST: Self = Self::NEG_INFINITY;
+ordered! {
+    bool: false, true;
+    i32: Self::MIN, Self::MAX;
+    i64: Self::MIN, Self::MAX;
+    u32: Self::MIN, Self::MAX;
+    f32: Self::NEG_INFINITY, Self::INFINITY;
+    f64: Self::NEG_INFINITY, Self::INFINITY;
 }
 
 /// Reduces an array over `axes`, group by group of neighbouring axes.
@@ -189,49 +212,120 @@ fn reduce_rows<T: TensorElement>(
         .for_each(|(sum, &element)| *sum = combine(*sum, element));
 }
 
+/// A kernel for the element types that are numbers.
+macro_rules! with_number {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            DType::I32 => {
+                type $type = i32;
+                $body
+            }
+            DType::I64 => {
+                type $type = i64;
+                $body
+            }
+            DType::U32 => {
+                type $type = u32;
+                $body
+            }
+            DType::F32 => {
+                type $type = f32;
+                $body
+            }
+            _ => {
+                type $type = f64;
+                $body
+            }
+        }
+    };
+}
+
 pub(super) fn sum_array(operand: &Array, axes: &[usize]) -> Array {
-    match operand.dtype() {
-        DType::I32 => reduce(operand, axes, 0, i32::plus),
-        DType::I64 => reduce(operand, axes, 0, i64::plus),
-        DType::U32 => reduce(operand, axes, 0, u32::plus),
-        DType::F32 => reduce(operand, axes, 0.0, f32::plus),
-        _ => reduce(operand, axes, 0.0, f64::plus),
+    with_number!(operand.dtype(), T => reduce(operand, axes, T::default(), <T as Number>::plus))
+}
+
+pub(super) fn reduce_array(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
+    match reduction {
+        Reduction::Max => with_type!(operand.dtype(), T => {
+            reduce(operand, axes, <T as Ordered>::LEAST, <T as Ordered>::greater)
+        }),
+        Reduction::Min => with_type!(operand.dtype(), T => {
+            reduce(operand, axes, <T as Ordered>::GREATEST, <T as Ordered>::lesser)
+        }),
+        Reduction::Prod => with_number!(operand.dtype(), T => {
+            reduce(operand, axes, <T as Number>::ONE, <T as Number>::times)
+        }),
+        Reduction::And => match operand.dtype() {
+            DType::I32 => reduce(operand, axes, !0_i32, |left, right| left & right),
+            DType::I64 => reduce(operand, axes, !0_i64, |left, right| left & right),
+            DType::U32 => reduce(operand, axes, !0_u32, |left, right| left & right),
+            _ => reduce(operand, axes, true, |left, right| left & right),
+        },
+        Reduction::Or => match operand.dtype() {
+            DType::I32 => reduce(operand, axes, 0_i32, |left, right| left | right),
+            DType::I64 => reduce(operand, axes, 0_i64, |left, right| left | right),
+            DType::U32 => reduce(operand, axes, 0_u32, |left, right| left | right),
+            _ => reduce(operand, axes, false, |left, right| left | right),
+        },
     }
 }
 
-pub(super) fn argmax_array<T: Ordered>(operand: &Array, axis: usize) -> Array {
+pub(super) fn argument_array<T: Ordered>(
+    extremum: Extremum,
+    operand: &Array,
+    axis: usize,
+) -> Array {
+    match extremum {
+        Extremum::Max => argument_by(operand, axis, T::LEAST, T::greater, |x, y| x > y),
+        Extremum::Min => argument_by(operand, axis, T::GREATEST, T::lesser, |x, y| x < y),
+    }
+}
+
+/// The positions of first extrema, by what they start from, the better of two, and whether one is better.
+fn argument_by<T: Ordered>(
+    operand: &Array,
+    axis: usize,
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+    better: impl Fn(T, T) -> bool + Copy,
+) -> Array {
     let shape = operand.shape();
     let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    let elements = operand.elements::<T>();
-    let blocks = elements.chunks_exact((length * inner).max(1));
+    let blocks = operand
+        .elements::<T>()
+        .chunks_exact((length * inner).max(1));
     let positions = match inner {
-        1 => blocks.map(argmax_row).collect(),
+        1 => blocks
+            .map(|row| argument_of_row(row, start, combine))
+            .collect(),
         _ => blocks
-            .flat_map(|block| argmax_columns(block, inner))
+            .flat_map(|block| arguments_of_columns(block, inner, better))
             .collect(),
     };
     Array::new(without_axes(shape, &[axis]), positions)
 }
 
-/// The position of the first maximum: two quick passes rather than a slow one.
-#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn argmax_row<T: Ordered>(row: &[T]) -> i32 {
-    let maximum = reduce_row(row, T::LEAST, T::greater);
+/// The position of the first extremum: two quick passes rather than a slow one.
+fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
+    let extremum = reduce_row(row, start, combine);
     let found = row
         .iter()
-        .position(|&element| element == maximum || element != element);
+        .position(|&element| element == extremum || element.is_nan());
     found.map_or(0, |position| i32::try_from(position).unwrap_or(i32::MAX))
 }
 
-/// The position of the first maximum of each column.
-#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn argmax_columns<T: Ordered>(rows: &[T], width: usize) -> Vec<i32> {
+/// The position of the first extremum of each column.
+fn arguments_of_columns<T: Ordered>(
+    rows: &[T],
+    width: usize,
+    better: impl Fn(T, T) -> bool,
+) -> Vec<i32> {
     let mut positions = vec![0; width];
     let (champions, rest) = rows.split_at(width);
     let mut champions = champions.to_vec();
     for (row, position) in rest.chunks_exact(width).zip(1..) {
         for ((champion, best), &element) in champions.iter_mut().zip(&mut positions).zip(row) {
-            if element > *champion || (element != element && *champion == *champion) {
+            if better(element, *champion) || (element.is_nan() && !champion.is_nan()) {
                 (*champion, *best) = (element, position);
             }
         }

@@ -14,16 +14,26 @@ use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
-/// The indices, as i32, that sort along an axis: ascending and stable, with NaN last.
+/// The indices, as i32, that sort along an axis: stable, with NaN as the greatest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
+    /// The greatest first; equal elements stay in their order.
+    pub(crate) descending: bool,
 }
 
-/// The indices that sort a tensor along an axis.
+/// The indices that sort a tensor along an axis, ascending.
 #[track_caller]
 pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    bind_one(&ArgSort { axis }, &[operand])
+    let descending = false;
+    bind_one(&ArgSort { axis, descending }, &[operand])
+}
+
+/// The indices that sort a tensor along an axis, descending.
+#[track_caller]
+pub(crate) fn argsort_descending(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+    let descending = true;
+    bind_one(&ArgSort { axis, descending }, &[operand])
 }
 
 /// Elements as numbers in the same order.
@@ -62,11 +72,12 @@ macro_rules! sort_key_as {
 sort_key_as!(i64: bool, i32, u32);
 sort_key_as!(f64: f32);
 
-fn argsort_array<T: SortKey>(operand: &Array, axis: usize) -> Array {
+fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> Array {
     let shape = operand.shape();
     let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
     let elements = operand.elements::<T>();
     let mut result = vec![0_i32; elements.len()];
+    let turned = if descending { u64::MAX } else { 0 };
     let mut keys = Vec::with_capacity(length);
     let size = (length * inner).max(1);
     for (block, target) in elements
@@ -79,7 +90,7 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize) -> Array {
             keys.extend(
                 (0_i32..)
                     .zip(block[column..].iter().step_by(inner))
-                    .map(|(position, element)| (element.sort_key(), position)),
+                    .map(|(position, element)| (element.sort_key() ^ turned, position)),
             );
             keys.sort_unstable();
             for (target, &(_, position)) in target[column..].iter_mut().step_by(inner).zip(&keys) {
@@ -116,7 +127,9 @@ impl Primitive for ArgSort {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(with_type!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis)))
+        one(
+            with_type!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis, self.descending)),
+        )
     }
 
     fn jvp(
@@ -124,7 +137,7 @@ impl Primitive for ArgSort {
         primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(argsort(&primals[0], self.axis))), one(None))
+        (one(or_panic(bind_one(self, &[&primals[0]]))), one(None))
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -138,11 +151,20 @@ impl Primitive for ArgSort {
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let axis = axes[0].map_or(self.axis, |batch| batched_axis(self.axis, batch));
-        (one(or_panic(argsort(&operands[0], axis))), one(axes[0]))
+        let sort = Self { axis, ..*self };
+        (
+            one(or_panic(bind_one(&sort, &[&operands[0]]))),
+            one(axes[0]),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dimension={}", self.axis)
+        write!(f, "dimension={}", self.axis)?;
+        f.write_str(if self.descending {
+            " descending=true"
+        } else {
+            ""
+        })
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
@@ -196,9 +218,26 @@ mod tests {
     }
 
     #[test]
+    fn descending_keeps_the_order_of_equals() {
+        let x = Tensor::from([1.0, f64::NAN, 2.0, -0.0, 2.0, 0.0]);
+        assert_eq!(
+            argsort_descending(&x, 0).unwrap(),
+            Tensor::from([1, 2, 4, 0, 3, 5])
+        );
+        assert_eq!(
+            argsort_descending(&Tensor::from([0, u32::MAX, 0]), 0).unwrap(),
+            Tensor::from([1, 0, 2])
+        );
+    }
+
+    #[test]
     fn batching_agrees_with_evaluation() {
         for axis in 0..3 {
-            check_batching(&ArgSort { axis: 1 }, &[noise(&[3, 4, 5], 1)], &[Some(axis)]);
+            let sort = ArgSort {
+                axis: 1,
+                descending: axis == 1,
+            };
+            check_batching(&sort, &[noise(&[3, 4, 5], 1)], &[Some(axis)]);
         }
     }
 }

@@ -104,6 +104,51 @@ fn gather_into<T: TensorElement>(
     }
 }
 
+/// Adds each element of `source`, of this shape, to where strides lead in `target`: the transpose of
+/// [`gather`].
+pub(crate) fn add_by_strides<T: TensorElement>(
+    source: &[T],
+    target: &mut [T],
+    shape: &[usize],
+    strides: &[isize],
+    add: impl Fn(T, T) -> T + Copy,
+) {
+    let (lengths, steps) = joined_axes(shape, strides);
+    if !source.is_empty() {
+        add_into(source, target, &lengths, &steps, 0, add);
+    }
+}
+
+fn add_into<T: TensorElement>(
+    source: &[T],
+    target: &mut [T],
+    lengths: &[usize],
+    steps: &[isize],
+    offset: isize,
+    add: impl Fn(T, T) -> T + Copy,
+) {
+    let at = offset.cast_unsigned();
+    match (lengths, steps) {
+        ([], _) => target[at] = add(target[at], source[0]),
+        ([length], [1]) => {
+            let target = &mut target[at..at + length];
+            target
+                .iter_mut()
+                .zip(source)
+                .for_each(|(sum, &term)| *sum = add(*sum, term));
+        }
+        _ => {
+            let size = source.len() / lengths[0];
+            for (part, start) in source
+                .chunks_exact(size)
+                .zip((0..).map(|index: isize| offset + index * steps[0]))
+            {
+                add_into(part, target, &lengths[1..], &steps[1..], start, add);
+            }
+        }
+    }
+}
+
 /// Repeats the first `size` elements over all, at last in blocks that stay in the cache.
 fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     const BLOCK: usize = 4096;

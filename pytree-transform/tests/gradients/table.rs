@@ -1,7 +1,9 @@
 //! The cases: functions of tensors, and what they are called with.
 
+use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::indexing::{Index, Step};
-use pytree_transform::{DType, Tensor, grad, ix, jit, raw, vjp, vmap};
+use pytree_transform::pooling::Pooling;
+use pytree_transform::{DType, Tensor, einsum, grad, ix, jit, raw, vjp, vmap};
 
 use crate::sample::Domain::{self, Index as Indices, NonZero, Positive, Real, Truth, Unit};
 use crate::sample::Precision;
@@ -55,6 +57,9 @@ pub fn table() -> Vec<Case> {
     table.extend(products());
     table.extend(shapes());
     table.extend(parts());
+    table.extend(more_reductions());
+    table.extend(updates());
+    table.extend(sliding());
     table.extend(rest());
     table.extend(crate::collectives::collectives());
     table
@@ -317,6 +322,84 @@ fn parts() -> Vec<Case> {
     ]
 }
 
+/// Products, minima, logic, and running reductions.
+#[rustfmt::skip]
+fn more_reductions() -> Vec<Case> {
+    vec![
+        case("min", [(Real, &[2, 3])], |x| x[0].min()),
+        case("min of an axis", [(Real, &[2, 3])], |x| x[0].min_axes([0])),
+        case("argmin", [(Real, &[2, 3])], |x| x[0].argmin(1).one_hot(3, F64) * x[0].sin()),
+        case("prod", [(Real, &[2, 3])], |x| x[0].prod()),
+        case("prod of the outer axes", [(Real, &[2, 3, 2])], |x| x[0].prod_axes([0, 2])),
+        case("prod with a zero", [(Real, &[3]), (Truth, &[3])], |x| (x[1].convert(F64) * &x[0]).prod()),
+        case("prod of nothing", [(Real, &[2, 0])], |x| x[0].prod_axes([1])),
+        case("all", [(Real, &[2, 3])], |x| &x[0] * x[0].greater(-1.0).all_keep([1]).convert(F64)),
+        case("any", [(Real, &[2, 3])], |x| &x[0] * x[0].greater(1.0).any_keep([1]).convert(F64)),
+        case("cumsum", [(Real, &[2, 3])], |x| x[0].cumsum(1)),
+        case("cumsum reversed", [(Real, &[2, 3])], |x| x[0].cumsum_reversed(0)),
+        case("cumprod", [(Real, &[2, 5])], |x| x[0].cumprod(1)),
+        case("cumprod reversed", [(Real, &[3, 2])], |x| x[0].cumprod_reversed(0)),
+        case("cummax", [(Real, &[2, 5])], |x| x[0].cummax(1)),
+        case("cummin", [(Real, &[2, 4])], |x| x[0].cummin_reversed(1)),
+        case("cumlogsumexp", [(Real, &[2, 4])], |x| x[0].cumlogsumexp(1)),
+        case("norm", [(Real, &[2, 3])], |x| x[0].norm_axes([1])),
+        case("sort along an axis", [(Real, &[2, 4])], |x| x[0].sort(1)),
+        case("top_k", [(Real, &[2, 4])], |x| x[0].top_k(2).0),
+        case("take_along_axis", [(Real, &[2, 4]), (Indices(4), &[2, 3])], |x| x[0].take_along_axis(&x[1], 1)),
+        case("take_along_axis of the first axis", [(Real, &[4, 2]), (Indices(4), &[3, 1])], |x| x[0].take_along_axis(&x[1], 0)),
+    ]
+}
+
+/// Parts changed, and parts that begin at a tensor.
+#[rustfmt::skip]
+fn updates() -> Vec<Case> {
+    vec![
+        case("at set", [(Real, &[3, 4]), (Real, &[2])], |x| x[0].at(ix![1.., 1]).set(&x[1])),
+        case("at add", [(Real, &[5]), (Real, &[3])], |x| x[0].at(ix![Step(.., -2)]).add(&x[1])),
+        case("at multiply", [(Real, &[3, 2]), (Real, &[2])], |x| x[0].at(ix![..2]).multiply(&x[1])),
+        case("at max", [(Real, &[3, 2]), (Real, &[2])], |x| x[0].at(ix![..2]).max(&x[1])),
+        case("at_indices set", [(Real, &[3, 2]), (Indices(3), &[4]), (Real, &[4, 2])], |x| x[0].at_indices(&x[1], 0).set(&x[2])),
+        case("at_indices add", [(Real, &[2, 3]), (Indices(3), &[4]), (Real, &[2, 4])], |x| x[0].at_indices(&x[1], 1).add(&x[2])),
+        case("at_indices multiply", [(Real, &[3]), (Indices(3), &[4]), (Real, &[4])], |x| x[0].at_indices(&x[1], 0).multiply(&x[2])),
+        case("at_indices min", [(Real, &[3, 2]), (Indices(3), &[4]), (Real, &[4, 2])], |x| x[0].at_indices(&x[1], 0).min(&x[2])),
+        case("at_indices max", [(Real, &[3]), (Indices(3), &[2, 2]), (Real, &[2, 2])], |x| x[0].at_indices(&x[1], 0).max(&x[2])),
+        case("dynamic_slice", [(Real, &[3, 4]), (Indices(3), &[])], |x| x[0].dynamic_slice(&[x[1].clone(), x[1].clone()], [2, 2])),
+        case("dynamic_update_slice", [(Real, &[3, 4]), (Real, &[2, 2]), (Indices(3), &[])], |x| {
+            x[0].dynamic_update_slice(&x[1], &[x[2].clone(), x[2].clone()])
+        }),
+        case("diagonal", [(Real, &[3, 2, 4])], |x| x[0].diagonal(1, 0, 2)),
+        case("diag", [(Real, &[3])], |x| x[0].diag(-1)),
+        case("tril", [(Real, &[2, 3, 3])], |x| x[0].tril(0)),
+        case("roll", [(Real, &[2, 4])], |x| x[0].roll(-1, 1)),
+        case("tile", [(Real, &[2, 3])], |x| x[0].tile([2, 1, 2])),
+        case("repeat", [(Real, &[2, 3])], |x| x[0].repeat(2, 0)),
+    ]
+}
+
+/// Windows, and products over any axes.
+#[rustfmt::skip]
+fn sliding() -> Vec<Case> {
+    vec![
+        case("convolution", [(Real, &[1, 5, 2]), (Real, &[3, 2, 2])], |x| {
+            Convolution::new([2], Padding::Same).apply(&x[0], &x[1])
+        }),
+        case("convolution in groups", [(Real, &[1, 3, 3, 2]), (Real, &[2, 2, 1, 2])], |x| {
+            Convolution::new([1, 1], Padding::Valid).feature_groups(2).apply(&x[0], &x[1])
+        }),
+        case("transposed convolution", [(Real, &[1, 3, 1]), (Real, &[3, 1, 2])], |x| {
+            Convolution::new([2], Padding::Same).apply_transposed(&x[0], &x[1])
+        }),
+        case("max pooling", [(Real, &[1, 4, 4, 1])], |x| Pooling::new([2, 2]).strides([2, 2]).max(&x[0])),
+        case("overlap_add", [(Real, &[3, 2])], |x| {
+            transposed(|whole| Pooling::new([2]).sum(whole), &[4, 2], &x[0])
+        }),
+        case("average pooling", [(Real, &[1, 5, 2])], |x| Pooling::new([3]).padding(Padding::Same).average(&x[0])),
+        case("einsum of three", [(Real, &[2, 3]), (Real, &[3, 2]), (Real, &[2])], |x| einsum("ij,jk,k->i", &[&x[0], &x[1], &x[2]])),
+        case("einsum of a diagonal", [(Real, &[3, 3]), (Real, &[3])], |x| einsum("ii,i->i", &[&x[0], &x[1]])),
+        case("kron", [(Real, &[2, 2]), (Real, &[2])], |x| x[0].kron(&x[1])),
+    ]
+}
+
 /// Constants, operations without derivative beside ones with, and calls.
 #[rustfmt::skip]
 fn rest() -> Vec<Case> {
@@ -328,8 +411,8 @@ fn rest() -> Vec<Case> {
         case("ones_like", [(Real, &[3])], |x| &x[0] / (Tensor::ones_like(&x[0]) + 1.0)),
         case("one_hot", [(Real, &[3, 4]), (Indices(4), &[3])], |x| &x[0] * x[1].one_hot(4, F64)),
         case("argmax", [(Real, &[2, 3])], |x| x[0].argmax(1).one_hot(3, F64) * x[0].sin()),
-        case("argsort", [(Real, &[2, 3])], |x| raw::argsort(&x[0], 1).convert(F64) * x[0].sin()),
-        case("sort", [(Real, &[4])], |x| x[0].take(&raw::argsort(&x[0], 0), 0)),
+        case("argsort", [(Real, &[2, 3])], |x| x[0].argsort(1).convert(F64) * x[0].sin()),
+        case("sort", [(Real, &[4])], |x| x[0].take(&x[0].argsort(0), 0)),
         case("threefry2x32", [(Real, &[3]), (Indices(9), &[3]), (Indices(9), &[3])], |x| {
             let (key, count) = (x[1].convert(U32), x[2].convert(U32));
             let (first, second) = raw::threefry2x32(&key, &count, &count, &key);

@@ -29,7 +29,7 @@ pub(crate) fn broadcast_together(
 }
 
 /// The shape that two shapes broadcast to, if they do.
-fn broadcast_shapes(left: &[usize], right: &[usize]) -> Option<crate::dtype::Shape> {
+pub(crate) fn broadcast_shapes(left: &[usize], right: &[usize]) -> Option<crate::dtype::Shape> {
     let rank = left.len().max(right.len());
     let length = |shape: &[usize], axis: usize| {
         (axis + shape.len())

@@ -17,7 +17,7 @@ use crate::error::TensorError;
 use crate::primitive::{Operands, Primitive};
 
 pub(crate) use binary::{Binary, binary, sum_of};
-pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_together};
+pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
 pub(crate) use comparison::{Comparison, compare};
 pub(crate) use kernels::{Kernels, Map, Zip};
 pub(crate) use unary::{Rounding, Unary, unary};

@@ -1,0 +1,545 @@
+//! Convolutions: windows of the input times a kernel.
+//!
+//! The input is laid out as `[batch, space…, features]`, the kernel as `[space…, in, out]`; then a convolution is
+//! padding, windows, and one product of matrices, whose rules are its rules.
+
+use crate::dtype::Shape;
+use crate::error::{TensorError, or_panic};
+use crate::primitives::dot::dot_general;
+use crate::primitives::shape::{move_axis, reshape, sorting_permutation, transpose};
+use crate::primitives::slice::{pad, reverse};
+use crate::primitives::windows::{Sliding, windows};
+use crate::tensor::Tensor;
+
+pub use crate::operations::convolution_layout::ConvDimensionNumbers;
+
+/// What is put around the axes that windows slide over.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Padding {
+    /// So much that there are `⌈length / stride⌉` windows, the larger half behind. The default, as in Flax.
+    #[default]
+    Same,
+    /// As [`Padding::Same`], with the larger half before.
+    SameLower,
+    /// Nothing: windows stay inside.
+    Valid,
+    /// So much before and behind, for each axis; less than nothing takes away.
+    Explicit(Vec<(isize, isize)>),
+}
+
+/// `⌈length / stride⌉` windows of this span: how much is missing, and the two halves of it.
+fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
+    let windows = length.div_ceil(stride);
+    let needed = (windows.saturating_sub(1) * stride + span).saturating_sub(length);
+    (
+        (needed / 2).cast_signed(),
+        (needed - needed / 2).cast_signed(),
+    )
+}
+
+impl Padding {
+    /// Before and behind, for each axis.
+    pub(super) fn pairs(
+        &self,
+        lengths: &[usize],
+        spans: &[usize],
+        strides: &[usize],
+    ) -> Option<Vec<(isize, isize)>> {
+        let axes = lengths.iter().zip(spans).zip(strides);
+        let halves = axes.map(|((&length, &span), &stride)| same(length, span, stride));
+        match self {
+            Self::Same => Some(halves.collect()),
+            Self::SameLower => Some(halves.map(|(less, more)| (more, less)).collect()),
+            Self::Valid => Some(vec![(0, 0); lengths.len()]),
+            Self::Explicit(pairs) => (pairs.len() == lengths.len()).then(|| pairs.clone()),
+        }
+    }
+}
+
+/// A convolution, as `jax.lax.conv_general_dilated`: its strides and padding, and what is set after them.
+/// Over one, two, three or more axes, as many as there are strides.
+///
+/// With `x: [batch, space…, in]` and `kernel: [size…, in / groups, out]`, the result is
+/// `[batch, space…, out]`; [`dimension_numbers`](Self::dimension_numbers) sets other orders of the axes. The
+/// kernel is not turned round (it is the correlation, as everywhere in deep learning).
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{DType, Tensor, convolution::{Convolution, Padding}};
+/// let x = Tensor::from([1.0, 2.0, 3.0, 4.0]).reshape([1, 4, 1]);
+/// let kernel = Tensor::from([1.0, -1.0]).reshape([2, 1, 1]);
+/// let y = Convolution::new([1], Padding::Valid).apply(&x, &kernel);
+/// assert_eq!(y.flatten(), Tensor::from([-1.0, -1.0, -1.0]));
+///
+/// let images = Tensor::ones(DType::F32, [8, 28, 28, 3]);
+/// let kernel = Tensor::ones(DType::F32, [3, 3, 3, 16]);
+/// assert_eq!(Convolution::new([2, 2], Padding::Same).apply(&images, &kernel).shape(), [8, 14, 14, 16]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    strides: Shape,
+    padding: Padding,
+    input_dilation: Shape,
+    kernel_dilation: Shape,
+    feature_groups: usize,
+    batch_groups: usize,
+    dimension_numbers: ConvDimensionNumbers,
+}
+
+impl Convolution {
+    /// A convolution with these strides and padding, no dilation, no groups, and the features last.
+    #[must_use]
+    pub fn new(strides: impl AsRef<[usize]>, padding: Padding) -> Self {
+        let strides = Shape::from_slice(strides.as_ref());
+        let ones: Shape = strides.iter().map(|_| 1).collect();
+        Self {
+            input_dilation: ones.clone(),
+            kernel_dilation: ones,
+            strides,
+            padding,
+            feature_groups: 1,
+            batch_groups: 1,
+            dimension_numbers: ConvDimensionNumbers::default(),
+        }
+    }
+
+    /// How far apart neighbours of the input are, with zeros between them (`lhs_dilation`); 1 by default.
+    #[must_use]
+    pub fn input_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
+        let input_dilation = Shape::from_slice(dilation.as_ref());
+        Self {
+            input_dilation,
+            ..self
+        }
+    }
+
+    /// How far apart neighbours of the kernel are (`rhs_dilation`); 1 by default.
+    #[must_use]
+    pub fn kernel_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
+        let kernel_dilation = Shape::from_slice(dilation.as_ref());
+        Self {
+            kernel_dilation,
+            ..self
+        }
+    }
+
+    /// In how many groups the features of the input are, each with its own part of the kernel
+    /// (`feature_group_count`); 1 by default.
+    #[must_use]
+    pub fn feature_groups(self, feature_groups: usize) -> Self {
+        Self {
+            feature_groups,
+            ..self
+        }
+    }
+
+    /// In how many groups the batch is, each with its own part of the kernel (`batch_group_count`); 1 by default.
+    #[must_use]
+    pub fn batch_groups(self, batch_groups: usize) -> Self {
+        Self {
+            batch_groups,
+            ..self
+        }
+    }
+
+    /// The order of the axes of input, kernel and result; [`ConvDimensionNumbers::ChannelsLast`] by default.
+    #[must_use]
+    pub fn dimension_numbers(self, dimension_numbers: ConvDimensionNumbers) -> Self {
+        Self {
+            dimension_numbers,
+            ..self
+        }
+    }
+
+    /// The convolution of `x` with a kernel.
+    ///
+    /// # Panics
+    /// If the shapes, the element types and what was set do not fit; every problem is named, and
+    /// [`try_apply`](Self::try_apply) tells instead.
+    #[must_use]
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor, kernel: &Tensor) -> Tensor {
+        or_panic(self.try_apply(x, kernel))
+    }
+
+    /// As [`apply`](Self::apply).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_apply(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
+        let laid_out = self.lay_out("convolve", x, kernel)?;
+        let pairs = self.pairs(&laid_out)?;
+        self.product(laid_out, &pairs)
+    }
+
+    /// The transposed convolution, as `jax.lax.conv_transpose`: the strides are the distance of the inputs,
+    /// so that the result is larger by them. The kernel is `[size…, in, out]` and is not turned round.
+    ///
+    /// # Panics
+    /// As [`apply`](Self::apply), and if an input dilation or groups are set;
+    /// [`try_apply_transposed`](Self::try_apply_transposed) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, convolution::{Convolution, Padding}};
+    /// let x = Tensor::from([1.0, 2.0]).reshape([1, 2, 1]);
+    /// let kernel = Tensor::from([10.0, 1.0]).reshape([2, 1, 1]);
+    /// let y = Convolution::new([2], Padding::Valid).apply_transposed(&x, &kernel);
+    /// assert_eq!(y.flatten(), Tensor::from([1.0, 10.0, 2.0, 20.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn apply_transposed(&self, x: &Tensor, kernel: &Tensor) -> Tensor {
+        or_panic(self.try_apply_transposed(x, kernel))
+    }
+
+    /// As [`apply_transposed`](Self::apply_transposed).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_apply_transposed(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
+        let operation = "convolve transposed";
+        let laid_out = self.lay_out(operation, x, kernel)?;
+        let plain = self.feature_groups == 1
+            && self.batch_groups == 1
+            && self.input_dilation.iter().all(|&dilation| dilation == 1);
+        if !plain {
+            let problem = "an input dilation or groups are set".to_owned();
+            return Err(refused(operation, x, kernel, problem, "leave them out"));
+        }
+        let spans = self.spans(&laid_out.kernel);
+        let axes = spans.iter().zip(&self.strides);
+        let pairs = match &self.padding {
+            Padding::Explicit(_) => self.pairs(&laid_out)?,
+            Padding::Valid => axes
+                .map(|(&span, &stride)| {
+                    let whole = span + stride - 2 + span.saturating_sub(stride);
+                    ((span - 1).cast_signed(), (whole + 1 - span).cast_signed())
+                })
+                .collect(),
+            Padding::Same | Padding::SameLower => axes
+                .map(|(&span, &stride)| {
+                    let whole = span + stride - 2;
+                    let before = if stride > span - 1 {
+                        span - 1
+                    } else {
+                        whole.div_ceil(2)
+                    };
+                    (before.cast_signed(), (whole - before).cast_signed())
+                })
+                .collect(),
+        };
+        let dense = Self {
+            strides: self.strides.iter().map(|_| 1).collect(),
+            input_dilation: self.strides.clone(),
+            ..self.clone()
+        };
+        dense.product(laid_out, &pairs)
+    }
+
+    /// How many elements the kernel spans along each axis.
+    fn spans(&self, kernel: &Tensor) -> Shape {
+        let sizes = kernel.shape().iter().zip(&self.kernel_dilation);
+        sizes
+            .map(|(&size, &dilation)| size.saturating_sub(1) * dilation + 1)
+            .collect()
+    }
+
+    fn pairs(&self, laid_out: &LaidOut) -> Result<Vec<(isize, isize)>, TensorError> {
+        let LaidOut { x, kernel, .. } = laid_out;
+        let lengths = &x.shape()[1..x.rank() - 1];
+        let pairs = self
+            .padding
+            .pairs(lengths, &self.spans(kernel), &self.strides);
+        pairs.ok_or_else(|| {
+            let problem = format!(
+                "the padding is not a pair for each of {} axes",
+                lengths.len()
+            );
+            refused(
+                "convolve",
+                x,
+                kernel,
+                problem,
+                "give one pair for each axis",
+            )
+        })
+    }
+
+    /// The operands with their axes in order. Every problem is named.
+    #[track_caller]
+    fn lay_out(
+        &self,
+        operation: &'static str,
+        x: &Tensor,
+        kernel: &Tensor,
+    ) -> Result<LaidOut, TensorError> {
+        if x.dtype() != kernel.dtype() {
+            return Err(TensorError::DType {
+                operation,
+                found: vec![x.info().clone(), kernel.info().clone()],
+                expected: "one element type",
+            });
+        }
+        let rank = self.strides.len() + 2;
+        let mend = "the input has a batch axis, one axis for each stride, and the features";
+        if x.rank() != rank || kernel.rank() != rank {
+            let problem = format!(
+                "with {} strides both have {rank} axes, not {} and {}",
+                rank - 2,
+                x.rank(),
+                kernel.rank()
+            );
+            return Err(refused(operation, x, kernel, problem, mend));
+        }
+        let orders = self.dimension_numbers.orders(rank - 2).map_err(|problem| {
+            let mend = "name the batch N, the features C, those of the kernel I and O";
+            refused(operation, x, kernel, problem, mend)
+        })?;
+        let laid_out = LaidOut {
+            x: transpose(x, &orders.input)?,
+            kernel: transpose(kernel, &orders.kernel)?,
+            result: sorting_permutation(&orders.result),
+        };
+        let problems = self.problems(&laid_out);
+        if problems.is_empty() {
+            return Ok(laid_out);
+        }
+        Err(refused(operation, x, kernel, problems.join("; "), mend))
+    }
+
+    fn problems(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<String> {
+        let rank = x.rank();
+        let (batch, features) = (x.shape()[0], x.shape()[rank - 1]);
+        let (of_kernel, out) = (kernel.shape()[rank - 2], kernel.shape()[rank - 1]);
+        let (groups, batch_groups) = (self.feature_groups, self.batch_groups);
+        let mut problems = Vec::new();
+        let mut unless = |fits: bool, problem: String| {
+            if !fits {
+                problems.push(problem);
+            }
+        };
+        let numbers = [&self.strides, &self.input_dilation, &self.kernel_dilation];
+        unless(
+            numbers
+                .iter()
+                .all(|numbers| numbers.len() == rank - 2 && numbers.iter().all(|&n| n > 0)),
+            format!(
+                "strides and dilations are {numbers:?}, not positive numbers, one for each axis"
+            ),
+        );
+        unless(
+            kernel.shape()[..rank - 2].iter().all(|&size| size > 0),
+            "the kernel has an axis of length 0".to_owned(),
+        );
+        if groups == 0 || batch_groups == 0 || (groups > 1 && batch_groups > 1) {
+            unless(
+                false,
+                format!(
+                    "{groups} feature groups and {batch_groups} batch groups: one of them is 1"
+                ),
+            );
+            return problems;
+        }
+        unless(
+            features == of_kernel * groups,
+            format!("the input has {features} features, the kernel {of_kernel} in {groups} groups"),
+        );
+        unless(
+            out % groups == 0 && out % batch_groups == 0 && batch % batch_groups == 0,
+            format!(
+                "a batch of {batch} and {out} results do not divide into {groups} feature groups and {batch_groups} \
+                 batch groups"
+            ),
+        );
+        problems
+    }
+
+    /// Padding, windows and the product.
+    #[track_caller]
+    fn product(&self, laid_out: LaidOut, pairs: &[(isize, isize)]) -> Result<Tensor, TensorError> {
+        let LaidOut { x, kernel, result } = laid_out;
+        let axes = self.strides.len();
+        let around = |pick: fn(&(isize, isize)) -> isize| -> Vec<isize> {
+            let inside = pairs.iter().map(pick);
+            std::iter::once(0).chain(inside).chain([0]).collect()
+        };
+        let between: Vec<usize> = std::iter::once(0)
+            .chain(self.input_dilation.iter().map(|dilation| dilation - 1))
+            .chain([0])
+            .collect();
+        let zero = Tensor::constant(x.dtype(), 0.0);
+        let padded = pad(
+            &x,
+            &zero,
+            &around(|pair| pair.0),
+            &around(|pair| pair.1),
+            &between,
+        )?;
+        let sliding = Sliding {
+            first: 1,
+            lengths: Shape::from_slice(&padded.shape()[1..=axes]),
+            sizes: Shape::from_slice(&kernel.shape()[..axes]),
+            strides: self.strides.clone(),
+            dilations: self.kernel_dilation.clone(),
+        };
+        let windows = windows(&padded, &sliding)?;
+        let product = if self.feature_groups > 1 {
+            self.in_feature_groups(&windows, &kernel)?
+        } else if self.batch_groups > 1 {
+            self.in_batch_groups(&windows, &kernel)?
+        } else {
+            let of_windows: Shape = (axes + 1..2 * axes + 2).collect();
+            let of_kernel: Shape = (0..=axes).collect();
+            dot_general(&windows, &kernel, (&of_windows, &of_kernel), (&[], &[]))?
+        };
+        transpose(&product, &result)
+    }
+
+    /// `[batch, counts…, sizes…, groups · in] × [sizes…, in, groups · out]`.
+    #[track_caller]
+    fn in_feature_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
+        let axes = self.strides.len();
+        let windows = divided(windows, windows.rank() - 1, self.feature_groups)?;
+        let kernel = divided(kernel, axes + 1, self.feature_groups)?;
+        let sizes: Shape = (axes + 1..=2 * axes).chain([2 * axes + 2]).collect();
+        let of_kernel: Shape = (0..=axes).collect();
+        let groups: (&[usize], &[usize]) = (&[2 * axes + 1], &[axes + 1]);
+        // [groups, batch, counts…, out]
+        let product = dot_general(&windows, &kernel, (&sizes, &of_kernel), groups)?;
+        joined(&move_axis(&product, 0, axes + 1)?)
+    }
+
+    /// `[groups · batch, counts…, sizes…, in] × [sizes…, in, groups · out]`.
+    #[track_caller]
+    fn in_batch_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
+        let axes = self.strides.len();
+        let windows = divided(windows, 0, self.batch_groups)?;
+        let kernel = divided(kernel, axes + 1, self.batch_groups)?;
+        let sizes: Shape = (axes + 2..2 * axes + 3).collect();
+        let of_kernel: Shape = (0..=axes).collect();
+        let groups: (&[usize], &[usize]) = (&[0], &[axes + 1]);
+        let product = dot_general(&windows, &kernel, (&sizes, &of_kernel), groups)?;
+        joined(&move_axis(&product, 0, axes + 1)?)
+    }
+}
+
+/// Operands with their axes in order, and the way back for the result.
+struct LaidOut {
+    x: Tensor,
+    kernel: Tensor,
+    result: Shape,
+}
+
+fn refused(
+    operation: &'static str,
+    x: &Tensor,
+    kernel: &Tensor,
+    problem: String,
+    mend: &str,
+) -> TensorError {
+    TensorError::Shape {
+        operation,
+        found: vec![x.info().clone(), kernel.info().clone()],
+        problem,
+        mend: mend.to_owned(),
+    }
+}
+
+/// The tensor with an axis divided into groups: the axis becomes two.
+#[track_caller]
+fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, TensorError> {
+    let mut shape = tensor.info().shape.clone();
+    shape[axis] /= groups;
+    shape.insert(axis, groups);
+    reshape(tensor, &shape)
+}
+
+/// The tensor with its last two axes joined.
+#[track_caller]
+fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
+    let mut shape = tensor.info().shape.clone();
+    let last = shape.pop().unwrap_or(1);
+    if let Some(length) = shape.last_mut() {
+        *length *= last;
+    }
+    reshape(tensor, &shape)
+}
+
+/// The kernel turned round along its first `axes`: what makes a correlation a convolution in the sense of
+/// mathematics, and a transposed convolution the transpose of one.
+///
+/// # Panics
+/// If the kernel has fewer axes.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, convolution::turned};
+/// let kernel = Tensor::from([1, 2, 3]).reshape([3, 1, 1]);
+/// assert_eq!(turned(&kernel, 1).flatten(), Tensor::from([3, 2, 1]));
+/// ```
+#[must_use]
+#[track_caller]
+pub fn turned(kernel: &Tensor, axes: usize) -> Tensor {
+    or_panic(reverse(kernel, &(0..axes).collect::<Shape>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn all_problems_are_named() {
+        let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
+        let convolution = Convolution::new([1, 0], Padding::Same);
+        let error = convolution
+            .try_apply(&zeros(&[2, 8, 8, 3]), &zeros(&[3, 3, 4, 6]))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot convolve f32[2,8,8,3] and f32[3,3,4,6]: strides and dilations are [[1, 0], [1, 1], [1, 1]], not \
+             positive numbers, one for each axis; the input has 3 features, the kernel 4 in 1 groups; the input has a \
+             batch axis, one axis for each stride, and the features"
+        );
+        let plain = Convolution::new([1, 1], Padding::Same);
+        assert!(
+            plain
+                .try_apply(&zeros(&[8, 8, 3]), &zeros(&[3, 3, 3, 6]))
+                .is_err()
+        );
+        let (x, kernel) = (zeros(&[2, 8, 8, 4]), zeros(&[3, 3, 2, 5]));
+        let grouped = plain.clone().feature_groups(2);
+        let error = grouped.try_apply(&x, &kernel).unwrap_err().to_string();
+        assert!(
+            error.contains("5 results do not divide into 2 feature groups"),
+            "{error}"
+        );
+        let both = grouped.batch_groups(2).try_apply(&x, &kernel);
+        assert!(both.unwrap_err().to_string().contains("one of them is 1"));
+        let padded = Convolution::new([1, 1], Padding::Explicit(vec![(1, 1)]));
+        let error = padded.try_apply(&x, &zeros(&[3, 3, 4, 5])).unwrap_err();
+        assert!(error.to_string().contains("one pair for each axis"));
+        assert!(
+            plain
+                .try_apply(&x, &Tensor::zeros(DType::F64, [3, 3, 4, 5]))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_transposed_convolution_with_the_kernel_turned_is_the_transpose() {
+        use crate::primitives::shape::rule_checks::{assert_close, noise};
+        use crate::transformations::grad::vjp;
+        let convolution = Convolution::new([2], Padding::Valid);
+        let (kernel, x) = (noise(&[3, 2, 5], 1), noise(&[4, 9, 2], 2));
+        let (y, pullback) = vjp(|x: &Tensor| convolution.apply(x, &kernel), &x);
+        let cotangent = noise(y.shape(), 3);
+        let swapped = turned(&kernel, 1).transpose([0, 2, 1]);
+        let found = convolution.apply_transposed(&cotangent, &swapped);
+        assert_close(&found, &pullback.call(&cotangent), 1e-13);
+    }
+}

@@ -1,0 +1,290 @@
+//! Running reductions along an axis.
+
+use crate::error::{TensorError, or_panic};
+use crate::operations::shape::axis_of;
+use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
+use crate::tensor::Tensor;
+
+fn run(
+    tensor: &Tensor,
+    operation: &'static str,
+    axis: isize,
+    reverse: bool,
+) -> Result<Run, TensorError> {
+    let axis = axis_of(operation, tensor.info(), axis)?;
+    Ok(Run { axis, reverse })
+}
+
+impl Tensor {
+    /// Running sums along an axis: each element with all before it.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cumsum`](Self::try_cumsum) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2, 3]).cumsum(0), Tensor::from([1, 3, 6]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cumsum(&self, axis: isize) -> Self {
+        or_panic(self.try_cumsum(axis))
+    }
+
+    /// As [`cumsum`](Self::cumsum).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cumsum(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cumsum", axis, false)?;
+        cumulative_sum(self, run)
+    }
+
+    /// Running sums along an axis: each element with all behind it, as `reverse=True` in JAX.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cumsum_reversed`](Self::try_cumsum_reversed) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2, 3]).cumsum_reversed(0), Tensor::from([6, 5, 3]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cumsum_reversed(&self, axis: isize) -> Self {
+        or_panic(self.try_cumsum_reversed(axis))
+    }
+
+    /// As [`cumsum_reversed`](Self::cumsum_reversed).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cumsum_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cumsum", axis, true)?;
+        cumulative_sum(self, run)
+    }
+
+    /// Running products along an axis: each element with all before it.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cumprod`](Self::try_cumprod) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([2, 3, 4]).cumprod(0), Tensor::from([2, 6, 24]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cumprod(&self, axis: isize) -> Self {
+        or_panic(self.try_cumprod(axis))
+    }
+
+    /// As [`cumprod`](Self::cumprod).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cumprod(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cumprod", axis, false)?;
+        cumulative(Cumulation::Prod, self, run)
+    }
+
+    /// Running products along an axis: each element with all behind it, as `reverse=True` in JAX.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cumprod_reversed`](Self::try_cumprod_reversed) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([2, 3, 4]).cumprod_reversed(0), Tensor::from([24, 12, 4]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cumprod_reversed(&self, axis: isize) -> Self {
+        or_panic(self.try_cumprod_reversed(axis))
+    }
+
+    /// As [`cumprod_reversed`](Self::cumprod_reversed).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cumprod_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cumprod", axis, true)?;
+        cumulative(Cumulation::Prod, self, run)
+    }
+
+    /// Running maxima, NaN from the first one on, along an axis: each element with all before it.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cummax`](Self::try_cummax) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 3, 2]).cummax(0), Tensor::from([1, 3, 3]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cummax(&self, axis: isize) -> Self {
+        or_panic(self.try_cummax(axis))
+    }
+
+    /// As [`cummax`](Self::cummax).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cummax(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cummax", axis, false)?;
+        cumulative(Cumulation::Max, self, run)
+    }
+
+    /// Running maxima, NaN from the first one on, along an axis: each element with all behind it, as `reverse=True` in JAX.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cummax_reversed`](Self::try_cummax_reversed) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 3, 2]).cummax_reversed(0), Tensor::from([3, 3, 2]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cummax_reversed(&self, axis: isize) -> Self {
+        or_panic(self.try_cummax_reversed(axis))
+    }
+
+    /// As [`cummax_reversed`](Self::cummax_reversed).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cummax_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cummax", axis, true)?;
+        cumulative(Cumulation::Max, self, run)
+    }
+
+    /// Running minima, NaN from the first one on, along an axis: each element with all before it.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cummin`](Self::try_cummin) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([2, 1, 3]).cummin(0), Tensor::from([2, 1, 1]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cummin(&self, axis: isize) -> Self {
+        or_panic(self.try_cummin(axis))
+    }
+
+    /// As [`cummin`](Self::cummin).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cummin(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cummin", axis, false)?;
+        cumulative(Cumulation::Min, self, run)
+    }
+
+    /// Running minima, NaN from the first one on, along an axis: each element with all behind it, as `reverse=True` in JAX.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not numbers;
+    /// [`try_cummin_reversed`](Self::try_cummin_reversed) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([2, 1, 3]).cummin_reversed(0), Tensor::from([1, 1, 3]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cummin_reversed(&self, axis: isize) -> Self {
+        or_panic(self.try_cummin_reversed(axis))
+    }
+
+    /// As [`cummin_reversed`](Self::cummin_reversed).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cummin_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cummin", axis, true)?;
+        cumulative(Cumulation::Min, self, run)
+    }
+
+    /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all before it.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not f32 or f64;
+    /// [`try_cumlogsumexp`](Self::try_cumlogsumexp) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([0.0_f64, 0.0]);
+    /// assert!((x.cumlogsumexp(0) - Tensor::from([0.0, 2.0_f64.ln()])).abs().max().item::<f64>() < 1e-15);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cumlogsumexp(&self, axis: isize) -> Self {
+        or_panic(self.try_cumlogsumexp(axis))
+    }
+
+    /// As [`cumlogsumexp`](Self::cumlogsumexp).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cumlogsumexp(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cumlogsumexp", axis, false)?;
+        cumulative(Cumulation::LogSumExp, self, run)
+    }
+
+    /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all behind it, as `reverse=True` in JAX.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the elements are not f32 or f64;
+    /// [`try_cumlogsumexp_reversed`](Self::try_cumlogsumexp_reversed) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([0.0_f64, 0.0]);
+    /// assert!((x.cumlogsumexp_reversed(0) - Tensor::from([2.0_f64.ln(), 0.0])).abs().max().item::<f64>() < 1e-15);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cumlogsumexp_reversed(&self, axis: isize) -> Self {
+        or_panic(self.try_cumlogsumexp_reversed(axis))
+    }
+
+    /// As [`cumlogsumexp_reversed`](Self::cumlogsumexp_reversed).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_cumlogsumexp_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let run = run(self, "cumlogsumexp", axis, true)?;
+        cumulative(Cumulation::LogSumExp, self, run)
+    }
+}

@@ -1,0 +1,285 @@
+//! Diagonals and triangles of matrices, and matrices made of diagonals.
+
+use crate::dtype::{DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::operations::shape::axis_of;
+use crate::primitives::create;
+use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::reduce::sum;
+use crate::primitives::select::select;
+use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
+use crate::primitives::slice::{pad, slice};
+use crate::tensor::Tensor;
+
+/// The diagonal of the last two axes: elements that are `columns + 1` apart in memory.
+#[track_caller]
+pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor, TensorError> {
+    let (before, matrix) = tensor.shape().split_at(tensor.rank() - 2);
+    let (rows, columns) = (matrix[0], matrix[1]);
+    let (down, right) = (
+        (-offset).max(0).cast_unsigned(),
+        offset.max(0).cast_unsigned(),
+    );
+    let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
+    let flat = reshape(tensor, &[before, &[rows * columns]].concat())?;
+    let axis = before.len();
+    let mut start: Shape = before.iter().map(|_| 0).collect();
+    let mut limit = Shape::from_slice(flat.shape());
+    let mut stride: Shape = before.iter().map(|_| 1).collect();
+    let first = if count == 0 {
+        0
+    } else {
+        down * columns + right
+    };
+    start.push(first);
+    limit[axis] = match count {
+        0 => 0,
+        count => first + (count - 1) * (columns + 1) + 1,
+    };
+    stride.push(columns + 1);
+    slice(&flat, &start, &limit, &stride)
+}
+
+fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
+    if tensor.rank() >= 2 {
+        return Ok(());
+    }
+    Err(TensorError::Shape {
+        operation,
+        found: vec![tensor.info().clone()],
+        problem: format!("it has {} axes, and a matrix two", tensor.rank()),
+        mend: "add axes with `expand_dims`; a diagonal becomes a matrix with `diag`".to_owned(),
+    })
+}
+
+/// The tensor where `comparison` holds of column and row + offset, zeros elsewhere.
+#[track_caller]
+fn triangle(
+    operation: &'static str,
+    tensor: &Tensor,
+    comparison: Comparison,
+    offset: isize,
+) -> Result<Tensor, TensorError> {
+    needs_matrix(operation, tensor)?;
+    let axes: Shape = (tensor.rank() - 2..tensor.rank()).collect();
+    let matrix = &tensor.shape()[tensor.rank() - 2..];
+    let offset = Tensor::scalar(i64::try_from(offset).unwrap_or(i64::MAX));
+    let rows = create::iota(DType::I64, matrix, 0)?.try_add(&offset)?;
+    let kept = compare(comparison, &create::iota(DType::I64, matrix, 1)?, &rows)?;
+    let kept = broadcast_in_dim(&kept, tensor.shape(), &axes)?;
+    let zeros = create::full(tensor.dtype(), tensor.shape(), 0.0)?;
+    select(&kept, tensor, &zeros)
+}
+
+impl Tensor {
+    /// The lower triangle of the last two axes, zeros above; `offset` diagonals above the main one stay, or as
+    /// many below it go if it is negative.
+    ///
+    /// # Panics
+    /// If there are fewer than two axes; [`try_tril`](Self::try_tril) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).tril(0), Tensor::from([[1, 0], [3, 4]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn tril(&self, offset: isize) -> Self {
+        or_panic(self.try_tril(offset))
+    }
+
+    /// As [`tril`](Self::tril).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_tril(&self, offset: isize) -> Result<Self, TensorError> {
+        triangle("take the lower triangle of", self, Comparison::Le, offset)
+    }
+
+    /// The upper triangle of the last two axes, zeros below; `offset` diagonals above the main one go, or as
+    /// many below it stay if it is negative.
+    ///
+    /// # Panics
+    /// If there are fewer than two axes; [`try_triu`](Self::try_triu) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).triu(1), Tensor::from([[0, 2], [0, 0]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn triu(&self, offset: isize) -> Self {
+        or_panic(self.try_triu(offset))
+    }
+
+    /// As [`triu`](Self::triu).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_triu(&self, offset: isize) -> Result<Self, TensorError> {
+        triangle("take the upper triangle of", self, Comparison::Ge, offset)
+    }
+
+    /// The diagonal of two axes, `offset` to the right of the main one; it becomes the last axis, and the two go.
+    ///
+    /// # Panics
+    /// If there is no such axis, or both are the same; [`try_diagonal`](Self::try_diagonal) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(x.diagonal(0, 0, 1), Tensor::from([1, 5]));
+    /// assert_eq!(x.diagonal(1, 0, 1), Tensor::from([2, 6]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn diagonal(&self, offset: isize, axis1: isize, axis2: isize) -> Self {
+        or_panic(self.try_diagonal(offset, axis1, axis2))
+    }
+
+    /// As [`diagonal`](Self::diagonal).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_diagonal(
+        &self,
+        offset: isize,
+        axis1: isize,
+        axis2: isize,
+    ) -> Result<Self, TensorError> {
+        let operation = "take the diagonal of";
+        let first = axis_of(operation, self.info(), axis1)?;
+        let second = axis_of(operation, self.info(), axis2)?;
+        if first == second {
+            return Err(TensorError::Shape {
+                operation,
+                found: vec![self.info().clone()],
+                problem: format!("axis {first} is given twice"),
+                mend: "give two different axes".to_owned(),
+            });
+        }
+        let rest = (0..self.rank()).filter(|axis| ![first, second].contains(axis));
+        let order: Shape = rest.chain([first, second]).collect();
+        diagonal_of_last(&transpose(self, &order)?, offset)
+    }
+
+    /// The sum of the diagonal of the first two axes.
+    ///
+    /// # Panics
+    /// If there are fewer than two axes, or the elements are bool; [`try_trace`](Self::try_trace) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).trace(), Tensor::from(5));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn trace(&self) -> Self {
+        or_panic(self.try_trace())
+    }
+
+    /// As [`trace`](Self::trace).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_trace(&self) -> Result<Self, TensorError> {
+        needs_matrix("take the trace of", self)?;
+        let diagonal = self.try_diagonal(0, 0, 1)?;
+        sum(&diagonal, &[diagonal.rank() - 1])
+    }
+
+    /// The matrix with these elements on a diagonal, `offset` to the right of the main one, and zeros elsewhere:
+    /// `[n]` becomes `[n + |offset|, n + |offset|]`. The way back is [`diagonal`](Self::diagonal).
+    ///
+    /// # Panics
+    /// If there is not one axis; [`try_diag`](Self::try_diag) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2]).diag(0), Tensor::from([[1, 0], [0, 2]]));
+    /// assert_eq!(Tensor::from([1]).diag(-1), Tensor::from([[0, 0], [1, 0]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn diag(&self, offset: isize) -> Self {
+        or_panic(self.try_diag(offset))
+    }
+
+    /// As [`diag`](Self::diag).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_diag(&self, offset: isize) -> Result<Self, TensorError> {
+        if self.rank() != 1 {
+            return Err(TensorError::Shape {
+                operation: "make a diagonal of",
+                found: vec![self.info().clone()],
+                problem: format!("it has {} axes, not 1", self.rank()),
+                mend: "flatten it; the diagonal of a matrix is `diagonal`".to_owned(),
+            });
+        }
+        let (down, right) = ((-offset).max(0), offset.max(0));
+        let count = self.len();
+        let side = count + offset.unsigned_abs();
+        // With so many zeros between them the elements come one row and one column apart.
+        let first = down * side.cast_signed() + right;
+        let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();
+        let behind = (side * side).cast_signed() - last;
+        let zero = Self::constant(self.dtype(), 0.0);
+        if count == 0 {
+            return create::full(self.dtype(), &[side, side], 0.0);
+        }
+        let flat = pad(self, &zero, &[first], &[behind], &[side])?;
+        reshape(&flat, &[side, side])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diagonals_of_any_matrix_are_those_of_the_definition() {
+        for (rows, columns) in [(3, 3), (2, 4), (4, 2), (1, 1), (0, 2), (2, 0)] {
+            let x = Tensor::arange(DType::I32, rows * columns).reshape([rows, columns]);
+            for offset in -5_isize..=5 {
+                let expected: Vec<i32> = (0..rows)
+                    .flat_map(|row| (0..columns).map(move |column| (row, column)))
+                    .filter(|(row, column)| column.cast_signed() - row.cast_signed() == offset)
+                    .map(|(row, column)| i32::try_from(row * columns + column).unwrap())
+                    .collect();
+                let diagonal = x.diagonal(offset, 0, 1);
+                assert_eq!(
+                    diagonal.to_vec::<i32>(),
+                    expected,
+                    "{rows} × {columns}, {offset}"
+                );
+                let turned = x.diagonal(-offset, 1, 0);
+                assert_eq!(turned, diagonal);
+                let matrix = diagonal.diag(offset);
+                assert_eq!(matrix.diagonal(offset, 0, 1), diagonal);
+                assert_eq!(matrix.sum(), diagonal.sum());
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let x = Tensor::from([1, 2]);
+        let error = x.try_tril(0).unwrap_err().to_string();
+        assert!(error.contains("it has 1 axes, and a matrix two"), "{error}");
+        assert!(x.try_trace().is_err());
+        assert!(x.try_diagonal(0, 0, 0).is_err());
+        assert!(x.expand_dims(0).try_diag(0).is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! Slices whose start is a tensor, and so may be traced; their sizes are known.
+
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::primitives::create;
+use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
+use crate::primitives::gather::take;
+use crate::primitives::select::select;
+use crate::primitives::shape::broadcast_in_dim;
+use crate::tensor::Tensor;
+
+/// Whether starts and sizes fit a tensor; every problem is named.
+fn check(
+    operation: &'static str,
+    found: &AbstractArray,
+    starts: &[Tensor],
+    sizes: &[usize],
+) -> Result<(), TensorError> {
+    let mut problems = Vec::new();
+    if starts.len() != found.rank() || sizes.len() != found.rank() {
+        problems.push(format!(
+            "{} starts and {} sizes for {} axes",
+            starts.len(),
+            sizes.len(),
+            found.rank()
+        ));
+    }
+    for (axis, (&size, &length)) in sizes.iter().zip(&found.shape).enumerate() {
+        if size > length {
+            problems.push(format!(
+                "axis {axis} has length {length}, less than the size {size}"
+            ));
+        }
+    }
+    for (axis, start) in starts.iter().enumerate() {
+        if start.rank() > 0 || start.dtype().is_float() || start.dtype() == DType::Bool {
+            problems.push(format!("the start on axis {axis} is {}", start.info()));
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(TensorError::Shape {
+        operation,
+        found: vec![found.clone()],
+        problem: problems.join(", "),
+        mend: "give each axis one start, an integer without axes, and a size that it has"
+            .to_owned(),
+    })
+}
+
+/// The start of a window, so far moved that the window is inside.
+#[track_caller]
+fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorError> {
+    let number = |number: usize| Tensor::constant(start.dtype(), number as f64);
+    let start = binary(Binary::Max, start, &number(0))?;
+    binary(Binary::Min, &start, &number(length - size))
+}
+
+impl Tensor {
+    /// The window of the given sizes that begins at `starts`, one integer without axes for each axis. A window
+    /// that would reach over an end is moved inside, as in `jax.lax.dynamic_slice`; a start is never counted
+    /// from the end.
+    ///
+    /// # Panics
+    /// If there is not one start and one size for each axis, a size is larger than its axis, or a start is no
+    /// integer without axes; [`try_dynamic_slice`](Self::try_dynamic_slice) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([0, 10, 20, 30]);
+    /// assert_eq!(x.dynamic_slice(&[Tensor::from(1)], [2]), Tensor::from([10, 20]));
+    /// assert_eq!(x.dynamic_slice(&[Tensor::from(9)], [2]), Tensor::from([20, 30]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn dynamic_slice(&self, starts: &[Self], sizes: impl AsRef<[usize]>) -> Self {
+        or_panic(self.try_dynamic_slice(starts, sizes))
+    }
+
+    /// As [`dynamic_slice`](Self::dynamic_slice).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_dynamic_slice(
+        &self,
+        starts: &[Self],
+        sizes: impl AsRef<[usize]>,
+    ) -> Result<Self, TensorError> {
+        let sizes = sizes.as_ref();
+        check("slice", self.info(), starts, sizes)?;
+        let mut window = self.clone();
+        for (axis, (start, &size)) in starts.iter().zip(sizes).enumerate() {
+            let length = self.shape()[axis];
+            if size == length {
+                continue;
+            }
+            let start = clamped(start, size, length)?;
+            let places = create::iota(start.dtype(), &[size], 0)?;
+            window = take(&window, &binary(Binary::Add, &places, &start)?, axis)?;
+        }
+        Ok(window)
+    }
+
+    /// The tensor with `update`, which has as many axes and no longer ones, in the place that begins at
+    /// `starts`. An update that would reach over an end is moved inside, as in
+    /// `jax.lax.dynamic_update_slice`.
+    ///
+    /// # Panics
+    /// If there is not one start for each axis, an axis of the update is longer, a start is no integer without
+    /// axes, or the element types differ;
+    /// [`try_dynamic_update_slice`](Self::try_dynamic_update_slice) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let (x, update) = (Tensor::from([0, 0, 0, 0]), Tensor::from([1, 2]));
+    /// assert_eq!(x.dynamic_update_slice(&update, &[Tensor::from(1)]), Tensor::from([0, 1, 2, 0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn dynamic_update_slice(&self, update: &Self, starts: &[Self]) -> Self {
+        or_panic(self.try_dynamic_update_slice(update, starts))
+    }
+
+    /// As [`dynamic_update_slice`](Self::dynamic_update_slice).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_dynamic_update_slice(
+        &self,
+        update: &Self,
+        starts: &[Self],
+    ) -> Result<Self, TensorError> {
+        check("update a slice of", self.info(), starts, update.shape())?;
+        if update.dtype() != self.dtype() {
+            return Err(TensorError::DType {
+                operation: "update a slice of",
+                found: vec![self.info().clone(), update.info().clone()],
+                expected: "an update of the same element type",
+            });
+        }
+        if update.is_empty() {
+            return Ok(self.clone());
+        }
+        // Each element asks which one of the update comes to it, and whether one does.
+        let (mut spread, mut inside) = (update.clone(), None);
+        for (axis, start) in starts.iter().enumerate() {
+            let (size, length) = (update.shape()[axis], self.shape()[axis]);
+            if size == length {
+                continue;
+            }
+            let start = clamped(start, size, length)?;
+            let places = create::iota(DType::I64, &[length], 0)?;
+            let places = binary(Binary::Sub, &places, &start.convert(DType::I64))?;
+            spread = take(&spread, &places, axis)?;
+            let number = |number: usize| Self::constant(DType::I64, number as f64);
+            let from_start = compare(Comparison::Ge, &places, &number(0))?;
+            let to_end = compare(Comparison::Lt, &places, &number(size))?;
+            let here = binary(Binary::And, &from_start, &to_end)?;
+            let here = broadcast_in_dim(&here, self.shape(), &Shape::from_slice(&[axis]))?;
+            inside = Some(match inside {
+                Some(inside) => binary(Binary::And, &inside, &here)?,
+                None => here,
+            });
+        }
+        match inside {
+            Some(inside) => select(&inside, &spread, self),
+            None => Ok(spread),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_named() {
+        let x = Tensor::zeros(DType::F32, [2, 3]);
+        let starts = [Tensor::from(0.5), Tensor::from([1])];
+        let error = x.try_dynamic_slice(&starts, [3, 1]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot slice f32[2,3]: axis 0 has length 2, less than the size 3, the start on axis 0 is f64[], the start on \
+             axis 1 is i32[1]; give each axis one start, an integer without axes, and a size that it has"
+        );
+        assert!(x.try_dynamic_slice(&starts[..1], [1]).is_err());
+        let start = [Tensor::from(0), Tensor::from(0)];
+        assert!(
+            x.try_dynamic_update_slice(&Tensor::zeros(DType::F64, [1, 1]), &start)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn unsigned_starts_and_empty_windows_are_right() {
+        let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+        let starts = [Tensor::from(5_u32), Tensor::from(1_u32)];
+        assert_eq!(x.dynamic_slice(&starts, [1, 2]), Tensor::from([[5, 6]]));
+        assert_eq!(x.dynamic_slice(&starts, [0, 2]).shape(), [0, 2]);
+        assert_eq!(x.dynamic_slice(&starts, [2, 3]), x);
+        let update = Tensor::from([[7, 8]]);
+        let expected = Tensor::from([[1, 2, 3], [4, 7, 8]]);
+        assert_eq!(x.dynamic_update_slice(&update, &starts), expected);
+        assert_eq!(Tensor::from(3).dynamic_slice(&[], []), Tensor::from(3));
+        assert_eq!(
+            Tensor::from(3).dynamic_update_slice(&Tensor::from(4), &[]),
+            Tensor::from(4)
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! Einstein's summation convention: products and sums by the letters of axes.
+//!
+//! A letter that several operands have and the result has not is contracted by `dot_general`. Of more than two
+//! operands the pair whose product saves most memory is multiplied first, again and again.
+
+use crate::dtype::{AbstractArray, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::operations::diagonals::diagonal_of_last;
+use crate::operations::einsum_letters::{Label, Letters};
+use crate::primitives::dot::dot_general;
+use crate::primitives::reduce::sum;
+use crate::primitives::shape::{reshape, transpose};
+use crate::tensor::Tensor;
+
+/// The sum of products that the letters describe, as `jnp.einsum`: letters that the result does not have are
+/// summed over, an axis of length 1 repeats along the same letter of others, a letter twice in one operand means
+/// its diagonal, `...` stands for axes that broadcast. Without `->` the result has the letters that occur once, in
+/// the order of the alphabet.
+///
+/// # Panics
+/// If the letters do not fit the operands, or the element types differ; [`try_einsum`] tells instead.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, einsum};
+/// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+/// let y = Tensor::from([1.0, 10.0]);
+/// assert_eq!(einsum("ij,j->i", &[&x, &y]), Tensor::from([21.0, 43.0]));
+/// assert_eq!(einsum("ij->ji", &[&x]), x.t());
+/// assert_eq!(einsum("ii", &[&x]), Tensor::from(5.0));
+/// assert_eq!(einsum("...j,jk,k->...", &[&x, &x, &y]), Tensor::from([107.0, 235.0]));
+/// ```
+#[must_use]
+#[track_caller]
+pub fn einsum(subscripts: &str, operands: &[&Tensor]) -> Tensor {
+    or_panic(try_einsum(subscripts, operands))
+}
+
+/// As [`einsum`].
+///
+/// # Errors
+/// [`TensorError::Shape`] or [`TensorError::DType`].
+#[track_caller]
+pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
+    let found = || -> Vec<AbstractArray> {
+        let infos = operands.iter().map(|operand| operand.info().clone());
+        infos.collect()
+    };
+    let refused = |problem: String| TensorError::Shape {
+        operation: "einsum",
+        found: found(),
+        problem: format!("{problem} in \"{subscripts}\""),
+        mend: "give each operand one letter for each axis, and equal letters equal lengths"
+            .to_owned(),
+    };
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].dtype() != pair[1].dtype())
+    {
+        return Err(TensorError::DType {
+            operation: "einsum",
+            found: found(),
+            expected: "one element type",
+        });
+    }
+    let ranks: Vec<usize> = operands.iter().map(|operand| operand.rank()).collect();
+    let letters = Letters::parse(subscripts, &ranks).map_err(refused)?;
+    let shapes: Vec<&[usize]> = operands.iter().map(|operand| operand.shape()).collect();
+    let problems = letters.mismatches(&shapes);
+    if !problems.is_empty() {
+        return Err(refused(problems.join(", ")));
+    }
+    let mut terms = Vec::with_capacity(operands.len());
+    for (operand, labels) in operands.iter().zip(&letters.operands) {
+        let term = Term {
+            tensor: (*operand).clone(),
+            labels: labels.clone(),
+        };
+        let repeats =
+            |label: Label, length: usize| length == 1 && letters.is_longer(&shapes, label);
+        terms.push(term.without_repeats(repeats)?.on_diagonals()?);
+    }
+    contract(terms, &letters.result)
+}
+
+/// A tensor with a label for each axis.
+#[derive(Clone, Debug)]
+struct Term {
+    tensor: Tensor,
+    labels: Vec<Label>,
+}
+
+impl Term {
+    fn has(&self, label: Label) -> bool {
+        self.labels.contains(&label)
+    }
+
+    fn axes(&self, labels: &[Label]) -> Shape {
+        let places = labels.iter().filter_map(|label| {
+            let same = |other: &Label| other == label;
+            self.labels.iter().position(same)
+        });
+        places.collect()
+    }
+
+    /// Without the axes of length 1 that repeat along those of others: a product needs them not.
+    #[track_caller]
+    fn without_repeats(self, repeats: impl Fn(Label, usize) -> bool) -> Result<Self, TensorError> {
+        let axes = self.labels.iter().zip(self.tensor.shape());
+        let kept: Vec<(Label, usize)> = axes
+            .map(|(&label, &length)| (label, length))
+            .filter(|&(label, length)| !repeats(label, length))
+            .collect();
+        let (labels, shape): (Vec<Label>, Shape) = kept.into_iter().unzip();
+        let tensor = reshape(&self.tensor, &shape)?;
+        Ok(Self { tensor, labels })
+    }
+
+    /// The diagonals of axes with the same label.
+    #[track_caller]
+    fn on_diagonals(mut self) -> Result<Self, TensorError> {
+        let twice = |labels: &[Label]| {
+            (0..labels.len()).find_map(|first| {
+                let after = &labels[first + 1..];
+                let found = after.iter().position(|&label| label == labels[first]);
+                found.map(|place| (first, first + 1 + place))
+            })
+        };
+        while let Some((first, second)) = twice(&self.labels) {
+            let rest = (0..self.labels.len()).filter(|axis| ![first, second].contains(axis));
+            let order: Shape = rest.chain([first, second]).collect();
+            let moved = transpose(&self.tensor, &order)?;
+            let mut labels: Vec<Label> = order.iter().map(|&axis| self.labels[axis]).collect();
+            labels.pop();
+            self = Self {
+                tensor: diagonal_of_last(&moved, 0)?,
+                labels,
+            };
+        }
+        Ok(self)
+    }
+
+    /// The sum over all labels that nobody wants.
+    #[track_caller]
+    fn summed(self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
+        let places = 0..self.labels.len();
+        let axes: Shape = places.filter(|&axis| !wanted(self.labels[axis])).collect();
+        let tensor = sum(&self.tensor, &axes)?;
+        let labels = self.labels.into_iter().filter(|&label| wanted(label));
+        Ok(Self {
+            tensor,
+            labels: labels.collect(),
+        })
+    }
+
+    /// The product of two, summed over the labels that both have and nobody wants.
+    #[track_caller]
+    fn product(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
+        let shared = self
+            .labels
+            .iter()
+            .copied()
+            .filter(|&label| other.has(label));
+        let (batch, contract): (Vec<Label>, Vec<Label>) = shared.partition(|&label| wanted(label));
+        let tensor = dot_general(
+            &self.tensor,
+            &other.tensor,
+            (&self.axes(&contract), &other.axes(&contract)),
+            (&self.axes(&batch), &other.axes(&batch)),
+        )?;
+        let free = |term: &Self, beside: &Self| -> Vec<Label> {
+            let own = term.labels.iter().copied();
+            own.filter(|&label| !beside.has(label)).collect()
+        };
+        let labels = [batch, free(self, other), free(other, self)].concat();
+        Ok(Self { tensor, labels })
+    }
+
+    /// The number of elements that the product with another has.
+    fn size_with(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> usize {
+        let own = self.labels.iter().zip(self.tensor.shape());
+        let others = other.labels.iter().zip(other.tensor.shape());
+        own.filter(|(label, _)| !other.has(**label) || wanted(**label))
+            .chain(others.filter(|(label, _)| !self.has(**label)))
+            .fold(1, |size, (_, &length)| size.saturating_mul(length))
+    }
+}
+
+/// The product of all terms, with the labels of the result.
+#[track_caller]
+fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorError> {
+    for place in 0..terms.len() {
+        let term = terms[place].clone();
+        let wanted = |label: Label| {
+            let mut others = (0..terms.len()).filter(|&other| other != place);
+            result.contains(&label) || others.any(|other| terms[other].has(label))
+        };
+        terms[place] = term.summed(wanted)?;
+    }
+    while let Some((left, right)) = best_pair(&terms, result) {
+        let second = terms.remove(right);
+        let first = terms.remove(left);
+        let wanted =
+            |label: Label| result.contains(&label) || terms.iter().any(|term| term.has(label));
+        let product = first.product(&second, wanted)?;
+        terms.insert(left, product);
+    }
+    let Some(last) = terms.pop() else {
+        return Err(TensorError::Shape {
+            operation: "einsum",
+            found: Vec::new(),
+            problem: "there are no operands".to_owned(),
+            mend: "give at least one".to_owned(),
+        });
+    };
+    transpose(&last.tensor, &last.axes(result))
+}
+
+/// The pair whose product is the smallest beside what it replaces; the first of several.
+fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
+    let pairs =
+        (0..terms.len()).flat_map(|left| (left + 1..terms.len()).map(move |right| (left, right)));
+    pairs.min_by_key(|&(left, right)| {
+        let wanted = |label: Label| {
+            let mut others = (0..terms.len()).filter(|other| ![left, right].contains(other));
+            result.contains(&label) || others.any(|other| terms[other].has(label))
+        };
+        let size = |term: &Term| i128::try_from(term.tensor.len()).unwrap_or(i128::MAX);
+        let product = terms[left].size_with(&terms[right], wanted);
+        i128::try_from(product).unwrap_or(i128::MAX) - size(&terms[left]) - size(&terms[right])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::primitives::shape::rule_checks::{assert_close, noise};
+
+    #[test]
+    fn mistakes_are_named_all_at_once() {
+        let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
+        let (x, y) = (zeros(&[2, 3]), zeros(&[4, 5]));
+        let error = try_einsum("ij,ji->", &[&x, &y]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot einsum f32[2,3] and f32[4,5]: i has the lengths 2 and 5, j has the lengths 3 and 4 in \"ij,ji->\"; give \
+             each operand one letter for each axis, and equal letters equal lengths"
+        );
+        for (subscripts, problem) in [
+            ("ij->i", "1 operands are described, 2 are given"),
+            ("ijk,ij->i", "operand 0 has 2 axes, its letters 3"),
+            ("ij,kl->m", "the result has m, which no operand has"),
+            ("ij,kl->ii", "the result has i twice"),
+            ("i1,kl->i", "'1' is no letter"),
+            ("...ijk,kl->i", "operand 0 has 2 axes, its letters 3"),
+            ("i...j...,kl->i", "two ellipses"),
+        ] {
+            let error = try_einsum(subscripts, &[&x, &y]).unwrap_err().to_string();
+            assert!(error.contains(problem), "{subscripts}: {error}");
+        }
+        assert!(try_einsum("", &[]).is_err());
+        assert!(try_einsum("i,i", &[&x, &zeros(&[])]).is_err());
+        assert!(try_einsum("ij,ij", &[&x, &Tensor::zeros(DType::F64, [2, 3])]).is_err());
+    }
+
+    #[test]
+    fn the_order_of_products_is_chosen_by_size() {
+        let shapes: [&[usize]; 3] = [&[1, 50], &[50, 50], &[50, 1]];
+        let tensors = shapes.map(|shape| noise(shape, 1));
+        let terms: Vec<Term> = tensors
+            .iter()
+            .zip([['a', 'b'], ['b', 'c'], ['c', 'd']])
+            .map(|(tensor, labels)| Term {
+                tensor: tensor.clone(),
+                labels: labels.map(Label::Letter).to_vec(),
+            })
+            .collect();
+        let result = [Label::Letter('a'), Label::Letter('d')];
+        assert_eq!(best_pair(&terms, &result), Some((0, 1)));
+        let found = einsum("ab,bc,cd->ad", &tensors.each_ref());
+        let expected = tensors[0].matmul(&tensors[1]).matmul(&tensors[2]);
+        assert_close(&found, &expected, 1e-13);
+    }
+}

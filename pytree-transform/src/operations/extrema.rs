@@ -1,0 +1,171 @@
+//! Products and minima; maxima stand with the sums.
+
+use crate::error::{TensorError, or_panic};
+use crate::operations::reduce::{all_axes, keep_axes};
+use crate::operations::shape::{axes_of, axis_of};
+use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// The least of all elements, without axes.
+    ///
+    /// NaN if there is one. Equal minima share the gradient in equal parts, as in JAX.
+    ///
+    /// # Panics
+    /// If there are no elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([4, 1, 3]).min(), Tensor::from(1));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn min(&self) -> Self {
+        or_panic(reduce_by(Reduction::Min, self, &all_axes(self)))
+    }
+
+    /// The least of the elements over some axes, which go.
+    ///
+    /// # Panics
+    /// If there is no such axis, if one is given twice, or if one has no elements;
+    /// [`try_min_axes`](Self::try_min_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_axes([0]), Tensor::from([1, 4]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn min_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_min_axes(axes))
+    }
+
+    /// As [`min_axes`](Self::min_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_min_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of("take the minimum of", self.info(), axes.as_ref())?;
+        reduce_by(Reduction::Min, self, &axes)
+    }
+
+    /// The least of the elements over some axes, which stay with length 1.
+    ///
+    /// # Panics
+    /// As [`min_axes`](Self::min_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_keep([1]), Tensor::from([[1], [3]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn min_keep(&self, axes: impl AsRef<[isize]>) -> Self {
+        let axes = or_panic(axes_of("take the minimum of", self.info(), axes.as_ref()));
+        keep_axes(
+            &or_panic(reduce_by(Reduction::Min, self, &axes)),
+            self,
+            &axes,
+        )
+    }
+
+    /// The position along an axis of the first minimum, as i32; NaN counts as the minimum.
+    ///
+    /// # Panics
+    /// If there is no such axis, or it has no elements; [`try_argmin`](Self::try_argmin) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin(-1), Tensor::from([0, 1]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn argmin(&self, axis: isize) -> Self {
+        or_panic(self.try_argmin(axis))
+    }
+
+    /// As [`argmin`](Self::argmin).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_argmin(&self, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("argmin", self.info(), axis)?;
+        argument_of(Extremum::Min, self, axis)
+    }
+
+    /// The product of all elements, without axes.
+    ///
+    /// Its gradient is the product of the other elements, right where elements are 0. Nothing multiplies to 1.
+    ///
+    /// # Panics
+    /// If the elements are bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([2, 3, 4]).prod(), Tensor::from(24));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn prod(&self) -> Self {
+        or_panic(reduce_by(Reduction::Prod, self, &all_axes(self)))
+    }
+
+    /// The product of the elements over some axes, which go.
+    ///
+    /// # Panics
+    /// If there is no such axis, if one is given twice, or if the elements are bool;
+    /// [`try_prod_axes`](Self::try_prod_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_axes([0]), Tensor::from([3, 8]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn prod_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_prod_axes(axes))
+    }
+
+    /// As [`prod_axes`](Self::prod_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_prod_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of("multiply the elements of", self.info(), axes.as_ref())?;
+        reduce_by(Reduction::Prod, self, &axes)
+    }
+
+    /// The product of the elements over some axes, which stay with length 1.
+    ///
+    /// # Panics
+    /// As [`prod_axes`](Self::prod_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_keep([1]), Tensor::from([[2], [12]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn prod_keep(&self, axes: impl AsRef<[isize]>) -> Self {
+        let axes = or_panic(axes_of(
+            "multiply the elements of",
+            self.info(),
+            axes.as_ref(),
+        ));
+        keep_axes(
+            &or_panic(reduce_by(Reduction::Prod, self, &axes)),
+            self,
+            &axes,
+        )
+    }
+}

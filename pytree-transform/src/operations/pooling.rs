@@ -1,0 +1,326 @@
+//! Pooling: reductions of windows, as in `flax.linen.pooling`.
+
+use crate::dtype::{DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::operations::convolution::Padding;
+use crate::primitives::create;
+use crate::primitives::gather::take_along_last;
+use crate::primitives::reduce::{Extremum, argument_of, sum};
+use crate::primitives::shape::{move_axis, reshape};
+use crate::primitives::slice::pad;
+use crate::primitives::windows::{Sliding, windows};
+use crate::tensor::Tensor;
+
+/// Windows to be reduced, over the axes before the last: `[…, space…, features]`, as many as the window has. The
+/// axes before these, for instance a batch, stay as they are.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{DType, Tensor, convolution::Padding, pooling::Pooling};
+/// let images = Tensor::ones(DType::F32, [8, 28, 28, 3]);
+/// let halves = Pooling::new([2, 2]).strides([2, 2]);
+/// assert_eq!(halves.max(&images).shape(), [8, 14, 14, 3]);
+/// let same = Pooling::new([3, 3]).padding(Padding::Same);
+/// assert_eq!(same.average(&images).shape(), [8, 28, 28, 3]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pooling {
+    window: Shape,
+    strides: Shape,
+    padding: Padding,
+    count_padding: bool,
+}
+
+/// The windows of a tensor, with the elements of each along the axis before the last.
+struct Pooled {
+    windows: Tensor,
+    /// How many elements each window has, and the shape of the results.
+    size: usize,
+    shape: Shape,
+}
+
+impl Pooling {
+    /// Windows of this size, one at each place, and no padding: the defaults of Flax.
+    #[must_use]
+    pub fn new(window: impl AsRef<[usize]>) -> Self {
+        let window = Shape::from_slice(window.as_ref());
+        Self {
+            strides: window.iter().map(|_| 1).collect(),
+            window,
+            padding: Padding::Valid,
+            count_padding: true,
+        }
+    }
+
+    /// How far apart neighbouring windows are; 1 by default, as in Flax.
+    #[must_use]
+    pub fn strides(self, strides: impl AsRef<[usize]>) -> Self {
+        let strides = Shape::from_slice(strides.as_ref());
+        Self { strides, ..self }
+    }
+
+    /// What is around the tensor: least or greatest elements for extrema, zeros for sums. Nothing by default,
+    /// as in Flax.
+    #[must_use]
+    pub fn padding(self, padding: Padding) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// Whether the zeros around count in an [`average`](Self::average); they do by default, as in Flax
+    /// (`count_include_pad`).
+    #[must_use]
+    pub fn count_padding(self, count_padding: bool) -> Self {
+        Self {
+            count_padding,
+            ..self
+        }
+    }
+
+    /// The greatest element of each window; the gradient goes to the first of equal ones, as in JAX.
+    ///
+    /// # Panics
+    /// If the window, strides or padding do not fit `x`, or it is of bools;
+    /// [`try_max`](Self::try_max) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, pooling::Pooling};
+    /// let x = Tensor::from([1.0, 3.0, 2.0, 8.0]).reshape([4, 1]);
+    /// assert_eq!(Pooling::new([2]).strides([2]).max(&x).flatten(), Tensor::from([3.0, 8.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn max(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_max(x))
+    }
+
+    /// As [`max`](Self::max).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_max(&self, x: &Tensor) -> Result<Tensor, TensorError> {
+        self.extremum("take the maximum of windows of", Extremum::Max, x)
+    }
+
+    /// The least element of each window; the gradient goes to the first of equal ones, as in JAX.
+    ///
+    /// # Panics
+    /// If the window, strides or padding do not fit `x`, or it is of bools;
+    /// [`try_min`](Self::try_min) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, pooling::Pooling};
+    /// let x = Tensor::from([1.0, 3.0, 2.0, 8.0]).reshape([4, 1]);
+    /// assert_eq!(Pooling::new([2]).strides([2]).min(&x).flatten(), Tensor::from([1.0, 2.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn min(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_min(x))
+    }
+
+    /// As [`min`](Self::min).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_min(&self, x: &Tensor) -> Result<Tensor, TensorError> {
+        self.extremum("take the minimum of windows of", Extremum::Min, x)
+    }
+
+    /// The sum of each window.
+    ///
+    /// # Panics
+    /// If the window, strides or padding do not fit `x`, or it is of bools;
+    /// [`try_sum`](Self::try_sum) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, pooling::Pooling};
+    /// let x = Tensor::from([1.0, 3.0, 2.0, 8.0]).reshape([4, 1]);
+    /// assert_eq!(Pooling::new([2]).strides([2]).sum(&x).flatten(), Tensor::from([4.0, 10.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn sum(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_sum(x))
+    }
+
+    /// As [`sum`](Self::sum).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_sum(&self, x: &Tensor) -> Result<Tensor, TensorError> {
+        let pooled = self.pooled("sum windows of", x, 0.0)?;
+        let axis = pooled.windows.rank() - 2;
+        sum(&pooled.windows, &[axis])
+    }
+
+    /// The mean of each window.
+    ///
+    /// # Panics
+    /// If the window, strides or padding do not fit `x`, or it is no tensor of floats;
+    /// [`try_average`](Self::try_average) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, pooling::Pooling};
+    /// let x = Tensor::from([1.0, 3.0, 2.0, 8.0]).reshape([4, 1]);
+    /// assert_eq!(Pooling::new([2]).strides([2]).average(&x).flatten(), Tensor::from([2.0, 5.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn average(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_average(x))
+    }
+
+    /// As [`average`](Self::average).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_average(&self, x: &Tensor) -> Result<Tensor, TensorError> {
+        if !x.dtype().is_float() {
+            return Err(TensorError::DType {
+                operation: "average windows of",
+                found: vec![x.info().clone()],
+                expected: "f32 or f64",
+            });
+        }
+        let sums = self.try_sum(x)?;
+        if self.count_padding {
+            let size: usize = self.window.iter().product();
+            return Ok(sums / size as f64);
+        }
+        let ones = create::full(x.dtype(), x.shape(), 1.0)?;
+        sums.try_div(self.try_sum(&ones)?)
+    }
+
+    #[track_caller]
+    fn extremum(
+        &self,
+        operation: &'static str,
+        extremum: Extremum,
+        x: &Tensor,
+    ) -> Result<Tensor, TensorError> {
+        let worst = match extremum {
+            Extremum::Max => f64::NEG_INFINITY,
+            Extremum::Min => f64::INFINITY,
+        };
+        let Pooled {
+            windows,
+            size,
+            shape,
+        } = self.pooled(operation, x, worst)?;
+        let axis = windows.rank() - 2;
+        let last = move_axis(&windows, axis, axis + 1)?;
+        // One row for each window, so that the place found is one index of a row.
+        let rows = reshape(&last, &[shape.iter().product(), size])?;
+        let places = argument_of(extremum, &rows, 1)?;
+        let places = reshape(&places, &[places.len(), 1])?;
+        reshape(&take_along_last(&rows, &places)?, &shape)
+    }
+
+    /// The windows of `x` with `value` around it.
+    #[track_caller]
+    fn pooled(
+        &self,
+        operation: &'static str,
+        x: &Tensor,
+        value: f64,
+    ) -> Result<Pooled, TensorError> {
+        let axes = self.window.len();
+        let refused = |problem: String, mend: &str| TensorError::Shape {
+            operation,
+            found: vec![x.info().clone()],
+            problem,
+            mend: mend.to_owned(),
+        };
+        if x.dtype() == DType::Bool {
+            return Err(TensorError::DType {
+                operation,
+                found: vec![x.info().clone()],
+                expected: "numbers",
+            });
+        }
+        let Some(first) = x.rank().checked_sub(axes + 1) else {
+            let problem = format!("a window of {:?} needs {} axes", self.window, axes + 1);
+            return Err(refused(problem, "the features are the last axis; add one"));
+        };
+        let positive = |numbers: &Shape| numbers.iter().all(|&number| number > 0);
+        let whole = self.strides.len() == axes && positive(&self.strides) && positive(&self.window);
+        let lengths = &x.shape()[first..first + axes];
+        let pairs = whole
+            .then(|| self.padding.pairs(lengths, &self.window, &self.strides))
+            .flatten();
+        let Some(pairs) = pairs else {
+            let problem = format!(
+                "the window {:?}, the strides {:?} and the padding {:?} do not go together",
+                self.window, self.strides, self.padding
+            );
+            let mend = "give each axis of the window a size and a stride above 0, and a pair of explicit padding";
+            return Err(refused(problem, mend));
+        };
+        let around = |pick: fn(&(isize, isize)) -> isize| -> Vec<isize> {
+            let before = std::iter::repeat_n(0, first);
+            before.chain(pairs.iter().map(pick)).chain([0]).collect()
+        };
+        let padded = pad(
+            x,
+            &Tensor::constant(x.dtype(), value),
+            &around(|pair| pair.0),
+            &around(|pair| pair.1),
+            &vec![0; x.rank()],
+        )?;
+        let sliding = Sliding {
+            first,
+            lengths: Shape::from_slice(&padded.shape()[first..first + axes]),
+            sizes: self.window.clone(),
+            strides: self.strides.clone(),
+            dilations: self.window.iter().map(|_| 1).collect(),
+        };
+        let size = self.window.iter().product();
+        let windows = windows(&padded, &sliding)?;
+        let (before, features) = (&x.shape()[..first], &x.shape()[first + axes..]);
+        let counts = sliding.counts();
+        let shape = [before, &counts, features].concat();
+        let joined = [before, &counts, &[size], features].concat();
+        Ok(Pooled {
+            windows: reshape(&windows, &joined)?,
+            size,
+            shape: Shape::from_vec(shape),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_pool_and_what_does_not_fit_is_named() {
+        let x = Tensor::from([[1], [5], [-3]]);
+        let pooling = Pooling::new([2]).padding(Padding::Same);
+        assert_eq!(pooling.max(&x), Tensor::from([[5], [5], [-3]]));
+        assert_eq!(pooling.min(&x), Tensor::from([[1], [-3], [-3]]));
+        assert_eq!(pooling.sum(&x), Tensor::from([[6], [2], [-3]]));
+        assert!(pooling.try_average(&x).is_err());
+        let error = Pooling::new([2]).strides([2, 2]).try_max(&x).unwrap_err();
+        assert!(error.to_string().contains("the strides [2, 2]"));
+        let error = Pooling::new([2, 2]).try_max(&x).unwrap_err().to_string();
+        assert!(error.contains("a window of [2, 2] needs 3 axes"), "{error}");
+        assert_eq!(Pooling::new([4]).max(&x).shape(), [0, 1]);
+    }
+
+    #[test]
+    fn a_mean_may_leave_the_padding_out() {
+        let x = Tensor::from([[2.0], [4.0]]);
+        let pooling = Pooling::new([2]).padding(Padding::Same);
+        assert_eq!(pooling.average(&x), Tensor::from([[3.0], [2.0]]));
+        let pooling = pooling.count_padding(false);
+        assert_eq!(pooling.average(&x), Tensor::from([[3.0], [4.0]]));
+    }
+}

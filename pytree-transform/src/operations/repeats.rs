@@ -1,0 +1,386 @@
+//! Tensors rolled, repeated and cut into parts, and numbers at equal distances.
+
+use crate::dtype::{DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::operations::shape::axis_of;
+use crate::primitives::create;
+use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
+use crate::primitives::slice::{concatenate, slice};
+use crate::tensor::Tensor;
+
+/// The part from `start` to before `limit` along one axis.
+#[track_caller]
+fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Tensor, TensorError> {
+    let mut starts: Shape = tensor.shape().iter().map(|_| 0).collect();
+    let mut limits = Shape::from_slice(tensor.shape());
+    let strides: Shape = tensor.shape().iter().map(|_| 1).collect();
+    (starts[axis], limits[axis]) = (start, limit);
+    slice(tensor, &starts, &limits, &strides)
+}
+
+/// Changing the order and the number of elements.
+impl Tensor {
+    /// The tensor with the elements along an axis moved by `shift` places; those that leave it at one end come in
+    /// at the other.
+    ///
+    /// # Panics
+    /// If there is no such axis; [`try_roll`](Self::try_roll) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2, 3, 4]).roll(1, 0), Tensor::from([4, 1, 2, 3]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn roll(&self, shift: isize, axis: isize) -> Self {
+        or_panic(self.try_roll(shift, axis))
+    }
+
+    /// As [`roll`](Self::roll).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`].
+    #[track_caller]
+    pub fn try_roll(&self, shift: isize, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("roll", self.info(), axis)?;
+        let length = self.shape()[axis];
+        if length == 0 {
+            return Ok(self.clone());
+        }
+        let behind = length - shift.rem_euclid(length.cast_signed()).cast_unsigned();
+        if behind == length {
+            return Ok(self.clone());
+        }
+        let (first, last) = (
+            along(self, axis, 0, behind)?,
+            along(self, axis, behind, length)?,
+        );
+        concatenate(&[&last, &first], axis)
+    }
+
+    /// The whole tensor repeated so many times along each axis, the last ones if there are fewer numbers than
+    /// axes; more numbers make new axes in front.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2]).tile([2]), Tensor::from([1, 2, 1, 2]));
+    /// assert_eq!(Tensor::from([1, 2]).tile([2, 1]), Tensor::from([[1, 2], [1, 2]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn tile(&self, repeats: impl AsRef<[usize]>) -> Self {
+        let repeats = repeats.as_ref();
+        let rank = self.rank().max(repeats.len());
+        let at = |numbers: &[usize], axis: usize| {
+            let missing = rank - numbers.len();
+            axis.checked_sub(missing).map_or(1, |axis| numbers[axis])
+        };
+        let axes: Shape = (0..rank).map(|axis| at(self.shape(), axis)).collect();
+        let pairs: Shape = (0..rank)
+            .flat_map(|axis| [at(repeats, axis), axes[axis]])
+            .collect();
+        let joined: Shape = (0..rank)
+            .map(|axis| at(repeats, axis) * axes[axis])
+            .collect();
+        let own: Shape = (0..rank).map(|axis| 2 * axis + 1).collect();
+        let whole = or_panic(reshape(self, &axes));
+        let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
+        or_panic(reshape(&repeated, &joined))
+    }
+
+    /// Each element repeated so many times along an axis.
+    ///
+    /// # Panics
+    /// If there is no such axis; [`try_repeat`](Self::try_repeat) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2]).repeat(2, 0), Tensor::from([1, 1, 2, 2]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn repeat(&self, repeats: usize, axis: isize) -> Self {
+        or_panic(self.try_repeat(repeats, axis))
+    }
+
+    /// As [`repeat`](Self::repeat).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`].
+    #[track_caller]
+    pub fn try_repeat(&self, repeats: usize, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("repeat", self.info(), axis)?;
+        let mut pairs = self.info().shape.clone();
+        pairs.insert(axis + 1, repeats);
+        let mut joined = self.info().shape.clone();
+        joined[axis] *= repeats;
+        let own: Shape = (0..=self.rank())
+            .filter(|&place| place != axis + 1)
+            .collect();
+        reshape(&broadcast_in_dim(self, &pairs, &own)?, &joined)
+    }
+
+    /// The tensor cut into so many parts of equal length along an axis.
+    ///
+    /// # Panics
+    /// If there is no such axis, or its length does not divide; [`try_split`](Self::try_split) tells instead, and
+    /// [`array_split`](Self::array_split) cuts into parts that are nearly equal.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let parts = Tensor::from([1, 2, 3, 4]).split(2, 0);
+    /// assert_eq!(parts, [Tensor::from([1, 2]), Tensor::from([3, 4])]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn split(&self, parts: usize, axis: isize) -> Vec<Self> {
+        or_panic(self.try_split(parts, axis))
+    }
+
+    /// As [`split`](Self::split).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
+        let place = axis_of("split", self.info(), axis)?;
+        let length = self.shape()[place];
+        if parts == 0 || !length.is_multiple_of(parts) {
+            return Err(TensorError::Shape {
+                operation: "split",
+                found: vec![self.info().clone()],
+                problem: format!("axis {place} of length {length} has no {parts} equal parts"),
+                mend: "use `array_split`, or `split_at`".to_owned(),
+            });
+        }
+        self.try_array_split(parts, axis)
+    }
+
+    /// The tensor cut into so many parts along an axis; the first ones are longer by one if the length does not
+    /// divide.
+    ///
+    /// # Panics
+    /// If there is no such axis, or no parts are wanted; [`try_array_split`](Self::try_array_split) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let parts = Tensor::from([1, 2, 3]).array_split(2, 0);
+    /// assert_eq!(parts, [Tensor::from([1, 2]), Tensor::from([3])]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn array_split(&self, parts: usize, axis: isize) -> Vec<Self> {
+        or_panic(self.try_array_split(parts, axis))
+    }
+
+    /// As [`array_split`](Self::array_split).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_array_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
+        let place = axis_of("split", self.info(), axis)?;
+        if parts == 0 {
+            return Err(TensorError::Shape {
+                operation: "split",
+                found: vec![self.info().clone()],
+                problem: "no parts are wanted".to_owned(),
+                mend: "ask for at least one".to_owned(),
+            });
+        }
+        let length = self.shape()[place];
+        let (least, longer) = (length / parts, length % parts);
+        let cut = |part: usize| part * least + part.min(longer);
+        let places: Vec<usize> = (1..parts).map(cut).collect();
+        self.try_split_at(&places, axis)
+    }
+
+    /// The tensor cut along an axis before each of these ascending positions; one beyond the end leaves an empty
+    /// part, as in NumPy.
+    ///
+    /// # Panics
+    /// If there is no such axis, or the positions descend; [`try_split_at`](Self::try_split_at) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let parts = Tensor::from([1, 2, 3, 4]).split_at([1, 3], 0);
+    /// assert_eq!(parts, [Tensor::from([1]), Tensor::from([2, 3]), Tensor::from([4])]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn split_at(&self, positions: impl AsRef<[usize]>, axis: isize) -> Vec<Self> {
+        or_panic(self.try_split_at(positions, axis))
+    }
+
+    /// As [`split_at`](Self::split_at).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_split_at(
+        &self,
+        positions: impl AsRef<[usize]>,
+        axis: isize,
+    ) -> Result<Vec<Self>, TensorError> {
+        let (axis, positions) = (axis_of("split", self.info(), axis)?, positions.as_ref());
+        if !positions.is_sorted() {
+            return Err(TensorError::Shape {
+                operation: "split",
+                found: vec![self.info().clone()],
+                problem: format!("the positions {positions:?} are not in order"),
+                mend: "sort them".to_owned(),
+            });
+        }
+        let length = self.shape()[axis];
+        let ends = positions.iter().map(|&position| position.min(length));
+        let mut parts = Vec::with_capacity(positions.len() + 1);
+        let mut start = 0;
+        for end in ends.chain([length]) {
+            parts.push(along(self, axis, start, end)?);
+            start = end;
+        }
+        Ok(parts)
+    }
+
+    /// The tensor with two axes in each other's place.
+    ///
+    /// # Panics
+    /// If there is no such axis; [`try_swap_axes`](Self::try_swap_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).swap_axes(0, -1).shape(), [4, 3, 2]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn swap_axes(&self, axis1: isize, axis2: isize) -> Self {
+        or_panic(self.try_swap_axes(axis1, axis2))
+    }
+
+    /// As [`swap_axes`](Self::swap_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`].
+    #[track_caller]
+    pub fn try_swap_axes(&self, axis1: isize, axis2: isize) -> Result<Self, TensorError> {
+        let first = axis_of("swap axes of", self.info(), axis1)?;
+        let second = axis_of("swap axes of", self.info(), axis2)?;
+        let mut permutation: Shape = (0..self.rank()).collect();
+        permutation.swap(first, second);
+        transpose(self, &permutation)
+    }
+}
+
+/// Numbers at equal distances.
+impl Tensor {
+    /// So many numbers at equal distances, from `start` to `end` itself: `[count]`.
+    ///
+    /// # Panics
+    /// If the element type is no float.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::linspace(DType::F64, 0.0, 1.0, 3), Tensor::from([0.0, 0.5, 1.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn linspace(dtype: DType, start: f64, end: f64, count: usize) -> Self {
+        if !dtype.is_float() {
+            return or_panic(Err(TensorError::DType {
+                operation: "make a linspace of",
+                found: vec![crate::dtype::AbstractArray::new(dtype, [count])],
+                expected: "f32 or f64",
+            }));
+        }
+        if count < 2 {
+            return Self::full(dtype, [count], start);
+        }
+        // From both ends, so that both are met exactly.
+        let steps = (count - 1) as f64;
+        let towards = or_panic(create::iota(dtype, &[count - 1], 0)) / steps;
+        let inner = start * (1.0 - &towards) + end * &towards;
+        or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
+    }
+
+    /// The coordinates of a grid: for each tensor `[n]` one of all lengths together, in which it lies along the
+    /// axis of its place (`indexing="ij"` of NumPy; the default there swaps the first two).
+    ///
+    /// # Panics
+    /// If one has not one axis; [`try_meshgrid`](Self::try_meshgrid) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let grid = Tensor::meshgrid(&[Tensor::from([1, 2]), Tensor::from([3, 4, 5])]);
+    /// assert_eq!(grid[0], Tensor::from([[1, 1, 1], [2, 2, 2]]));
+    /// assert_eq!(grid[1], Tensor::from([[3, 4, 5], [3, 4, 5]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn meshgrid(tensors: &[Self]) -> Vec<Self> {
+        or_panic(Self::try_meshgrid(tensors))
+    }
+
+    /// As [`meshgrid`](Self::meshgrid).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_meshgrid(tensors: &[Self]) -> Result<Vec<Self>, TensorError> {
+        if tensors.iter().any(|tensor| tensor.rank() != 1) {
+            return Err(TensorError::Shape {
+                operation: "make a grid of",
+                found: tensors.iter().map(|tensor| tensor.info().clone()).collect(),
+                problem: "not all have one axis".to_owned(),
+                mend: "flatten them first".to_owned(),
+            });
+        }
+        let lengths: Shape = tensors.iter().map(Self::len).collect();
+        let axes = tensors.iter().enumerate();
+        axes.map(|(axis, tensor)| broadcast_in_dim(tensor, &lengths, &[axis]))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_rolled_repeated_and_split() {
+        let nothing = Tensor::zeros(DType::F32, [0, 2]);
+        assert_eq!(nothing.roll(3, 0), nothing);
+        assert_eq!(nothing.tile([2, 2]).shape(), [0, 4]);
+        assert_eq!(nothing.repeat(3, 1).shape(), [0, 6]);
+        assert_eq!(nothing.split(2, 0).len(), 2);
+        let x = Tensor::from(5);
+        assert_eq!(x.tile([]), x);
+        assert_eq!(x.tile([2]), Tensor::from([5, 5]));
+        assert_eq!(Tensor::from([1, 2]).tile([0]).shape(), [0]);
+        assert_eq!(Tensor::from([1, 2]).array_split(3, 0)[2].shape(), [0]);
+        assert_eq!(Tensor::from([1, 2]).split_at([5], 0)[1].shape(), [0]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let x = Tensor::from([1, 2, 3]);
+        let error = x.try_split(2, 0).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot split i32[3]: axis 0 of length 3 has no 2 equal parts; use `array_split`, or `split_at`"
+        );
+        assert!(x.try_split(0, 0).is_err());
+        assert!(x.try_array_split(0, 0).is_err());
+        assert!(x.try_split_at([2, 1], 0).is_err());
+        assert!(x.try_roll(1, 1).is_err());
+        assert!(Tensor::try_meshgrid(&[Tensor::from(1)]).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! Sorting along an axis, and reading along one at the places that another tensor names.
+//!
+//! A sorted tensor is read at the indices that sort it, and so its gradient goes back to where each element
+//! came from.
+
+use crate::dtype::{DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::operations::shape::axis_of;
+use crate::primitives::convert::convert;
+use crate::primitives::elementwise::{Comparison, broadcast_shapes, compare};
+use crate::primitives::gather::take_along_last;
+use crate::primitives::reduce::sum;
+use crate::primitives::shape::{broadcast_to, move_axis};
+use crate::primitives::slice::slice;
+use crate::primitives::sort::{argsort, argsort_descending};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// The elements in ascending order along an axis; equal ones stay in their order, NaN comes last.
+    ///
+    /// # Panics
+    /// If there is no such axis; [`try_sort`](Self::try_sort) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[3, 1, 2], [0, 5, 4]]).sort(-1), Tensor::from([[1, 2, 3], [0, 4, 5]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn sort(&self, axis: isize) -> Self {
+        or_panic(self.try_sort(axis))
+    }
+
+    /// As [`sort`](Self::sort).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`].
+    #[track_caller]
+    pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
+        let order = self.try_argsort(axis)?;
+        self.try_take_along_axis(&order, axis)
+    }
+
+    /// The indices, as i32, that sort the tensor along an axis in ascending order; equal elements stay in
+    /// their order, NaN comes last.
+    ///
+    /// # Panics
+    /// If there is no such axis; [`try_argsort`](Self::try_argsort) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argsort(0), Tensor::from([1, 3, 2, 0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn argsort(&self, axis: isize) -> Self {
+        or_panic(self.try_argsort(axis))
+    }
+
+    /// As [`argsort`](Self::argsort).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`].
+    #[track_caller]
+    pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
+        argsort(self, axis_of("sort", self.info(), axis)?)
+    }
+
+    /// The `k` greatest elements along the last axis, the greatest first, and their indices as i32; of equal
+    /// ones the first comes first, and NaN before all numbers. It is `jax.lax.top_k`.
+    ///
+    /// # Panics
+    /// If there is no axis, or the last is shorter than `k`; [`try_top_k`](Self::try_top_k) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let (values, indices) = Tensor::from([[3, 9, 4], [6, 5, 6]]).top_k(2);
+    /// assert_eq!(values, Tensor::from([[9, 4], [6, 6]]));
+    /// assert_eq!(indices, Tensor::from([[1, 2], [0, 2]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn top_k(&self, k: usize) -> (Self, Self) {
+        or_panic(self.try_top_k(k))
+    }
+
+    /// As [`top_k`](Self::top_k).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[track_caller]
+    pub fn try_top_k(&self, k: usize) -> Result<(Self, Self), TensorError> {
+        let axis = axis_of("top_k", self.info(), -1)?;
+        let length = self.shape()[axis];
+        if k > length {
+            return Err(TensorError::Shape {
+                operation: "top_k",
+                found: vec![self.info().clone()],
+                problem: format!("the last axis has {length} elements, fewer than {k}"),
+                mend: format!("ask for at most {length}, or move another axis to the end"),
+            });
+        }
+        let order = argsort_descending(self, axis)?;
+        let mut limit = Shape::from_slice(order.shape());
+        limit[axis] = k;
+        let start: Shape = limit.iter().map(|_| 0).collect();
+        let stride: Shape = limit.iter().map(|_| 1).collect();
+        let indices = slice(&order, &start, &limit, &stride)?;
+        Ok((take_along_last(self, &indices)?, indices))
+    }
+
+    /// The elements that `indices`, with as many axes as the tensor, name along one axis: element `i, j` of
+    /// the result along axis 1 is `self[i, indices[i, j]]`. The other axes broadcast. As in
+    /// [`take`](Self::take), an index that is not on the axis is moved to its nearest end.
+    ///
+    /// # Panics
+    /// If there is no such axis, the numbers of axes differ, the other axes do not broadcast, or the indices
+    /// are not integers; [`try_take_along_axis`](Self::try_take_along_axis) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[10, 20], [30, 40]]);
+    /// let places = Tensor::from([[1], [0]]);
+    /// assert_eq!(x.take_along_axis(&places, 1), Tensor::from([[20], [30]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn take_along_axis(&self, indices: &Self, axis: isize) -> Self {
+        or_panic(self.try_take_along_axis(indices, axis))
+    }
+
+    /// As [`take_along_axis`](Self::take_along_axis).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_take_along_axis(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
+        let place = axis_of("take along an axis of", self.info(), axis)?;
+        let others = |tensor: &Self| {
+            let mut shape = tensor.info().shape.clone();
+            shape.remove(place);
+            shape
+        };
+        let same_rank = self.rank() == indices.rank();
+        let shared = same_rank
+            .then(|| broadcast_shapes(&others(self), &others(indices)))
+            .flatten();
+        let Some(shared) = shared else {
+            return Err(TensorError::Shape {
+                operation: "take along an axis of",
+                found: vec![self.info().clone(), indices.info().clone()],
+                problem: format!("the axes other than {place} do not broadcast"),
+                mend: "give the indices as many axes, with equal lengths or 1; or use `take`"
+                    .to_owned(),
+            });
+        };
+        let last = |tensor: &Self| {
+            let moved = move_axis(tensor, place, shared.len())?;
+            let mut shape = shared.clone();
+            shape.push(tensor.shape()[place]);
+            broadcast_to(&moved, &shape)
+        };
+        let taken = take_along_last(&last(self)?, &last(indices)?)?;
+        move_axis(&taken, shared.len(), place)
+    }
+
+    /// For each value the index, as i32, at which it would be inserted into this sorted tensor, `[n]`, to keep
+    /// the order: before equal elements, as `jnp.searchsorted` with `side="left"`. It compares each value with
+    /// each element.
+    ///
+    /// # Panics
+    /// If this has not one axis, or the element types differ;
+    /// [`try_searchsorted`](Self::try_searchsorted) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let edges = Tensor::from([1, 3, 5]);
+    /// assert_eq!(edges.searchsorted(&Tensor::from([0, 3, 9])), Tensor::from([0, 1, 3]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn searchsorted(&self, values: &Self) -> Self {
+        or_panic(self.try_searchsorted(values))
+    }
+
+    /// As [`searchsorted`](Self::searchsorted).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
+        if self.rank() != 1 {
+            return Err(TensorError::Shape {
+                operation: "searchsorted",
+                found: vec![self.info().clone(), values.info().clone()],
+                problem: format!("the sorted tensor has {} axes, not 1", self.rank()),
+                mend: "flatten it, or use `vmap`".to_owned(),
+            });
+        }
+        let less = compare(Comparison::Lt, self, &values.expand_dims(-1))?;
+        sum(&convert(&less, DType::I32)?, &[values.rank()])
+    }
+}

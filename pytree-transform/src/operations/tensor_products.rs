@@ -1,0 +1,332 @@
+//! Products of tensors that are not products of matrices: over any axes, of all pairs, of blocks; and norms.
+
+use crate::dtype::Shape;
+use crate::error::{TensorError, or_panic};
+use crate::operations::reduce::{all_axes, check_float, keep_axes};
+use crate::operations::shape::axes_of;
+use crate::primitives::dot::dot_general;
+use crate::primitives::reduce::sum;
+use crate::primitives::shape::{reshape, transpose};
+use crate::tensor::Tensor;
+
+fn refused(
+    operation: &'static str,
+    left: &Tensor,
+    right: &Tensor,
+    problem: String,
+    mend: &str,
+) -> TensorError {
+    TensorError::Shape {
+        operation,
+        found: vec![left.info().clone(), right.info().clone()],
+        problem,
+        mend: mend.to_owned(),
+    }
+}
+
+impl Tensor {
+    /// The product along pairs of axes, as `jax.lax.dot_general`: the axes `contract.0[i]` of this tensor and
+    /// `contract.1[i]` of the other are summed over and go, `batch.0[i]` and `batch.1[i]` become one. The result
+    /// has the batch axes, then the other axes of this tensor, then those of the other.
+    ///
+    /// # Panics
+    /// If an axis is not there or named twice, if lengths or element types differ, or the elements are bool;
+    /// [`try_dot_general`](Self::try_dot_general) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// let (x, y) = (Tensor::ones(DType::F32, [8, 2, 3]), Tensor::ones(DType::F32, [3, 5, 8]));
+    /// let product = x.dot_general(&y, (&[2], &[0]), (&[0], &[2]));
+    /// assert_eq!(product.shape(), [8, 2, 5]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn dot_general(
+        &self,
+        other: &Self,
+        contract: (&[usize], &[usize]),
+        batch: (&[usize], &[usize]),
+    ) -> Self {
+        or_panic(self.try_dot_general(other, contract, batch))
+    }
+
+    /// As [`dot_general`](Self::dot_general).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_dot_general(
+        &self,
+        other: &Self,
+        contract: (&[usize], &[usize]),
+        batch: (&[usize], &[usize]),
+    ) -> Result<Self, TensorError> {
+        let counts = [(contract.0, contract.1), (batch.0, batch.1)];
+        if counts.iter().any(|(left, right)| left.len() != right.len()) {
+            let problem = format!("the axes {contract:?} and {batch:?} are not in pairs");
+            let mend = "name as many axes of one as of the other";
+            return Err(refused("dot_general", self, other, problem, mend));
+        }
+        let signed = |axes: [&[usize]; 2]| -> Vec<isize> {
+            let all = axes.concat();
+            all.into_iter().map(usize::cast_signed).collect()
+        };
+        axes_of("dot_general", self.info(), &signed([contract.0, batch.0]))?;
+        axes_of("dot_general", other.info(), &signed([contract.1, batch.1]))?;
+        dot_general(self, other, contract, batch)
+    }
+
+    /// The product over pairs of axes, as `jnp.tensordot`: the axes `axes.0[i]` of this tensor and `axes.1[i]` of
+    /// the other are summed over and go. Negative axes count from the end.
+    ///
+    /// # Panics
+    /// As [`dot_general`](Self::dot_general); [`try_tensordot`](Self::try_tensordot) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// let (x, y) = (Tensor::ones(DType::F32, [2, 3, 4]), Tensor::ones(DType::F32, [4, 3, 5]));
+    /// let product = x.tensordot(&y, (&[1, 2], &[1, 0]));
+    /// assert_eq!(product, Tensor::full(DType::F32, [2, 5], 12.0));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn tensordot(&self, other: &Self, axes: (&[isize], &[isize])) -> Self {
+        or_panic(self.try_tensordot(other, axes))
+    }
+
+    /// As [`tensordot`](Self::tensordot).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::Axis`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_tensordot(
+        &self,
+        other: &Self,
+        axes: (&[isize], &[isize]),
+    ) -> Result<Self, TensorError> {
+        let left = axes_of("tensordot", self.info(), axes.0)?;
+        let right = axes_of("tensordot", other.info(), axes.1)?;
+        self.try_dot_general(other, (&left, &right), (&[], &[]))
+    }
+
+    /// The products of all pairs of elements: `[m] × [n] → [m, n]`. Both are flattened first, as in NumPy.
+    ///
+    /// # Panics
+    /// If the element types differ, or are bool; [`try_outer`](Self::try_outer) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4])), Tensor::from([[3, 4], [6, 8]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn outer(&self, other: &Self) -> Self {
+        or_panic(self.try_outer(other))
+    }
+
+    /// As [`outer`](Self::outer).
+    ///
+    /// # Errors
+    /// [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_outer(&self, other: &Self) -> Result<Self, TensorError> {
+        let (left, right) = (self.flatten(), other.flatten());
+        dot_general(&left, &right, (&[], &[]), (&[], &[]))
+    }
+
+    /// The sum of products over the last axes: `[…, k] × [.., k] → […, ..]`; a tensor without axes multiplies.
+    ///
+    /// # Panics
+    /// If the lengths or the element types differ; [`try_inner`](Self::try_inner) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[1, 2], [3, 4]]);
+    /// assert_eq!(x.inner(&Tensor::from([1, 10])), Tensor::from([21, 43]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn inner(&self, other: &Self) -> Self {
+        or_panic(self.try_inner(other))
+    }
+
+    /// As [`inner`](Self::inner).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_inner(&self, other: &Self) -> Result<Self, TensorError> {
+        match (self.rank().checked_sub(1), other.rank().checked_sub(1)) {
+            (Some(left), Some(right)) => dot_general(self, other, (&[left], &[right]), (&[], &[])),
+            _ => self.try_mul(other),
+        }
+    }
+
+    /// The sum of the products of all elements, of two tensors with equally many: `jnp.vdot`.
+    ///
+    /// # Panics
+    /// If their numbers or the element types differ; [`try_vdot`](Self::try_vdot) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2]]).vdot(&Tensor::from([3, 4])), Tensor::from(11));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn vdot(&self, other: &Self) -> Self {
+        or_panic(self.try_vdot(other))
+    }
+
+    /// As [`vdot`](Self::vdot).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
+        if self.len() != other.len() {
+            let problem = format!("they have {} and {} elements", self.len(), other.len());
+            let mend = "give two tensors with equally many";
+            return Err(refused("vdot", self, other, problem, mend));
+        }
+        dot_general(&self.flatten(), &other.flatten(), (&[0], &[0]), (&[], &[]))
+    }
+
+    /// Kronecker's product: this tensor with each element replaced by its product with the whole other. Missing
+    /// axes are in front, with length 1.
+    ///
+    /// # Panics
+    /// If the element types differ, or are bool; [`try_kron`](Self::try_kron) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1, 10]).kron(&Tensor::from([1, 2])), Tensor::from([1, 2, 10, 20]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn kron(&self, other: &Self) -> Self {
+        or_panic(self.try_kron(other))
+    }
+
+    /// As [`kron`](Self::kron).
+    ///
+    /// # Errors
+    /// [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_kron(&self, other: &Self) -> Result<Self, TensorError> {
+        let rank = self.rank().max(other.rank());
+        let padded = |tensor: &Self| -> Result<Self, TensorError> {
+            let ones = std::iter::repeat_n(1, rank - tensor.rank());
+            let shape: Shape = ones.chain(tensor.shape().iter().copied()).collect();
+            reshape(tensor, &shape)
+        };
+        let (left, right) = (padded(self)?, padded(other)?);
+        let product = dot_general(&left, &right, (&[], &[]), (&[], &[]))?;
+        let order: Shape = (0..rank).flat_map(|axis| [axis, axis + rank]).collect();
+        let lengths = left.shape().iter().zip(right.shape());
+        let shape: Shape = lengths.map(|(left, right)| left * right).collect();
+        reshape(&transpose(&product, &order)?, &shape)
+    }
+
+    /// The root of the sum of all squares: the Euclidean norm of a vector, Frobenius' norm of a matrix. As in
+    /// JAX, its gradient at zero is NaN.
+    ///
+    /// # Panics
+    /// If the elements are not floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([3.0, 4.0]).norm(), Tensor::from(5.0));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn norm(&self) -> Self {
+        or_panic(norm_over(self, &all_axes(self)))
+    }
+
+    /// The root of the sum of squares over some axes, which go.
+    ///
+    /// # Panics
+    /// If there is no such axis, if one is given twice, or the elements are not floats;
+    /// [`try_norm_axes`](Self::try_norm_axes) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 2.0]]).norm_axes([1]), Tensor::from([5.0, 2.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn norm_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        or_panic(self.try_norm_axes(axes))
+    }
+
+    /// As [`norm_axes`](Self::norm_axes).
+    ///
+    /// # Errors
+    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[track_caller]
+    pub fn try_norm_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of(NORM, self.info(), axes.as_ref())?;
+        norm_over(self, &axes)
+    }
+
+    /// The root of the sum of squares over some axes, which stay with length 1.
+    ///
+    /// # Panics
+    /// As [`norm_axes`](Self::norm_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[3.0, 4.0], [0.0, 2.0]]);
+    /// assert_eq!(&x / x.norm_keep([1]), Tensor::from([[0.6, 0.8], [0.0, 1.0]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn norm_keep(&self, axes: impl AsRef<[isize]>) -> Self {
+        let axes = or_panic(axes_of(NORM, self.info(), axes.as_ref()));
+        keep_axes(&or_panic(norm_over(self, &axes)), self, &axes)
+    }
+}
+
+const NORM: &str = "take the norm of";
+
+#[track_caller]
+fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    check_float(NORM, tensor)?;
+    Ok(sum(&(tensor * tensor), axes)?.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn mistakes_are_named() {
+        let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
+        let (x, y) = (zeros(&[2, 3]), zeros(&[3, 2]));
+        let message = |result: Result<Tensor, TensorError>| result.unwrap_err().to_string();
+        let error = message(x.try_dot_general(&y, (&[1], &[]), (&[], &[])));
+        assert!(error.contains("are not in pairs"), "{error}");
+        let error = message(x.try_dot_general(&y, (&[1], &[0]), (&[1], &[1])));
+        assert!(error.contains("axis 1 is given twice"), "{error}");
+        assert!(x.try_dot_general(&y, (&[2], &[0]), (&[], &[])).is_err());
+        let error = message(x.try_tensordot(&y, (&[1], &[1])));
+        assert!(
+            error.contains("the contracted axes 1 and 1 are not equally long"),
+            "{error}"
+        );
+        let error = message(x.try_vdot(&zeros(&[5])));
+        assert!(error.contains("they have 6 and 5 elements"), "{error}");
+        assert!(x.try_inner(&zeros(&[4])).is_err());
+        assert!(Tensor::from([1]).try_norm_axes([0]).is_err());
+    }
+}

@@ -1,0 +1,501 @@
+//! Tensors with a part changed, as NumPy's `x[1:] = y` without the assignment: [`Tensor::at`].
+//!
+//! What ranges and positions name is changed by laying the value out at its place; what a tensor of indices
+//! names, by scattering. Indices may be traced; ranges are known.
+
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::operations::arithmetic::Operand;
+use crate::operations::indexing::{Index, Plan};
+use crate::operations::shape::axis_of;
+use crate::primitives::create;
+use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
+use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
+use crate::primitives::select::select;
+use crate::primitives::shape::{broadcast_in_dim, broadcast_to};
+use crate::tensor::Tensor;
+
+/// A part of a tensor, to be read or changed; what [`Tensor::at`] and [`Tensor::at_indices`] return.
+///
+/// Nothing changes in place: each method returns a new tensor.
+#[derive(Clone, Debug)]
+#[must_use = "nothing changes in place: `set` and its like return the new tensor"]
+pub struct At<'t> {
+    tensor: &'t Tensor,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Basic(Vec<Index>),
+    /// Indices along an axis, given or counted from the end.
+    Indices(Tensor, isize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Update {
+    Set,
+    Add,
+    Multiply,
+    Min,
+    Max,
+}
+
+impl Tensor {
+    /// The part that positions and ranges name, as in [`index`](Self::index), to be changed: `x.at[1:].set(y)`
+    /// of JAX is `x.at(ix![1..]).set(&y)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let row = Tensor::from([5.0, 6.0]);
+    /// assert_eq!(x.at(ix![0]).set(&row), Tensor::from([[5.0, 6.0], [3.0, 4.0]]));
+    /// assert_eq!(x.at(ix![.., -1]).add(1.0), Tensor::from([[1.0, 3.0], [3.0, 5.0]]));
+    /// ```
+    pub fn at(&self, indices: impl AsRef<[Index]>) -> At<'_> {
+        At {
+            tensor: self,
+            place: Place::Basic(indices.as_ref().to_vec()),
+        }
+    }
+
+    /// The parts along an axis that a tensor of integers names, to be changed: `x.at[i].set(y)` of JAX is
+    /// `x.at_indices(&i, 0).set(&y)`. The part has the axes of the indices in place of that one.
+    ///
+    /// As in JAX, a negative index counts from the end; one that is not on the axis changes nothing, and
+    /// [`get`](At::get) reads the nearest element for it.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1, 2, 3]);
+    /// let places = Tensor::from([0, -1, 7]);
+    /// assert_eq!(x.at_indices(&places, 0).set(0), Tensor::from([0, 2, 0]));
+    /// ```
+    pub fn at_indices(&self, indices: &Self, axis: isize) -> At<'_> {
+        At {
+            tensor: self,
+            place: Place::Indices(indices.clone(), axis),
+        }
+    }
+}
+
+impl At<'_> {
+    /// The part itself.
+    ///
+    /// # Panics
+    /// If the place is not in the tensor; [`try_get`](Self::try_get) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.at(ix![1..]).get(), Tensor::from([2, 3]));
+    /// assert_eq!(x.at_indices(&Tensor::from(-1), 0).get(), Tensor::from(3));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn get(&self) -> Tensor {
+        or_panic(self.try_get())
+    }
+
+    /// As [`get`](Self::get).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
+    #[track_caller]
+    pub fn try_get(&self) -> Result<Tensor, TensorError> {
+        match &self.place {
+            Place::Basic(indices) => self.tensor.try_index(indices),
+            Place::Indices(indices, axis) => {
+                let scattered = Scattered::new(self.tensor, indices, *axis)?;
+                take(self.tensor, &scattered.indices, scattered.axis)
+            }
+        }
+    }
+
+    /// The tensor with a value in place of the part. Where indices repeat, the last one counts.
+    ///
+    /// # Panics
+    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
+    /// types differ; [`try_set`](Self::try_set) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.at(ix![1..]).set(0), Tensor::from([1, 0, 0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn set(&self, value: impl Operand) -> Tensor {
+        or_panic(self.try_set(value))
+    }
+
+    /// As [`set`](Self::set).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[track_caller]
+    pub fn try_set(&self, value: impl Operand) -> Result<Tensor, TensorError> {
+        self.update(Update::Set, &value)
+    }
+
+    /// The tensor with a value added to the part. Where indices repeat, all are added.
+    ///
+    /// # Panics
+    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
+    /// types differ, or are bool; [`try_add`](Self::try_add) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.at(ix![0]).add(10), Tensor::from([11, 2, 3]));
+    /// let bins = Tensor::from([0, 2, 2]);
+    /// assert_eq!(x.at_indices(&bins, 0).add(1), Tensor::from([2, 2, 5]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn add(&self, value: impl Operand) -> Tensor {
+        or_panic(self.try_add(value))
+    }
+
+    /// As [`add`](Self::add).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[track_caller]
+    pub fn try_add(&self, value: impl Operand) -> Result<Tensor, TensorError> {
+        self.update(Update::Add, &value)
+    }
+
+    /// The tensor with the part multiplied by a value. Where indices repeat, by all.
+    ///
+    /// # Panics
+    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
+    /// types differ, or are bool; [`try_multiply`](Self::try_multiply) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.at(ix![.., 1]).multiply(2.0), Tensor::from([[1.0, 4.0], [3.0, 8.0]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn multiply(&self, value: impl Operand) -> Tensor {
+        or_panic(self.try_multiply(value))
+    }
+
+    /// As [`multiply`](Self::multiply).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[track_caller]
+    pub fn try_multiply(&self, value: impl Operand) -> Result<Tensor, TensorError> {
+        self.update(Update::Multiply, &value)
+    }
+
+    /// The tensor with the lesser of the part and a value; NaN if either is.
+    ///
+    /// # Panics
+    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
+    /// types differ, or are bool; [`try_min`](Self::try_min) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.at(ix![1..]).min(2), Tensor::from([1, 2, 2]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn min(&self, value: impl Operand) -> Tensor {
+        or_panic(self.try_min(value))
+    }
+
+    /// As [`min`](Self::min).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[track_caller]
+    pub fn try_min(&self, value: impl Operand) -> Result<Tensor, TensorError> {
+        self.update(Update::Min, &value)
+    }
+
+    /// The tensor with the greater of the part and a value; NaN if either is.
+    ///
+    /// # Panics
+    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
+    /// types differ, or are bool; [`try_max`](Self::try_max) tells instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, ix};
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.at(ix![..2]).max(2), Tensor::from([2, 2, 3]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn max(&self, value: impl Operand) -> Tensor {
+        or_panic(self.try_max(value))
+    }
+
+    /// As [`max`](Self::max).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[track_caller]
+    pub fn try_max(&self, value: impl Operand) -> Result<Tensor, TensorError> {
+        self.update(Update::Max, &value)
+    }
+
+    fn update(&self, update: Update, value: &impl Operand) -> Result<Tensor, TensorError> {
+        let value = value.beside(self.tensor)?;
+        let numbers = self.tensor.dtype() != DType::Bool || update == Update::Set;
+        if value.dtype() != self.tensor.dtype() || !numbers {
+            return Err(TensorError::DType {
+                operation: "update",
+                found: vec![self.tensor.info().clone(), value.info().clone()],
+                expected: if numbers {
+                    "a value of the same element type"
+                } else {
+                    "numbers; of bools use `set`"
+                },
+            });
+        }
+        match &self.place {
+            Place::Basic(indices) => {
+                let plan = Plan::new(self.tensor.info(), indices)?;
+                let value = fitted(self.tensor.info(), &value, &plan.shape)?;
+                update_part(self.tensor, update, &plan, &value)
+            }
+            Place::Indices(indices, axis) => {
+                let scattered = Scattered::new(self.tensor, indices, *axis)?;
+                let value = fitted(self.tensor.info(), &value, &scattered.shape(self.tensor))?;
+                scattered.update(self.tensor, update, &value)
+            }
+        }
+    }
+}
+
+/// The value broadcast to the shape of the part.
+#[track_caller]
+fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tensor, TensorError> {
+    broadcast_to(value, part).map_err(|_| TensorError::Shape {
+        operation: "update",
+        found: vec![found.clone(), value.info().clone()],
+        problem: format!("the part has the shape {part:?}, to which the value does not broadcast"),
+        mend: "reshape the value, or choose another part".to_owned(),
+    })
+}
+
+#[track_caller]
+fn update_part(
+    tensor: &Tensor,
+    update: Update,
+    plan: &Plan,
+    value: &Tensor,
+) -> Result<Tensor, TensorError> {
+    let around = |number: f64| {
+        let number = Tensor::constant(tensor.dtype(), number);
+        plan.put_back(value, &number, tensor.shape())
+    };
+    let inside = || {
+        let inside = create::full(DType::Bool, value.shape(), 1.0)?;
+        plan.put_back(&inside, &Tensor::scalar(false), tensor.shape())
+    };
+    let spread = around(f64::from(u8::from(update == Update::Multiply)))?;
+    let within = |changed: &Tensor| select(&inside()?, changed, tensor);
+    match update {
+        Update::Set => within(&spread),
+        Update::Add => binary(Binary::Add, tensor, &spread),
+        Update::Multiply => binary(Binary::Mul, tensor, &spread),
+        Update::Min => within(&binary(Binary::Min, tensor, &spread)?),
+        Update::Max => within(&binary(Binary::Max, tensor, &spread)?),
+    }
+}
+
+/// Indices along an axis, counted from the front, and which of them are on it.
+struct Scattered {
+    axis: usize,
+    indices: Tensor,
+    on_axis: Tensor,
+}
+
+impl Scattered {
+    #[track_caller]
+    fn new(tensor: &Tensor, indices: &Tensor, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("update", tensor.info(), axis)?;
+        if indices.dtype().is_float() || indices.dtype() == DType::Bool {
+            return Err(TensorError::DType {
+                operation: "update at indices",
+                found: vec![tensor.info().clone(), indices.info().clone()],
+                expected: "integers as indices",
+            });
+        }
+        let number = |number: usize| Tensor::constant(indices.dtype(), number as f64);
+        let (zero, length) = (number(0), number(tensor.shape()[axis]));
+        let negative = compare(Comparison::Lt, indices, &zero)?;
+        let indices = negative.try_select(&indices.try_add(&length)?, indices)?;
+        let not_negative = compare(Comparison::Ge, &indices, &zero)?;
+        let below = compare(Comparison::Lt, &indices, &length)?;
+        Ok(Self {
+            axis,
+            on_axis: binary(Binary::And, &not_negative, &below)?,
+            indices,
+        })
+    }
+
+    /// The shape of the part.
+    fn shape(&self, tensor: &Tensor) -> Vec<usize> {
+        let (before, after) = tensor.shape().split_at(self.axis);
+        [before, self.indices.shape(), &after[1..]].concat()
+    }
+
+    /// The updates, with a neutral number where an index is not on the axis.
+    #[track_caller]
+    fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
+        let places = self.axis..self.axis + self.indices.rank();
+        let on_axis = broadcast_in_dim(
+            &self.on_axis,
+            updates.shape(),
+            &places.collect::<Vec<usize>>(),
+        )?;
+        let neutral = create::full(updates.dtype(), updates.shape(), neutral)?;
+        select(&on_axis, updates, &neutral)
+    }
+
+    #[track_caller]
+    fn update(
+        &self,
+        tensor: &Tensor,
+        update: Update,
+        updates: &Tensor,
+    ) -> Result<Tensor, TensorError> {
+        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
+        if length == 0 || updates.is_empty() {
+            return Ok(tensor.clone());
+        }
+        let by = |by, neutral| {
+            let updates = self.dropped(updates, neutral)?;
+            scatter_by(by, tensor, &self.indices, &updates, axis)
+        };
+        match update {
+            Update::Set => self.set(tensor, updates),
+            Update::Add => {
+                let updates = self.dropped(updates, 0.0)?;
+                let added = scatter_add(&updates, &self.indices, axis, length)?;
+                binary(Binary::Add, tensor, &added)
+            }
+            Update::Multiply => by(ScatterBy::Multiply, 1.0),
+            // As the greatest and the least element of any type, integers too.
+            Update::Min => by(ScatterBy::Min, f64::INFINITY),
+            Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
+        }
+    }
+
+    /// For each position the number of the last update there, and the update of that number.
+    #[track_caller]
+    fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
+        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
+        let count = self.indices.len();
+        let none = create::full(DType::I32, &[length], -1.0)?;
+        let numbers = create::iota(DType::I32, &[count], 0)?;
+        let dropped = create::full(DType::I32, &[count], -1.0)?;
+        let on_axis = self.on_axis.try_reshape([count])?;
+        let numbers = select(&on_axis, &numbers, &dropped)?;
+        let indices = self.indices.try_reshape([count])?;
+        let last = scatter_by(ScatterBy::Max, &none, &indices, &numbers, 0)?;
+        let (before, after) = tensor.shape().split_at(axis);
+        let flat = updates.try_reshape([before, &[count], &after[1..]].concat())?;
+        let chosen = take(&flat, &last, axis)?;
+        let changed = compare(Comparison::Ge, &last, &Tensor::scalar(0_i32))?;
+        select(
+            &broadcast_in_dim(&changed, tensor.shape(), &[axis])?,
+            &chosen,
+            tensor,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ix;
+
+    #[test]
+    fn parts_go_back_to_their_places() {
+        let x = Tensor::arange(DType::I32, 12).reshape([3, 4]);
+        for indices in [
+            vec![Index::from(1)],
+            vec![Index::from(..), Index::from(-1)],
+            vec![
+                Index::from(crate::indexing::Step(.., -2)),
+                Index::from(1..3),
+            ],
+            vec![Index::NewAxis, Index::Ellipsis, Index::from(2..2)],
+        ] {
+            let part = x.index(&indices);
+            let changed = x.at(&indices).set(part.clone() * 10);
+            assert_eq!(changed.index(&indices), &part * 10);
+            let same = x.sum() + part.sum() * 9;
+            assert_eq!(changed.sum(), same);
+            assert_eq!(x.at(&indices).add(&part * 9), changed);
+            assert_eq!(x.at(&indices).multiply(10), changed);
+            assert_eq!(x.at(&indices).max(&part * 10), changed);
+            assert_eq!(x.at(&indices).min(&part * 10), x);
+        }
+    }
+
+    #[test]
+    fn indices_outside_change_nothing_and_the_last_of_equal_ones_counts() {
+        let x = Tensor::from([[1, 2], [3, 4]]);
+        let at = Tensor::from([0, -1, 0, 2, -3]);
+        let value = Tensor::from([[10], [20], [30], [40], [50]]);
+        let place = x.at_indices(&at, 0);
+        assert_eq!(place.set(&value), Tensor::from([[30, 30], [20, 20]]));
+        assert_eq!(place.add(&value), Tensor::from([[41, 42], [23, 24]]));
+        assert_eq!(place.multiply(&value), Tensor::from([[300, 600], [60, 80]]));
+        assert_eq!(place.max(25), Tensor::from([[25, 25], [25, 25]]));
+        assert_eq!(place.min(-25), Tensor::from([[-25, -25], [-25, -25]]));
+        let truth = Tensor::from([false, false]);
+        assert_eq!(
+            truth
+                .at_indices(&Tensor::from(1), 0)
+                .set(Tensor::from(true)),
+            Tensor::from([false, true])
+        );
+        let nothing = Tensor::zeros(DType::F32, [0]);
+        assert_eq!(nothing.at_indices(&at, 0).add(1.0), nothing);
+        let at = Tensor::zeros(DType::I32, [0]);
+        assert_eq!(x.at_indices(&at, 1).set(7), x);
+    }
+
+    #[test]
+    fn errors_name_the_part() {
+        let x = Tensor::zeros(DType::F32, [2, 3]);
+        let error = x
+            .at(ix![0])
+            .try_set(Tensor::from([1.0_f32, 2.0]))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot update f32[2,3] and f32[2]: the part has the shape [3], to which the value does not broadcast; reshape \
+             the value, or choose another part"
+        );
+        assert!(x.at(ix![2]).try_add(1.0).is_err());
+        assert!(x.at_indices(&Tensor::from(0.5), 0).try_set(1.0).is_err());
+        assert!(x.at_indices(&Tensor::from(0), 2).try_set(1.0).is_err());
+        assert!(x.at(ix![0]).try_set(Tensor::from(1.0_f64)).is_err());
+        let error = Tensor::from([true]).at(ix![0]).try_add(Tensor::from(true));
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .contains("of bools use `set`")
+        );
+    }
+}

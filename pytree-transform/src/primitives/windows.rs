@@ -1,0 +1,347 @@
+//! Windows that slide over axes, and their transpose: adding up what overlaps. Convolutions and pooling are
+//! made of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::array::{Array, row_major_strides};
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::LinearPrimitive;
+use crate::primitives::shape::{Tuple, add_by_strides, gather, move_axis, reshape, reused};
+use crate::tensor::Tensor;
+use crate::trace::bind_one;
+
+/// Windows over neighbouring axes. All fields but the first have one number for each of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sliding {
+    /// The first axis that windows slide over.
+    pub(crate) first: usize,
+    /// The lengths of these axes.
+    pub(crate) lengths: Shape,
+    /// The number of elements in a window.
+    pub(crate) sizes: Shape,
+    /// How far apart neighbouring windows are.
+    pub(crate) strides: Shape,
+    /// How far apart neighbouring elements of a window are.
+    pub(crate) dilations: Shape,
+}
+
+/// All windows: `[before…, lengths…, after…]` becomes `[before…, counts…, sizes…, after…]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows(Sliding);
+
+/// The transpose of [`Windows`]: each element of a window is added to where it is from.
+#[derive(Clone, Debug)]
+pub(crate) struct OverlapAdd(Sliding);
+
+/// The windows of a tensor.
+#[track_caller]
+pub(crate) fn windows(operand: &Tensor, sliding: &Sliding) -> Result<Tensor, TensorError> {
+    Windows(sliding.clone()).apply(operand)
+}
+
+impl Sliding {
+    fn axes(&self) -> std::ops::Range<usize> {
+        0..self.lengths.len()
+    }
+
+    /// How many elements a window spans along one of its axes.
+    fn span(&self, axis: usize) -> usize {
+        match self.sizes[axis] {
+            0 => 0,
+            size => (size - 1) * self.dilations[axis] + 1,
+        }
+    }
+
+    /// How many windows there are along each axis.
+    pub(crate) fn counts(&self) -> Shape {
+        let count = |axis: usize| match self.lengths[axis].checked_sub(self.span(axis)) {
+            Some(room) => room / self.strides[axis] + 1,
+            None => 0,
+        };
+        self.axes().map(count).collect()
+    }
+
+    /// The shape of all windows of a tensor.
+    fn of_windows(&self, whole: &[usize]) -> Shape {
+        let after = &whole[self.first + self.lengths.len()..];
+        let parts = [&whole[..self.first], &self.counts(), &self.sizes, after];
+        parts.concat().into_iter().collect()
+    }
+
+    /// The shape of the tensor whose windows these are.
+    fn of_whole(&self, windows: &[usize]) -> Shape {
+        let after = &windows[self.first + 2 * self.lengths.len()..];
+        let parts = [&windows[..self.first], &self.lengths, after];
+        parts.concat().into_iter().collect()
+    }
+
+    /// How far apart in the whole the neighbours along each axis of the windows are.
+    fn steps(&self, whole: &[usize]) -> SmallVec<[isize; 4]> {
+        let strides = row_major_strides(whole);
+        let (before, rest) = strides.split_at(self.first);
+        let (inside, after) = rest.split_at(self.lengths.len());
+        let times = |factors: &[usize]| -> Vec<usize> {
+            inside.iter().zip(factors).map(|(x, y)| x * y).collect()
+        };
+        [
+            before,
+            &times(&self.strides),
+            &times(&self.dilations),
+            after,
+        ]
+        .concat()
+        .into_iter()
+        .map(usize::cast_signed)
+        .collect()
+    }
+
+    /// Whether each window is one element, and each element a window.
+    fn is_reshape(&self) -> bool {
+        self.sizes
+            .iter()
+            .chain(&self.strides)
+            .all(|&number| number == 1)
+    }
+
+    fn refused(&self, found: &AbstractArray) -> TensorError {
+        TensorError::Shape {
+            operation: "slide windows over",
+            found: vec![found.clone()],
+            problem: format!(
+                "windows of {:?} in steps of {:?} and {:?} do not fit the lengths {:?} from axis {} on",
+                self.sizes, self.strides, self.dilations, self.lengths, self.first
+            ),
+            mend: "give each axis a size, a stride and a dilation above 0".to_owned(),
+        }
+    }
+
+    /// Whether there is one positive number of each kind for each axis.
+    fn is_whole(&self) -> bool {
+        let rank = self.lengths.len();
+        [&self.sizes, &self.strides, &self.dilations]
+            .iter()
+            .all(|numbers| numbers.len() == rank && numbers.iter().all(|&number| number > 0))
+    }
+
+    fn batched(&self) -> Self {
+        Self {
+            first: self.first + 1,
+            ..self.clone()
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "first={} window_dimensions={} window_strides={} window_dilation={}",
+            self.first,
+            Tuple(&self.sizes),
+            Tuple(&self.strides),
+            Tuple(&self.dilations)
+        )
+    }
+}
+
+impl LinearPrimitive for Windows {
+    fn name(&self) -> &'static str {
+        "windows"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        let sliding = &self.0;
+        let last = sliding.first + sliding.lengths.len();
+        let over = operand.shape.get(sliding.first..last);
+        if over != Some(&sliding.lengths[..]) || !sliding.is_whole() {
+            return Err(sliding.refused(operand));
+        }
+        Ok(AbstractArray {
+            dtype: operand.dtype,
+            shape: sliding.of_windows(&operand.shape),
+        })
+    }
+
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        let shape = self.0.of_windows(operand.shape());
+        gather(&operand, &shape, &self.0.steps(operand.shape()), 0)
+    }
+
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        or_panic(OverlapAdd(self.0.clone()).apply(cotangent))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        (or_panic(windows(&operand, &self.0.batched())), 0)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f)
+    }
+
+    fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
+        if self.0.is_reshape() && self.0.is_whole() {
+            return reshape(operand, &self.0.of_windows(operand.shape()));
+        }
+        bind_one(self, &[operand])
+    }
+}
+
+impl LinearPrimitive for OverlapAdd {
+    fn name(&self) -> &'static str {
+        "overlap_add"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        let sliding = &self.0;
+        let middle = sliding.first + sliding.lengths.len();
+        let counts = operand.shape.get(sliding.first..middle);
+        let sizes = operand.shape.get(middle..middle + sliding.lengths.len());
+        let fits = sliding.is_whole()
+            && counts == Some(&sliding.counts()[..])
+            && sizes == Some(&sliding.sizes[..]);
+        if !fits {
+            return Err(sliding.refused(operand));
+        }
+        if operand.dtype == DType::Bool {
+            return Err(TensorError::DType {
+                operation: "add up windows of",
+                found: vec![operand.clone()],
+                expected: "numbers",
+            });
+        }
+        Ok(AbstractArray {
+            dtype: operand.dtype,
+            shape: sliding.of_whole(&operand.shape),
+        })
+    }
+
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        let whole = self.0.of_whole(operand.shape());
+        let steps = self.0.steps(&whole);
+        macro_rules! added {
+            ($element:ty, $add:expr) => {{
+                let mut target = reused::<$element>(whole.iter().product());
+                target.fill(<$element>::default());
+                let source = operand.elements::<$element>();
+                add_by_strides(source, &mut target, operand.shape(), &steps, $add);
+                Array::new(&whole, target)
+            }};
+        }
+        match operand.dtype() {
+            DType::I32 => added!(i32, i32::wrapping_add),
+            DType::I64 => added!(i64, i64::wrapping_add),
+            DType::U32 => added!(u32, u32::wrapping_add),
+            DType::F32 => added!(f32, |sum, term| sum + term),
+            _ => added!(f64, |sum, term| sum + term),
+        }
+    }
+
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        or_panic(windows(cotangent, &self.0))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let sum = Self(self.0.batched());
+        (or_panic(sum.apply(&operand)), 0)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f)
+    }
+
+    fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
+        if self.0.is_reshape() && self.0.is_whole() {
+            return reshape(operand, &self.0.of_whole(operand.shape()));
+        }
+        bind_one(self, &[operand])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitive::Primitive;
+    use crate::primitives::shape::rule_checks::{
+        all_indices, check_batching, check_tangent, check_transpose, noise,
+    };
+
+    fn sliding(
+        first: usize,
+        lengths: &[usize],
+        sizes: &[usize],
+        strides: &[usize],
+        dilations: &[usize],
+    ) -> Sliding {
+        Sliding {
+            first,
+            lengths: Shape::from_slice(lengths),
+            sizes: Shape::from_slice(sizes),
+            strides: Shape::from_slice(strides),
+            dilations: Shape::from_slice(dilations),
+        }
+    }
+
+    fn cases() -> Vec<(Vec<usize>, Sliding)> {
+        vec![
+            (vec![5], sliding(0, &[5], &[2], &[1], &[1])),
+            (vec![2, 7, 3], sliding(1, &[7], &[3], &[2], &[2])),
+            (
+                vec![2, 5, 6, 2],
+                sliding(1, &[5, 6], &[2, 3], &[3, 1], &[1, 2]),
+            ),
+            (vec![3, 4], sliding(0, &[3, 4], &[3, 1], &[1, 4], &[1, 1])),
+            (vec![2, 3], sliding(1, &[3], &[5], &[1], &[1])),
+            (vec![2, 3], sliding(1, &[3], &[1], &[1], &[1])),
+        ]
+    }
+
+    #[test]
+    fn windows_are_those_of_the_definition() {
+        for (shape, sliding) in cases() {
+            let x = noise(&shape, 1);
+            let y = windows(&x, &sliding).unwrap();
+            let (x, y) = (x.view::<f64>().unwrap(), y.view::<f64>().unwrap());
+            let (first, rank) = (sliding.first, sliding.lengths.len());
+            for index in all_indices(y.shape()) {
+                let place = |axis: usize| {
+                    index[first + axis] * sliding.strides[axis]
+                        + index[first + rank + axis] * sliding.dilations[axis]
+                };
+                let inside: Vec<usize> = (0..rank).map(place).collect();
+                let source = [&index[..first], &inside, &index[first + 2 * rank..]].concat();
+                assert_eq!(y[&index[..]].to_bits(), x[&source[..]].to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn rules_agree_with_evaluation() {
+        for (shape, sliding) in cases() {
+            let counted = sliding.of_windows(&shape);
+            let (windows, sum) = (Windows(sliding.clone()), OverlapAdd(sliding));
+            let pairs: [(&dyn Primitive, &[usize]); 2] = [(&windows, &shape), (&sum, &counted)];
+            for (primitive, shape) in pairs {
+                check_transpose(primitive, &[noise(shape, 1)], 0);
+                check_tangent(primitive, &[noise(shape, 1)]);
+                for axis in 0..=shape.len() {
+                    let mut shape = shape.to_vec();
+                    shape.insert(axis, 3);
+                    check_batching(primitive, &[noise(&shape, 1)], &[Some(axis)]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let x = noise(&[4], 1);
+        assert!(windows(&x, &sliding(0, &[5], &[2], &[1], &[1])).is_err());
+        assert!(windows(&x, &sliding(0, &[4], &[2], &[0], &[1])).is_err());
+        assert!(windows(&x, &sliding(1, &[4], &[2], &[1], &[1])).is_err());
+    }
+}
