@@ -405,7 +405,7 @@ impl Convolution {
         let axes = self.strides.len();
         let windows = divided(windows, windows.rank() - 1, self.feature_groups)?;
         let kernel = divided(kernel, axes + 1, self.feature_groups)?;
-        let sizes: Shape = (axes + 1..2 * axes + 1).chain([2 * axes + 2]).collect();
+        let sizes: Shape = (axes + 1..=2 * axes).chain([2 * axes + 2]).collect();
         let of_kernel: Shape = (0..=axes).collect();
         let groups: (&[usize], &[usize]) = (&[2 * axes + 1], &[axes + 1]);
         // [groups, batch, counts…, out]

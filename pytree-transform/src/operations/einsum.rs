@@ -28,7 +28,7 @@ use crate::tensor::Tensor;
 /// assert_eq!(einsum("ij,j->i", &[&x, &y]), Tensor::from([21.0, 43.0]));
 /// assert_eq!(einsum("ij->ji", &[&x]), x.t());
 /// assert_eq!(einsum("ii", &[&x]), Tensor::from(5.0));
-/// assert_eq!(einsum("...j,jk,k->...", &[&x, &x, &y]), Tensor::from([107.0, 233.0]));
+/// assert_eq!(einsum("...j,jk,k->...", &[&x, &x, &y]), Tensor::from([107.0, 235.0]));
 /// ```
 #[must_use]
 #[track_caller]

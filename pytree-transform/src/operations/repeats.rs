@@ -149,7 +149,7 @@ impl Tensor {
     pub fn try_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("split", self.info(), axis)?;
         let length = self.shape()[place];
-        if parts == 0 || length % parts != 0 {
+        if parts == 0 || !length.is_multiple_of(parts) {
             return Err(TensorError::Shape {
                 operation: "split",
                 found: vec![self.info().clone()],

@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(
             truth
                 .at_indices(&Tensor::from(1), 0)
-                .set(&Tensor::from(true)),
+                .set(Tensor::from(true)),
             Tensor::from([false, true])
         );
         let nothing = Tensor::zeros(DType::F32, [0]);
@@ -479,7 +479,7 @@ mod tests {
         let x = Tensor::zeros(DType::F32, [2, 3]);
         let error = x
             .at(ix![0])
-            .try_set(&Tensor::from([1.0_f32, 2.0]))
+            .try_set(Tensor::from([1.0_f32, 2.0]))
             .unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -489,8 +489,8 @@ mod tests {
         assert!(x.at(ix![2]).try_add(1.0).is_err());
         assert!(x.at_indices(&Tensor::from(0.5), 0).try_set(1.0).is_err());
         assert!(x.at_indices(&Tensor::from(0), 2).try_set(1.0).is_err());
-        assert!(x.at(ix![0]).try_set(&Tensor::from(1.0_f64)).is_err());
-        let error = Tensor::from([true]).at(ix![0]).try_add(&Tensor::from(true));
+        assert!(x.at(ix![0]).try_set(Tensor::from(1.0_f64)).is_err());
+        let error = Tensor::from([true]).at(ix![0]).try_add(Tensor::from(true));
         assert!(
             error
                 .unwrap_err()
