@@ -36,6 +36,7 @@ from jax import lax
 
 import collectives_goldens
 import elementwise_goldens
+import jaxpr_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -778,6 +779,10 @@ def make_display():
     write("display", {"cases": cases})
 
 
+def make_jaxprs():
+    write("jaxprs", jaxpr_goldens.jaxprs())
+
+
 FILES = {
     "ops": make_ops,
     "random": make_random,
@@ -788,6 +793,7 @@ FILES = {
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,
+    "jaxprs": make_jaxprs,
 }
 
 if __name__ == "__main__":

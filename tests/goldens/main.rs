@@ -15,6 +15,7 @@ mod compositions;
 mod display;
 mod elementwise;
 mod files;
+mod jaxprs;
 mod models;
 mod operations;
 mod tolerance;
