@@ -76,9 +76,46 @@ fn eq<T: PartialEq + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
     matches!((left.downcast_ref::<T>(), right.downcast_ref::<T>()), (Some(left), Some(right)) if left == right)
 }
 fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(function) = function_type::<T>() {
+        return f.write_str(&function);
+    }
     value
         .downcast_ref::<T>()
         .map_or(Ok(()), |value| value.fmt(f))
+}
+
+/// The type of a function pointer, without paths; nothing for other types. Its value is an address, which says
+/// nothing and differs from run to run.
+fn function_type<T>() -> Option<String> {
+    let name = std::any::type_name::<T>();
+    let pointer = ["fn(", "for<", "unsafe fn(", "unsafe extern ", "extern "];
+    if !pointer.iter().any(|start| name.starts_with(start)) {
+        return None;
+    }
+    // The lifetimes of a higher-ranked function, and those of references.
+    let name = match name.split_once("> fn(") {
+        Some((lifetimes, rest)) if lifetimes.starts_with("for<") => format!("fn({rest}"),
+        _ => name.to_owned(),
+    };
+    let mut text = String::new();
+    let mut path = String::new();
+    let mut characters = name.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            ':' if characters.next_if_eq(&':').is_some() => path.clear(),
+            '\'' => {
+                while characters.next_if(|&next| next != ' ').is_some() {}
+                characters.next();
+            }
+            _ if character.is_alphanumeric() || character == '_' => path.push(character),
+            _ => {
+                text.push_str(&path);
+                path.clear();
+                text.push(character);
+            }
+        }
+    }
+    Some(text + &path)
 }
 
 /// A static value under a visitor: borrowed, with its operations.
@@ -599,7 +636,7 @@ macro_rules! functions {
                 self.static_data().add_to_hash(hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "fn@{:#x}", *self as usize)
+                f.write_str(&function_type::<Self>().unwrap_or_else(|| "fn".to_owned()))
             }
             /// A function has no name that another process knows: its data is its type.
             fn static_data(&self) -> StaticData {
@@ -609,3 +646,24 @@ macro_rules! functions {
     )*};
 }
 functions! { () (A) (A, B) (A, B, C) (A, B, C, D) }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_shown_by_their_types() {
+        type Higher = for<'a> fn(&'a str, &String) -> Option<&'a str>;
+        assert_eq!(
+            function_type::<Higher>().unwrap(),
+            "fn(&str, &String) -> Option<&str>"
+        );
+        assert_eq!(
+            function_type::<fn(i32) -> Vec<u8>>().unwrap(),
+            "fn(i32) -> Vec<u8>"
+        );
+        assert_eq!(function_type::<fn()>().unwrap(), "fn()");
+        assert_eq!(function_type::<String>(), None);
+        assert_eq!(function_type::<Option<fn()>>(), None);
+    }
+}

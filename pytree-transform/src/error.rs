@@ -112,6 +112,20 @@ pub enum TensorError {
         /// The name.
         name: String,
     },
+    /// An operation gave NaN or an infinity while that is asked about: see [`debug_nans`](crate::debug_nans).
+    #[error("`{operation}` at {line} gave {what}: {equation}; {operands}")]
+    NotFinite {
+        /// What was being done.
+        operation: &'static str,
+        /// The user's line.
+        line: &'static std::panic::Location<'static>,
+        /// What is in the result, and how often.
+        what: String,
+        /// The equation.
+        equation: String,
+        /// What the operands hold.
+        operands: String,
+    },
     /// A traced tensor outlived its transformation, or left its thread.
     #[error(
         "cannot {operation} a traced {found}: the {transformation} that made it is over, or runs on another thread; return the tensor from the function instead of storing it"

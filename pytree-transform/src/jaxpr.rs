@@ -1,17 +1,26 @@
 //! Jaxprs: recorded functions of tensors as values.
 //!
 //! Invariants: each variable is assigned once, before its first use; a finished jaxpr holds no traced
-//! tensor, since captured ones become inputs; each equation knows the user's line.
+//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify`] checks them.
 
-use std::fmt;
+mod builder;
+mod display;
+mod equation;
+mod verify;
+
 use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub(crate) use self::builder::Builder;
+pub use self::equation::JaxprEquation;
+pub(crate) use self::verify::debug_verify;
+pub use self::verify::{JaxprError, verify};
 use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
-use crate::primitive::{Outputs, Primitive};
+use crate::error::{TensorError, or_panic};
+use crate::primitive::Primitive;
 use crate::tensor::Tensor;
 
 /// A variable of a jaxpr.
@@ -21,25 +30,6 @@ pub(crate) struct Variable(pub(crate) u32);
 impl Variable {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-impl fmt::Display for Variable {
-    /// As letters: `a`, …, `z`, `ba`, …
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut letters = Vec::new();
-        let mut rest = self.0;
-        loop {
-            letters.push(char::from(b'a' + u8::try_from(rest % 26).unwrap_or(0)));
-            rest /= 26;
-            if rest == 0 {
-                break;
-            }
-        }
-        letters
-            .iter()
-            .rev()
-            .try_for_each(|letter| write!(f, "{letter}"))
     }
 }
 
@@ -53,9 +43,27 @@ pub(crate) struct Equation {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// A recorded function.
-#[derive(Clone, Debug)]
-pub(crate) struct Jaxpr {
+/// A recorded function of tensors: inputs, equations, outputs. [`make_jaxpr`](crate::make_jaxpr) records one.
+///
+/// It displays in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function of
+/// a vector `a` that gives its sines. Before the semicolon stand captured tensors; those without axes stand
+/// inline where they are used, as `2.0:f32[]`. What nobody uses is called `_`.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, make_jaxpr, verify};
+/// let jaxpr = make_jaxpr(|x: Tensor| x.sin() * x)(Tensor::from([1.0_f32, 2.0]));
+/// assert_eq!(
+///     jaxpr.to_string(),
+///     "{ lambda ; a:f32[2]. let b:f32[2] = sin a; c:f32[2] = mul b a in (c,) }"
+/// );
+/// assert_eq!(jaxpr.equations().map(|equation| equation.name()).collect::<Vec<_>>(), ["sin", "mul"]);
+/// assert_eq!(verify(&jaxpr), Ok(()));
+/// let results = jaxpr.evaluate(&[Tensor::from([0.0_f32, 0.0])]);
+/// assert_eq!(results, [Tensor::from([0.0_f32, 0.0])]);
+/// ```
+#[derive(Clone)]
+pub struct Jaxpr {
     pub(crate) variables: Vec<AbstractArray>,
     pub(crate) inputs: Vec<Variable>,
     pub(crate) constants: Vec<(Variable, Tensor)>,
@@ -66,6 +74,78 @@ pub(crate) struct Jaxpr {
 }
 
 impl Jaxpr {
+    /// Element types and shapes of the inputs.
+    pub fn inputs(&self) -> Vec<&AbstractArray> {
+        self.inputs.iter().map(|&input| self.info(input)).collect()
+    }
+
+    /// Element types and shapes of the outputs.
+    pub fn outputs(&self) -> Vec<&AbstractArray> {
+        self.output_infos().collect()
+    }
+
+    /// The tensors that the recorded function captured or wrote as numbers.
+    pub fn constants(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.constants.iter().map(|(_, tensor)| tensor)
+    }
+
+    /// The operations, in the order in which they are done.
+    pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
+        (0..self.equations.len()).map(|position| JaxprEquation::new(self, position))
+    }
+
+    /// Whether running it does something besides computing its outputs, such as printing.
+    pub fn has_effect(&self) -> bool {
+        self.equations
+            .iter()
+            .any(|equation| equation.primitive.has_effect())
+    }
+
+    /// The outputs for inputs of the recorded shapes and element types, operation by operation. Inputs may
+    /// be traced, so that a jaxpr is differentiated, batched and recorded like any function.
+    ///
+    /// # Panics
+    /// If number, shapes or element types of the inputs differ from the recorded ones;
+    /// [`try_evaluate`](Self::try_evaluate) tells instead.
+    #[track_caller]
+    pub fn evaluate(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        or_panic(self.try_evaluate(inputs))
+    }
+
+    /// As [`evaluate`](Self::evaluate).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] with everything that does not fit.
+    pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
+        let expected = self.inputs();
+        let mut problems = Vec::new();
+        if inputs.len() != expected.len() {
+            problems.push(format!(
+                "it takes {} inputs and was given {}",
+                expected.len(),
+                inputs.len()
+            ));
+        }
+        for (position, (input, expected)) in inputs.iter().zip(expected).enumerate() {
+            if input.info() != expected {
+                problems.push(format!(
+                    "input {position} was recorded as {expected} and is {}",
+                    input.info()
+                ));
+            }
+        }
+        if problems.is_empty() {
+            return Ok(self.apply(inputs));
+        }
+        Err(TensorError::Shape {
+            operation: "evaluate a jaxpr on",
+            found: inputs.iter().map(|input| input.info().clone()).collect(),
+            problem: problems.join(", "),
+            mend: "give it what it was recorded for, or record it again with `make_jaxpr`"
+                .to_owned(),
+        })
+    }
+
     pub(crate) fn info(&self, variable: Variable) -> &AbstractArray {
         &self.variables[variable.index()]
     }
@@ -89,29 +169,6 @@ impl Jaxpr {
         names
     }
 
-    /// Removes the equations and constants that no output needs.
-    pub(crate) fn without_dead_code(mut self) -> Self {
-        let mut needed = vec![false; self.variables.len()];
-        self.outputs
-            .iter()
-            .for_each(|output| needed[output.index()] = true);
-        let mut kept = Vec::with_capacity(self.equations.len());
-        for equation in self.equations.into_iter().rev() {
-            if equation.outputs.iter().any(|output| needed[output.index()]) {
-                equation
-                    .inputs
-                    .iter()
-                    .for_each(|input| needed[input.index()] = true);
-                kept.push(equation);
-            }
-        }
-        kept.reverse();
-        self.equations = kept;
-        self.constants
-            .retain(|(variable, _)| needed[variable.index()]);
-        self
-    }
-
     /// Applies the recorded function to tensors of whatever levels, operation by operation.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
@@ -128,7 +185,7 @@ impl Jaxpr {
                 .filter_map(|input| values[input.index()].as_ref())
                 .collect();
             let results = crate::trace::at_line(equation.line, || {
-                crate::error::or_panic(crate::trace::bind(&*equation.primitive, &operands))
+                or_panic(crate::trace::bind(&*equation.primitive, &operands))
             });
             drop(operands);
             for (variable, result) in equation.outputs.iter().zip(results) {
@@ -139,178 +196,5 @@ impl Jaxpr {
             .iter()
             .filter_map(|output| values[output.index()].clone())
             .collect()
-    }
-}
-
-impl fmt::Display for Jaxpr {
-    /// In JAX's notation: `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("{ lambda ")?;
-        let mut constants = self
-            .constants
-            .iter()
-            .filter(|(_, value)| literal(value).is_none());
-        if let Some((variable, _)) = constants.next() {
-            write!(f, "{variable}:{}", self.info(*variable))?;
-        }
-        constants
-            .try_for_each(|(variable, _)| write!(f, " {variable}:{}", self.info(*variable)))?;
-        f.write_str("; ")?;
-        for (position, input) in self.inputs.iter().enumerate() {
-            write!(
-                f,
-                "{}{input}:{}",
-                if position == 0 { "" } else { " " },
-                self.info(*input)
-            )?;
-        }
-        f.write_str(". let\n")?;
-        for equation in &self.equations {
-            f.write_str("    ")?;
-            for output in &equation.outputs {
-                write!(f, "{output}:{} ", self.info(*output))?;
-            }
-            write!(f, "= {}", equation.primitive.name())?;
-            let parameters = Parameters(&*equation.primitive).to_string();
-            if !parameters.is_empty() {
-                write!(f, "[{parameters}]")?;
-            }
-            for input in &equation.inputs {
-                f.write_str(" ")?;
-                self.write_variable(f, *input)?;
-            }
-            f.write_str("\n")?;
-        }
-        f.write_str("  in (")?;
-        for (position, output) in self.outputs.iter().enumerate() {
-            f.write_str(if position == 0 { "" } else { ", " })?;
-            self.write_variable(f, *output)?;
-        }
-        f.write_str(if self.outputs.len() == 1 {
-            ",) }"
-        } else {
-            ") }"
-        })
-    }
-}
-
-impl Jaxpr {
-    /// A variable, or the value of a scalar constant.
-    fn write_variable(&self, f: &mut fmt::Formatter<'_>, variable: Variable) -> fmt::Result {
-        let constant = self
-            .constants
-            .iter()
-            .find(|(constant, _)| *constant == variable);
-        match constant.and_then(|(_, value)| literal(value)) {
-            Some(text) => write!(f, "{text}:{}", self.info(variable)),
-            None => write!(f, "{variable}"),
-        }
-    }
-}
-
-fn literal(value: &Tensor) -> Option<String> {
-    (value.rank() == 0).then(|| value.to_string())
-}
-
-struct Parameters<'a>(&'a dyn Primitive);
-impl fmt::Display for Parameters<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write_parameters(f)
-    }
-}
-
-/// Records equations.
-#[derive(Debug, Default)]
-pub(crate) struct Builder {
-    pub(crate) variables: Vec<AbstractArray>,
-    pub(crate) inputs: Vec<Variable>,
-    pub(crate) constants: Vec<(Variable, Tensor)>,
-    pub(crate) equations: Vec<Equation>,
-    pub(crate) batch_axes: Vec<(AxisName, usize)>,
-}
-
-impl Builder {
-    /// Remembers that what is recorded depends on a batch axis.
-    pub(crate) fn depend_on(&mut self, name: &AxisName, length: usize) {
-        if !self.batch_axes.iter().any(|(known, _)| known == name) {
-            self.batch_axes.push((name.clone(), length));
-        }
-    }
-
-    fn variable(&mut self, info: AbstractArray) -> Variable {
-        self.variables.push(info);
-        // More than 2^32 variables would need over 100 GB.
-        Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
-    }
-
-    /// A new input.
-    pub(crate) fn input(&mut self, info: AbstractArray) -> Variable {
-        let variable = self.variable(info);
-        self.inputs.push(variable);
-        variable
-    }
-
-    /// The variable of a tensor from a level below.
-    pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
-        // Only recent constants are looked through: a repeat is nearly always near.
-        if let Some((variable, _)) = self
-            .constants
-            .iter()
-            .rev()
-            .take(16)
-            .find(|(_, known)| known.same_handle(tensor))
-        {
-            return *variable;
-        }
-        let variable = self.variable(tensor.info().clone());
-        self.constants.push((variable, tensor.clone()));
-        variable
-    }
-
-    /// Adds an equation.
-    pub(crate) fn equation(
-        &mut self,
-        primitive: Arc<dyn Primitive>,
-        inputs: SmallVec<[Variable; 4]>,
-        results: &Outputs<AbstractArray>,
-        line: &'static Location<'static>,
-    ) -> SmallVec<[Variable; 1]> {
-        let outputs: SmallVec<[Variable; 1]> = results
-            .iter()
-            .map(|info| self.variable(info.clone()))
-            .collect();
-        self.equations.push(Equation {
-            primitive,
-            inputs,
-            outputs: outputs.clone(),
-            line,
-        });
-        outputs
-    }
-
-    /// The recorded function, and the traced tensors it captured: they are its last inputs.
-    pub(crate) fn finish(self, outputs: Vec<Variable>) -> (Jaxpr, Vec<Tensor>) {
-        let mut inputs = self.inputs;
-        let mut constants = Vec::new();
-        let mut captured = Vec::new();
-        for (variable, tensor) in self.constants {
-            if tensor.tracer().is_some() {
-                inputs.push(variable);
-                captured.push(tensor);
-            } else {
-                constants.push((variable, tensor));
-            }
-        }
-        (
-            Jaxpr {
-                variables: self.variables,
-                inputs,
-                constants,
-                equations: self.equations,
-                outputs,
-                batch_axes: self.batch_axes,
-            },
-            captured,
-        )
     }
 }

@@ -5,13 +5,16 @@
 
 mod array;
 mod axis_names;
+mod debug;
 mod display;
 mod dtype;
 mod elementary;
 mod error;
 mod instructions;
 mod jaxpr;
+mod layout;
 mod operations;
+mod passes;
 mod pool;
 mod primitive;
 mod primitives;
@@ -23,8 +26,11 @@ mod trace;
 mod transformations;
 
 pub use crate::axis_names::AxisNames;
+pub use crate::debug::callback::debug_callback;
+pub use crate::debug::checks::{debug_infs, debug_nans};
 pub use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 pub use crate::error::TensorError;
+pub use crate::jaxpr::{Jaxpr, JaxprEquation, JaxprError, verify};
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
@@ -40,6 +46,9 @@ pub use crate::transformations::grad::{
 };
 pub use crate::transformations::jit::{Jit, jit};
 pub use crate::transformations::jvp::{Hessian, hessian, jvp};
+pub use crate::transformations::lowered::{Lowered, Memory, Step};
+pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
+pub use crate::transformations::retrace::{Retrace, RetraceDifference};
 pub use crate::transformations::stack::{stack, unstack};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
@@ -49,6 +58,24 @@ pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub mod raw {
     use crate::Tensor;
     use crate::error::or_panic;
+
+    pub use crate::passes::each_pass;
+
+    /// An operand of a macro.
+    pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
+        operand.borrow()
+    }
+
+    /// The next value that a macro prints.
+    ///
+    /// # Panics
+    /// If there is none, which is a bug of ours: there are as many values as operands.
+    pub fn next_operand<'t>(operands: &mut std::slice::Iter<'t, Tensor>) -> &'t Tensor {
+        match operands.next() {
+            Some(operand) => operand,
+            None => panic!("a callback was given too few values; this is a bug of pytree"),
+        }
+    }
 
     /// The two words that threefry2x32 with 20 rounds makes of each pair of counters, all four of one shape.
     #[track_caller]

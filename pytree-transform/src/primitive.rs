@@ -13,6 +13,7 @@ use crate::array::Array;
 use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::error::{TensorError, or_panic};
+use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
 
 /// The results of a primitive; nearly always one.
@@ -122,6 +123,26 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     /// The reduction over axes it is, if it is one that the executor fuses.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
+    }
+
+    /// **Equality**: a text that two primitives of one name share exactly if they compute the same from the
+    /// same operands; the executor then computes it once. By default it is the debug text, in which a
+    /// derived `Debug` writes every parameter. A primitive that holds what its debug text leaves out, such as
+    /// a function of the user's, has none and is never the same as another.
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
+    /// **Bodies**: the jaxprs it holds as parameters, by the names under which a jaxpr shows them; several of
+    /// one name are shown as a list. [`write_parameters`](Self::write_parameters) leaves them out.
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        Vec::new()
+    }
+
+    /// **Effect**: whether it does something besides computing results. Then it is neither left out, nor merged
+    /// with its like, nor moved before another effect.
+    fn has_effect(&self) -> bool {
+        self.bodies().iter().any(|(_, body)| body.has_effect())
     }
 
     /// The element-by-element operation it is, if it is one: what the executor fuses.

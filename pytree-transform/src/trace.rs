@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use crate::axis_names::AxisName;
+use crate::debug::checks;
 use crate::dtype::AbstractArray;
 use crate::error::TensorError;
 use crate::jaxpr::{Builder, Variable};
@@ -198,7 +199,11 @@ pub(crate) fn bind(
     primitive: &dyn Primitive,
     operands: &[&Tensor],
 ) -> Result<Outputs<Tensor>, TensorError> {
-    let line = LINE.get().unwrap_or_else(|| Location::caller());
+    // A closure would not know the caller.
+    let line = match LINE.get() {
+        Some(line) => line,
+        None => Location::caller(),
+    };
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let results = primitive.abstract_evaluation(&infos)?;
@@ -212,11 +217,13 @@ pub(crate) fn bind(
         .iter()
         .filter_map(|operand| operand.tracer())
         .max_by_key(|tracer| tracer.level);
-    let level = match (primitive.collective(), innermost) {
-        (Some(collective), _) => level_of(collective).max(innermost.map(|tracer| tracer.level)),
-        (None, Some(tracer)) => Some(tracer.level),
-        (None, None) if operands.is_empty() => innermost_stage(),
-        (None, None) => None,
+    let level = innermost.map(|tracer| tracer.level);
+    let level = if let Some(collective) = primitive.collective() {
+        level.max(level_of(collective))
+    } else if operands.is_empty() || primitive.has_effect() {
+        level.max(innermost_stage())
+    } else {
+        level
     };
     for operand in operands {
         if let Some(tracer) = operand.tracer() {
@@ -224,7 +231,7 @@ pub(crate) fn bind(
         }
     }
     match level {
-        None => Ok(evaluate(primitive, operands)),
+        None => evaluate(primitive, operands, line),
         Some(level) => interpret(level, primitive, operands, &results, line),
     }
 }
@@ -248,7 +255,7 @@ pub(crate) fn first<T>(results: Outputs<T>) -> T {
 }
 
 /// The innermost level that records for compilation: creations go there, or a jitted `zeros` would
-/// become a stored constant.
+/// become a stored constant; and effects, or they would happen while the function is recorded.
 fn innermost_stage() -> Option<usize> {
     LEVELS.with_borrow(|levels| {
         levels
@@ -321,16 +328,26 @@ fn bound_names() -> Vec<String> {
     names
 }
 
-fn evaluate(primitive: &dyn Primitive, operands: &[&Tensor]) -> Outputs<Tensor> {
+/// Whether something records for compilation.
+pub(crate) fn is_staging() -> bool {
+    innermost_stage().is_some()
+}
+
+fn evaluate(
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+    line: &'static Location<'static>,
+) -> Result<Outputs<Tensor>, TensorError> {
     let operands: Operands = operands
         .iter()
         .filter_map(|operand| operand.array().cloned())
         .collect();
-    primitive
-        .evaluate(operands)
-        .into_iter()
-        .map(Tensor::from_array)
-        .collect()
+    let results = if checks::active() {
+        checks::evaluate(primitive, operands, line, None)?
+    } else {
+        primitive.evaluate(operands)
+    };
+    Ok(results.into_iter().map(Tensor::from_array).collect())
 }
 
 fn interpret(
@@ -342,7 +359,7 @@ fn interpret(
 ) -> Result<Outputs<Tensor>, TensorError> {
     let Some(Level { id, interpreter }) = LEVELS.with_borrow(|levels| levels.get(level).cloned())
     else {
-        return Ok(evaluate(primitive, operands));
+        return evaluate(primitive, operands, line);
     };
     // The level stays on the stack; this handle only makes and reads its tensors.
     let trace = std::mem::ManuallyDrop::new(Trace { level, id });
@@ -454,6 +471,15 @@ impl Drop for LineGuard {
 /// Runs `function` with operations attributed to `line`.
 pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce() -> R) -> R {
     let _line = LineGuard::set(line);
+    function()
+}
+
+/// As [`at_line`], unless operations are attributed to a line already.
+pub(crate) fn at_line_by_default<R>(
+    line: &'static Location<'static>,
+    function: impl FnOnce() -> R,
+) -> R {
+    let _line = LineGuard::set(LINE.get().unwrap_or(line));
     function()
 }
 

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use pytree_transform::{Tensor, grad, jit, jvp};
+use pytree_transform::{Tensor, grad, jit, jvp, make_jaxpr};
 
 use crate::batches::{choices, mapped, one_by_one, stacked};
 use crate::derivatives::{
@@ -392,11 +392,27 @@ fn the_table_holds_every_primitive() {
     assert!(missing.len() >= 40, "{missing:?}");
     for case in table() {
         let compiled = jit(move |x: Vec<Tensor>| (case.function)(&x));
-        let jaxpr = compiled.jaxpr(&case.sample(&mut Random(0)));
+        let jaxpr = compiled.jaxpr(&case.sample(&mut Random(0))).to_string();
         let of_examples = collectives::OF_EXAMPLES.take();
         let jaxpr = jaxpr + &of_examples;
         let holds = |name: &str, end| jaxpr.contains(&format!("= {name}{end}"));
         missing.retain(|name| !holds(name, " ") && !holds(name, "["));
     }
     assert!(missing.is_empty(), "no case of the table has {missing:?}");
+}
+
+#[test]
+fn every_equation_knows_the_line_it_was_written_at() {
+    for case in table() {
+        let jaxpr =
+            make_jaxpr(move |x: Vec<Tensor>| (case.function)(&x))(case.sample(&mut Random(0)));
+        for equation in jaxpr.equations() {
+            let file = equation.line().file();
+            assert!(
+                file.contains("tests/gradients/"),
+                "{}: {equation:?}",
+                case.name
+            );
+        }
+    }
 }

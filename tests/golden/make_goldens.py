@@ -38,6 +38,7 @@ import collectives_goldens
 import elementwise_goldens
 import convolution_goldens
 import structural_goldens
+import jaxpr_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -780,6 +781,10 @@ def make_display():
     write("display", {"cases": cases})
 
 
+def make_jaxprs():
+    write("jaxprs", jaxpr_goldens.jaxprs())
+
+
 FILES = {
     "ops": make_ops,
     "structural": structural_goldens.make_structural,
@@ -792,6 +797,7 @@ FILES = {
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,
+    "jaxprs": make_jaxprs,
 }
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ mod convolution;
 mod display;
 mod elementwise;
 mod files;
+mod jaxprs;
 mod models;
 mod operations;
 mod structural;

@@ -18,6 +18,7 @@ mod dynamic;
 mod interpreter;
 mod nesting;
 mod parts;
+mod passes;
 mod paths;
 mod programs;
 mod sharing;

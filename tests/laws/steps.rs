@@ -44,6 +44,9 @@ pub enum Unary {
     Sign,
     Relu,
     Clip,
+    // Around a value.
+    Compiled,
+    Watched,
 }
 
 /// A function of two tensors element by element.
@@ -116,7 +119,7 @@ pub enum Reordering {
     Repeat,
 }
 
-/// Some of the elements along an axis.
+/// Some of the elements along an axis, or some more.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     Backwards,
@@ -124,6 +127,7 @@ pub enum Part {
     AllButTheFirst,
     Last,
     Take,
+    Padded,
 }
 
 /// An operation with a tensor made of nothing.
@@ -138,7 +142,8 @@ fn unaries() -> impl Strategy<Value = Unary> {
     use Unary::*;
     let smooth = [Neg, Exp, Sin, Cos, Tanh, Sigmoid, Square, Cube];
     let others = [Log, Sqrt, ErfInv, Reciprocal, Abs, Sign, Relu, Clip];
-    select([smooth, others].concat())
+    let around = [Compiled, Watched];
+    select([&smooth[..], &others, &around].concat())
 }
 
 fn binaries() -> impl Strategy<Value = Binary> {
@@ -182,7 +187,14 @@ fn reorderings() -> impl Strategy<Value = Reordering> {
 
 fn parts() -> impl Strategy<Value = Part> {
     use Part::*;
-    select(vec![Backwards, EverySecond, AllButTheFirst, Last, Take])
+    select(vec![
+        Backwards,
+        EverySecond,
+        AllButTheFirst,
+        Last,
+        Take,
+        Padded,
+    ])
 }
 
 fn fillings() -> impl Strategy<Value = Filling> {

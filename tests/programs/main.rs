@@ -30,3 +30,4 @@ mod p14_checkpoint;
 mod p15_by_hand;
 mod p16_selectors;
 mod p17_vmap_states;
+mod p18_inspecting;

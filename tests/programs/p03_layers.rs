@@ -69,5 +69,6 @@ fn boxed_layers_are_cloned_jitted_and_differentiated() {
     };
     assert_eq!(forward((cubed, x)).item::<f32>(), 3000.0);
     assert_eq!(forward.traces(), 2);
-    assert!(forward.why_retraced().unwrap().contains("exponent = 2"));
+    let why = forward.why_retraced().unwrap().to_string();
+    assert!(why.contains("exponent = 2"), "{why}");
 }

@@ -88,7 +88,7 @@ fn convert_data(data: &Data, target: DType) -> Data {
 
 impl Primitive for Convert {
     fn name(&self) -> &'static str {
-        "convert"
+        "convert_element_type"
     }
 
     fn abstract_evaluation(

@@ -165,7 +165,7 @@ fn is_identity(axes: &[usize]) -> bool {
 }
 
 /// The value of a concrete scalar that an f64 holds exactly.
-fn known_scalar(operand: &Tensor) -> Option<f64> {
+pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
     let array = operand.array().filter(|_| operand.rank() == 0)?;
     #[allow(
         clippy::cast_possible_truncation,

@@ -15,9 +15,11 @@ use smallvec::SmallVec;
 
 use crate::array::Array;
 use crate::axis_names::AxisName;
+use crate::debug::checks::{self, run_checked};
 use crate::dtype::AbstractArray;
 use crate::error::{TensorError, or_panic};
-use crate::jaxpr::{Builder, Jaxpr};
+use crate::jaxpr::{Builder, Jaxpr, debug_verify};
+use crate::passes::{dead_code, optimize};
 use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
@@ -57,9 +59,13 @@ pub(crate) fn stage<R>(
 /// A recorded function with what was derived from it so far.
 pub(crate) struct Body {
     pub(crate) name: &'static str,
+    /// The name of the user's function, as jaxprs show it; none for what was derived without one.
+    label: String,
     pub(crate) jaxpr: Jaxpr,
     /// The names of the batch axes that its operations work over.
     pub(crate) axis_names: Vec<AxisName>,
+    /// Whether running it does something besides computing results.
+    pub(crate) has_effect: bool,
     executable: OnceLock<Executable>,
     batched: Cache<BatchKey, Batched>,
     linearized: Cache<Vec<bool>, Linearized>,
@@ -120,10 +126,13 @@ struct Transposed {
 }
 
 impl Body {
-    pub(crate) fn new(name: &'static str, jaxpr: Jaxpr) -> Arc<Self> {
-        let jaxpr = jaxpr.without_dead_code();
+    /// The body of a function with the name that jaxprs show, which may be empty.
+    pub(crate) fn new(name: &'static str, label: String, jaxpr: Jaxpr) -> Arc<Self> {
+        let jaxpr = recorded(jaxpr);
         Arc::new(Self {
             name,
+            label,
+            has_effect: jaxpr.has_effect(),
             axis_names: jaxpr.axis_names(),
             jaxpr,
             executable: OnceLock::new(),
@@ -135,9 +144,17 @@ impl Body {
 
     /// Runs the function on concrete arrays.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        if checks::active() {
+            return run_checked(&self.jaxpr, operands);
+        }
         self.executable
-            .get_or_init(|| Executable::new(&self.jaxpr))
+            .get_or_init(|| Executable::new(&optimize(self.jaxpr.clone())))
             .run(operands)
+    }
+
+    /// What a transformation derives from it.
+    fn derived(&self, jaxpr: Jaxpr) -> Arc<Self> {
+        Self::new(self.name, self.label.clone(), jaxpr)
     }
 
     fn input_infos(&self) -> Vec<AbstractArray> {
@@ -195,7 +212,7 @@ impl Body {
                 (results, mapped)
             });
             Batched {
-                body: Self::new(self.name, jaxpr),
+                body: self.derived(jaxpr),
                 mapped,
             }
         })
@@ -218,8 +235,8 @@ impl Body {
                     (primals, (linear, outputs, has_tangent))
                 });
             Linearized {
-                known: Self::new(self.name, known),
-                linear: Self::new(self.name, linear),
+                known: self.derived(known),
+                linear: self.derived(linear),
                 outputs,
                 has_tangent,
             }
@@ -268,19 +285,25 @@ impl Body {
                     (wanted.into_iter().flatten().collect(), has)
                 });
                 Transposed {
-                    body: Self::new(self.name, jaxpr),
+                    body: self.derived(jaxpr),
                     has_cotangent,
                 }
             })
     }
 }
 
+/// A recorded jaxpr without what nothing needs.
+fn recorded(jaxpr: Jaxpr) -> Jaxpr {
+    debug_verify(&jaxpr, "recording");
+    let jaxpr = dead_code(jaxpr);
+    debug_verify(&jaxpr, "dead code");
+    jaxpr
+}
+
 impl fmt::Debug for Body {
+    /// By its address: bodies are the same if they are one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body")
-            .field("name", &self.name)
-            .field("jaxpr", &self.jaxpr)
-            .finish_non_exhaustive()
+        write!(f, "Body({} {:p})", self.name, std::ptr::from_ref(self))
     }
 }
 
@@ -384,8 +407,18 @@ impl Primitive for Call {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.jaxpr.to_string().replace('\n', "\n    ");
-        write!(f, "jaxpr={text}")
+        if self.0.label.is_empty() {
+            return Ok(());
+        }
+        write!(f, "name={}", self.0.label)
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        vec![("jaxpr", &self.0.jaxpr)]
+    }
+
+    fn has_effect(&self) -> bool {
+        self.0.has_effect
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {

@@ -7,7 +7,7 @@ use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph,
 
 use crate::dtype::AbstractArray;
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
+use crate::trace::{at_line_by_default, at_own_lines};
 use crate::transformations::differentiate::{Tape, linearize};
 use crate::transformations::function::{Function, Loss, Traceable, rebuild, transformed};
 
@@ -67,10 +67,9 @@ where
     ValueAndGrad::new(Arc::new(move |wrt| {
         let function = Arc::clone(&function);
         Box::new(move |model: &M| {
+            let run = |model: &mut M| function.call(&*model);
             let (output, gradient, _) =
-                differentiate(model, wrt.as_ref(), line, |model: &mut M| {
-                    function.call(&*model)
-                });
+                at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run));
             (output, gradient)
         })
     }))
@@ -104,8 +103,9 @@ where
     ValueAndGradMut::new(Arc::new(move |wrt| {
         let function = Arc::clone(&function);
         Box::new(move |model: &mut M| {
+            let run = |model: &mut M| function(model);
             let (output, gradient, updated) =
-                differentiate(model, wrt.as_ref(), line, |model: &mut M| function(model));
+                at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run));
             *model = updated;
             (output, gradient)
         })
@@ -393,15 +393,15 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
                 cotangent.info()
             );
         }
-        let cotangents = self
-            .tape
-            .transpose_again(cotangents.into_iter().map(Some).collect());
-        assemble::<M>(
-            &self.treedef,
-            &self.leaves,
-            &self.active,
-            &self.kinds,
-            cotangents,
-        )
+        at_line_by_default(Location::caller(), || {
+            let cotangents = cotangents.into_iter().map(Some).collect();
+            assemble::<M>(
+                &self.treedef,
+                &self.leaves,
+                &self.active,
+                &self.kinds,
+                self.tape.transpose_again(cotangents),
+            )
+        })
     }
 }

@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pytree_core::{TreeDef, graph, match_structure};
+use pytree_core::graph;
 
 use crate::array::Array;
-use crate::dtype::AbstractArray;
-use crate::error::or_panic;
+use crate::debug::checks::Checks;
+use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
-use crate::trace::{at_own_lines, axis_length, bound_length};
+use crate::trace::{at_line_by_default, at_own_lines, is_staging};
+use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::call::{Body, call, stage};
 use crate::transformations::function::{Function, Traceable, rebuild};
+use crate::transformations::lowered::Lowered;
+use crate::transformations::rebuilt;
+use crate::transformations::retrace::{Retrace, Traced};
 
 /// Compiles a function of a pytree.
 ///
@@ -20,6 +24,13 @@ use crate::transformations::function::{Function, Traceable, rebuild};
 /// is replayed after that. It takes its argument by value and reuses the memory of what nobody else
 /// holds. Captured tensors become constants. It can be stored, called like a function from several
 /// threads, and given to every other transformation.
+///
+/// Threads that call it at the same time with the same shapes trace it once: the others wait, as for a
+/// [`OnceLock`](std::sync::OnceLock). What it was compiled to is kept for 4096 signatures, the number of JAX, or
+/// as many as [`cache_size`](Jit::cache_size) says.
+///
+/// Build it once and keep it: one that is built anew for every call is compiled anew, too. A line that has
+/// built and traced 32 of them is told so on stderr.
 ///
 /// # Examples
 /// ```
@@ -39,16 +50,23 @@ where
     R: Traceable,
     F: Function<A, Output = R> + Send + Sync + 'static,
 {
-    let shared = Arc::new(Compiled {
-        function: Box::new(move |argument| function.call(argument)),
+    Jit::of(Compiled {
+        function: Arc::new(move |argument| function.call(argument)),
+        name: function_name::<F>(),
         line: Location::caller(),
-        entries: RwLock::new(Vec::new()),
-        why: Mutex::new(None),
-    });
-    let inner = Arc::clone(&shared);
-    Jit {
-        compiled: shared,
-        call: Arc::new(move |argument| inner.run(argument)),
+        checks: Checks::default(),
+        cache: Cache::new(DEFAULT_SIZE),
+        history: Mutex::default(),
+    })
+}
+
+/// The name of a function's type without its path: `forward`, or `<closure>`.
+fn function_name<F>() -> String {
+    let name = std::any::type_name::<F>();
+    let path = name.split('<').next().unwrap_or(name);
+    match path.rsplit("::").next() {
+        None | Some("" | "{{closure}}") => "<closure>".to_owned(),
+        Some(last) => last.to_owned(),
     }
 }
 
@@ -60,28 +78,37 @@ pub struct Jit<A, R> {
 
 /// The function with what it was compiled to so far.
 struct Compiled<A, R> {
-    function: Box<dyn Fn(A) -> R + Send + Sync>,
+    function: Arc<dyn Fn(A) -> R + Send + Sync>,
+    name: String,
     line: &'static Location<'static>,
-    entries: RwLock<Vec<Arc<Entry>>>,
-    why: Mutex<Option<String>>,
+    checks: Checks,
+    cache: Cache,
+    history: Mutex<History>,
 }
 
-/// What a function was compiled to for one structure, shapes and element types.
-struct Entry {
-    treedef: TreeDef,
-    infos: Vec<AbstractArray>,
-    output_treedef: TreeDef,
-    body: Arc<Body>,
-    /// Traced tensors that the function captured from an enclosing transformation.
-    captured: Vec<Tensor>,
+/// What the last two traces were for.
+#[derive(Default)]
+struct History {
+    last: Option<Traced>,
+    why: Option<Retrace>,
 }
 
 impl<A: Traceable, R: Traceable> Compiled<A, R> {
     fn run(&self, argument: A) -> R {
+        if self.checks.any() {
+            return self.checks.within(|| self.run_now(argument));
+        }
+        self.run_now(argument)
+    }
+
+    fn run_now(&self, argument: A) -> R {
         let (entry, mut leaves) = self.entry(&argument);
         drop(argument);
+        // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
+        let recorded = entry.body.has_effect && is_staging();
         if entry.captured.is_empty()
             && entry.body.axis_names.is_empty()
+            && !recorded
             && leaves.iter().all(|leaf| leaf.array().is_some())
         {
             let arrays: Vec<Arc<Array>> =
@@ -93,121 +120,122 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             );
         }
         leaves.extend(entry.captured.iter().cloned());
-        rebuild(&entry.output_treedef, call(&entry.body, &leaves))
+        // A call has no line of its own: what derefs to `dyn Fn` does not know its caller.
+        let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
+        rebuild(&entry.output_treedef, results)
     }
 
     /// What the function is compiled to for an argument, and the argument's leaves.
     fn entry(&self, argument: &A) -> (Arc<Entry>, Vec<Tensor>) {
-        if let Some((entry, leaves)) = self.known_entry(argument) {
+        if let Some((entry, leaves)) = self.cache.newest(argument) {
+            entry.depend_on_batch_axes();
             return (entry, leaves);
         }
         let (leaves, treedef) = graph::flatten::<Tensor, A>(argument);
-        // No lock is held while the function is traced: it may call itself or fail.
-        let entry = Arc::new(self.trace(
-            treedef,
-            leaves.iter().map(|leaf| leaf.info().clone()).collect(),
-        ));
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been first.
-        let same = |other: &&Arc<Entry>| {
-            other.treedef == entry.treedef
-                && other.infos == entry.infos
-                && other.body.jaxpr.batch_axes == entry.body.jaxpr.batch_axes
-        };
-        if let (true, Some(first)) = (entry.captured.is_empty(), entries.iter().find(same)) {
-            return (Arc::clone(first), leaves);
-        }
-        if let Some(last) = entries.last() {
-            *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(explain(last, &entry));
-        }
-        entries.push(Arc::clone(&entry));
+        let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
+        let entry = self
+            .cache
+            .get_or_trace(Signature { treedef, infos }, |signature| {
+                self.trace(signature)
+            });
+        entry.depend_on_batch_axes();
         (entry, leaves)
     }
 
-    fn known_entry(&self, argument: &A) -> Option<(Arc<Entry>, Vec<Tensor>)> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        for entry in entries.iter().rev() {
-            if !entry.is_under_its_batch_axes() {
-                continue;
-            }
-            let mut leaves: Vec<&Tensor> = Vec::with_capacity(entry.infos.len());
-            if match_structure(argument, &entry.treedef, &mut leaves)
-                && leaves
-                    .iter()
-                    .zip(&entry.infos)
-                    .all(|(leaf, info)| leaf.info() == info)
-            {
-                entry.depend_on_batch_axes();
-                return Some((Arc::clone(entry), leaves.into_iter().cloned().collect()));
-            }
-        }
-        None
-    }
-
-    fn trace(&self, treedef: TreeDef, infos: Vec<AbstractArray>) -> Entry {
-        let (jaxpr, captured, output_treedef) = stage(&infos, |tensors| {
-            let output = at_own_lines(|| (self.function)(rebuild(&treedef, tensors)));
+    fn trace(&self, signature: Signature) -> Entry {
+        let treedef = &signature.treedef;
+        let (jaxpr, captured, output_treedef) = stage(&signature.infos, |tensors| {
+            let output = at_own_lines(|| (self.function)(rebuild(treedef, tensors)));
             graph::flatten::<Tensor, R>(&output)
         });
-        Entry {
-            treedef,
-            infos,
-            output_treedef,
-            body: Body::new("jit", jaxpr),
-            captured,
+        let body = Body::new("jit", self.name.clone(), jaxpr);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        match &history.last {
+            Some(last) => history.why = Some(Retrace::between(self.line, last, &signature)),
+            None => rebuilt::traced_first(self.line),
         }
+        history.last = Some(Traced {
+            signature: signature.clone(),
+            batch_axes: body.jaxpr.batch_axes.clone(),
+        });
+        drop(history);
+        Entry::new(signature, output_treedef, body, captured)
     }
-}
-
-impl Entry {
-    /// Whether the batch axes that it depends on are bound here, with the same lengths.
-    fn is_under_its_batch_axes(&self) -> bool {
-        let mut axes = self.body.jaxpr.batch_axes.iter();
-        axes.all(|(name, length)| bound_length(name) == Some(*length))
-    }
-
-    /// What is being recorded depends on all that this depends on.
-    fn depend_on_batch_axes(&self) {
-        for (name, _) in &self.body.jaxpr.batch_axes {
-            or_panic(axis_length("call a compiled function", name));
-        }
-    }
-}
-
-/// Why a function was traced again: how the new argument differs from that of the trace before.
-fn explain(last: &Entry, new: &Entry) -> String {
-    let differences = last.treedef.differences(&new.treedef);
-    let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    if lines.is_empty() {
-        let paths = new.treedef.leaf_paths();
-        for ((path, before), now) in paths.iter().zip(&last.infos).zip(&new.infos) {
-            if before != now {
-                lines.push(format!("{}: {before} before, {now} now", path.or_root()));
-            }
-        }
-    }
-    for (name, length) in &last.body.jaxpr.batch_axes {
-        match bound_length(name) {
-            Some(now) if now == *length => {}
-            Some(now) => lines.push(format!(
-                "the batch axis `{name}`: {length} before, {now} now"
-            )),
-            None => lines.push(format!(
-                "the batch axis `{name}`: {length} before, not there now"
-            )),
-        }
-    }
-    lines.join("\n")
 }
 
 impl<A: Traceable, R: Traceable> Jit<A, R> {
+    fn of(compiled: Compiled<A, R>) -> Self {
+        let compiled = Arc::new(compiled);
+        let inner = Arc::clone(&compiled);
+        Self {
+            compiled,
+            call: Arc::new(move |argument| inner.run(argument)),
+        }
+    }
+
+    /// The same function, nothing compiled yet.
+    fn anew(&self, checks: Checks, size: usize) -> Self {
+        let compiled = &self.compiled;
+        Self::of(Compiled {
+            function: Arc::clone(&compiled.function),
+            name: compiled.name.clone(),
+            line: compiled.line,
+            checks,
+            cache: Cache::new(size),
+            history: Mutex::default(),
+        })
+    }
+
+    /// Keeps what the function was compiled to for at most `size` signatures, and for at least one. What was used
+    /// longest ago is forgotten first. The default is 4096, as in JAX.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor, jit};
+    /// let f = jit(|x: Tensor| x.sum()).cache_size(2);
+    /// for length in [1, 2, 3, 2, 1] {
+    ///     f(Tensor::ones(DType::F32, [length]));
+    /// }
+    /// assert_eq!(f.traces(), 4, "the vector of one was forgotten");
+    /// ```
+    #[must_use]
+    pub fn cache_size(self, size: usize) -> Self {
+        self.anew(self.compiled.checks, size)
+    }
+
+    /// Panics where an operation of the compiled function gives NaN, and names the equation, the line it was
+    /// written at, and its operands; see [`debug_nans`](crate::debug_nans). Operations are not fused then.
+    ///
+    /// # Examples
+    /// ```should_panic
+    /// use pytree_transform::{Tensor, jit};
+    /// let f = jit(|x: Tensor| x.log().sum()).check_nans();
+    /// f(Tensor::from([1.0_f32, -1.0]));
+    /// ```
+    #[must_use]
+    pub fn check_nans(self) -> Self {
+        self.anew(self.compiled.checks.with_nans(), self.compiled.cache.size())
+    }
+
+    /// As [`check_nans`](Self::check_nans), for infinities.
+    #[must_use]
+    pub fn check_infs(self) -> Self {
+        self.anew(self.compiled.checks.with_infs(), self.compiled.cache.size())
+    }
+
     /// How many times the function was traced.
     pub fn traces(&self) -> usize {
-        self.compiled
-            .entries
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.compiled.cache.traces()
+    }
+
+    /// For how many signatures it is compiled at the moment.
+    pub fn cached(&self) -> usize {
+        self.compiled.cache.len()
+    }
+
+    /// Forgets what the function was compiled to; it is traced again when called.
+    pub fn clear_cache(&self) {
+        self.compiled.cache.clear();
     }
 
     /// Why the function was traced the last time it was traced again: each difference to the argument of
@@ -219,22 +247,28 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// let f = jit(|x: Tensor| x.sum());
     /// f(Tensor::from([1.0_f32]));
     /// f(Tensor::from([1.0_f32, 2.0]));
-    /// assert_eq!(f.why_retraced().as_deref(), Some("the root: f32[1] before, f32[2] now"));
+    /// assert_eq!(f.why_retraced().unwrap(), "the root: f32[1] before, f32[2] now");
     /// ```
-    pub fn why_retraced(&self) -> Option<String> {
-        self.compiled
-            .why
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    pub fn why_retraced(&self) -> Option<Retrace> {
+        let history = &self.compiled.history;
+        let history = history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.why.clone()
     }
 
-    /// The recorded function for an argument, in JAX's notation.
+    /// The recorded function for an argument, without what its result does not need.
     ///
     /// # Panics
     /// As the function does.
-    pub fn jaxpr(&self, argument: &A) -> String {
-        self.compiled.entry(argument).0.body.jaxpr.to_string()
+    pub fn jaxpr(&self, argument: &A) -> Jaxpr {
+        self.compiled.entry(argument).0.body.jaxpr.clone()
+    }
+
+    /// What runs for an argument: the optimised jaxpr, its schedule and its memory.
+    ///
+    /// # Panics
+    /// As the function does.
+    pub fn lower(&self, argument: &A) -> Lowered {
+        Lowered::new(&self.compiled.entry(argument).0.body.jaxpr)
     }
 }
 

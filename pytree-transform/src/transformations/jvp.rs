@@ -1,10 +1,12 @@
 //! `jvp` and `hessian`: forward-mode differentiation.
 
+use std::panic::Location;
+
 use pytree_core::graph;
 
 use crate::error::or_panic;
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Trace, at_own_lines};
+use crate::trace::{Interpreter, Trace, at_line_by_default, at_own_lines};
 use crate::transformations::function::{Function, Traceable, rebuild, transformed};
 use crate::transformations::grad::grad;
 use crate::transformations::vmap::vmap;
@@ -30,6 +32,7 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
+    let line = Location::caller();
     let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
     let (tangents, tangents_treedef) = graph::flatten::<Tensor, M>(tangents);
     assert!(
@@ -67,7 +70,8 @@ where
     let (mut primals_out, mut tangents_out) = (Vec::new(), Vec::new());
     for result in &results {
         let (primal, tangent) = or_panic(trace.undual(result));
-        tangents_out.push(tangent.unwrap_or_else(|| Tensor::zeros_like(&primal)));
+        let zeros = || at_line_by_default(line, || Tensor::zeros_like(&primal));
+        tangents_out.push(tangent.unwrap_or_else(zeros));
         primals_out.push(primal);
     }
     drop(trace);

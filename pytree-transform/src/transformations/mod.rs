@@ -2,6 +2,7 @@
 
 pub(crate) mod axes;
 pub(crate) mod batch;
+pub(crate) mod cache;
 pub(crate) mod call;
 pub(crate) mod differentiate;
 pub(crate) mod executor;
@@ -9,6 +10,10 @@ pub(crate) mod function;
 pub(crate) mod grad;
 pub(crate) mod jit;
 pub(crate) mod jvp;
+pub(crate) mod lowered;
+pub(crate) mod make_jaxpr;
+pub(crate) mod rebuilt;
+pub(crate) mod retrace;
 pub(crate) mod stack;
 pub(crate) mod vmap;
 pub(crate) mod vmap_mut;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pytree_core::graph;
 
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
+use crate::trace::{at_line_by_default, at_own_lines};
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{Function, Traceable, rebuild, transformed};
@@ -53,7 +53,9 @@ impl<'f, A: Traceable, R: Traceable> Vmap<'f, A, R> {
         Self {
             function,
             mapping,
-            call: Box::new(move |argument| map(&*inner, &own, argument)),
+            call: Box::new(move |argument| {
+                at_line_by_default(own.line, || map(&*inner, &own, argument))
+            }),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pytree_core::{TreeDef, graph};
 
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
+use crate::trace::{at_line_by_default, at_own_lines};
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{Traceable, rebuild};
@@ -59,7 +59,9 @@ impl<'f, M: Traceable, A: Traceable, R: Traceable> VmapMut<'f, M, A, R> {
         Self {
             function,
             mapping,
-            call: Box::new(move |(model, argument)| map(&*inner, &own, model, &argument)),
+            call: Box::new(move |(model, argument)| {
+                at_line_by_default(own.line, || map(&*inner, &own, model, &argument))
+            }),
         }
     }
 

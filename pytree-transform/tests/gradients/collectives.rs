@@ -18,7 +18,7 @@ thread_local! {
 fn mapped(x: &[Tensor], of_example: fn(&[Tensor]) -> Tensor) -> Tensor {
     let compiled = jit(move |x: Vec<Tensor>| of_example(&x));
     let function = |x: Vec<Tensor>| {
-        OF_EXAMPLES.with_borrow_mut(|text| text.push_str(&compiled.jaxpr(&x)));
+        OF_EXAMPLES.with_borrow_mut(|text| text.push_str(&compiled.jaxpr(&x).to_string()));
         compiled(x)
     };
     vmap(function).axis_name("i")(x.to_vec())

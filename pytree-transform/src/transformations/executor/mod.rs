@@ -154,6 +154,31 @@ impl Executable {
     }
 }
 
+/// What a step of a schedule is, as it is shown.
+pub(crate) struct Planned {
+    /// The position of its equation, if it is a single one.
+    pub(crate) single: Option<usize>,
+    pub(crate) inputs: Vec<Variable>,
+    pub(crate) outputs: Vec<Variable>,
+}
+
+/// The steps that running a jaxpr takes.
+pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
+    let planned = |scheduled| {
+        let single = match &scheduled {
+            Scheduled::One(position) => Some(*position),
+            Scheduled::Pass(_) => None,
+        };
+        let (_, inputs, outputs) = parts(jaxpr, scheduled);
+        Planned {
+            single,
+            inputs,
+            outputs,
+        }
+    };
+    schedule(jaxpr).into_iter().map(planned).collect()
+}
+
 fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Variable>) {
     match scheduled {
         Scheduled::One(position) => {

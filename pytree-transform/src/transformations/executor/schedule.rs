@@ -154,7 +154,9 @@ impl<'j> Planner<'j> {
                 .inputs
                 .iter()
                 .all(|&input| few(input) && ready[input.index()])
-                && equation.outputs.iter().all(|&output| few(output));
+                && equation.outputs.iter().all(|&output| few(output))
+                // Effects stay in the order of the program.
+                && !equation.primitive.has_effect();
             if is_small {
                 equation
                     .outputs

@@ -1,0 +1,145 @@
+//! Computes before the run what depends on no input.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::jaxpr::{Equation, Jaxpr, Variable};
+use crate::primitive::Operands;
+use crate::primitives::create::Full;
+use crate::primitives::shape::known_scalar;
+use crate::tensor::Tensor;
+
+/// Results with more elements are computed when the function runs: they would be stored with it.
+const MOST_ELEMENTS: usize = 1024;
+
+/// Operands with more elements are left alone: recording should not take long.
+const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
+
+/// What is known of a variable before the run.
+#[derive(Clone)]
+enum Known {
+    /// Its value.
+    Value(Arc<Array>),
+    /// That all its elements are this one, an array without axes.
+    Filled(Arc<Array>),
+}
+
+/// Replaces equations whose operands are known by constants. One all of whose elements are the same stays a
+/// creation, which takes no memory; a single creation is not stored either.
+pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
+    let mut known: Vec<Option<Known>> = vec![None; jaxpr.variables.len()];
+    for (variable, tensor) in &jaxpr.constants {
+        known[variable.index()] = tensor.array().cloned().map(Known::Value);
+    }
+    let mut kept = Vec::with_capacity(jaxpr.equations.len());
+    for equation in std::mem::take(&mut jaxpr.equations) {
+        match fold(&jaxpr, &equation, &mut known) {
+            Some(Folded::Constant(variable, array)) => {
+                jaxpr
+                    .constants
+                    .push((variable, Tensor::from_shared(Arc::clone(&array))));
+                known[variable.index()] = Some(Known::Value(array));
+            }
+            Some(Folded::Full(full)) => kept.push(Equation {
+                primitive: Arc::new(full),
+                inputs: smallvec::smallvec![],
+                ..equation
+            }),
+            None => kept.push(equation),
+        }
+    }
+    jaxpr.equations = kept;
+    jaxpr
+}
+
+/// What an equation becomes.
+enum Folded {
+    Constant(Variable, Arc<Array>),
+    Full(Full),
+}
+
+fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Option<Folded> {
+    let primitive: &dyn Any = &*equation.primitive;
+    let [output] = equation.outputs[..] else {
+        return None;
+    };
+    let special = equation.primitive.has_effect() || equation.primitive.collective().is_some();
+    if special || !equation.primitive.bodies().is_empty() {
+        return None;
+    }
+    let info = jaxpr.info(output);
+    if let Some(full) = primitive.downcast_ref::<Full>() {
+        let one = Full {
+            shape: crate::dtype::Shape::new(),
+            ..full.clone()
+        };
+        known[output.index()] = Some(Known::Filled(evaluate(&one, Operands::new())?));
+        return None;
+    }
+    let operands: Vec<Known> = equation
+        .inputs
+        .iter()
+        .map(|input| known[input.index()].clone())
+        .collect::<Option<_>>()?;
+    let filled: Option<Operands> = operands
+        .iter()
+        .map(|operand| match operand {
+            Known::Filled(element) => Some(Arc::clone(element)),
+            Known::Value(array) if array.info.rank() == 0 => Some(Arc::clone(array)),
+            Known::Value(_) => None,
+        })
+        .collect();
+    if let (Some(elements), true, true) = (
+        filled,
+        equation.primitive.elementwise().is_some(),
+        info.rank() > 0,
+    ) {
+        let element = evaluate(&*equation.primitive, elements)?;
+        let value = known_scalar(&Tensor::from_shared(Arc::clone(&element)))?;
+        known[output.index()] = Some(Known::Filled(element));
+        return Some(Folded::Full(Full {
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+            value,
+        }));
+    }
+    if info.len() > MOST_ELEMENTS {
+        return None;
+    }
+    let arrays: Operands = equation
+        .inputs
+        .iter()
+        .zip(operands)
+        .map(|(input, operand)| match operand {
+            Known::Value(array) if array.info.len() <= MOST_OPERAND_ELEMENTS => Some(array),
+            Known::Filled(element) if jaxpr.info(*input).len() <= MOST_OPERAND_ELEMENTS => {
+                let value = known_scalar(&Tensor::from_shared(element))?;
+                let full = Full {
+                    dtype: jaxpr.info(*input).dtype,
+                    shape: jaxpr.info(*input).shape.clone(),
+                    value,
+                };
+                evaluate(&full, Operands::new())
+            }
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    if arrays.is_empty() {
+        // A creation on its own: what uses it may be folded, it itself is not stored.
+        known[output.index()] = evaluate(&*equation.primitive, arrays).map(Known::Value);
+        return None;
+    }
+    Some(Folded::Constant(
+        output,
+        evaluate(&*equation.primitive, arrays)?,
+    ))
+}
+
+fn evaluate(primitive: &dyn crate::primitive::Primitive, operands: Operands) -> Option<Arc<Array>> {
+    primitive
+        .evaluate(operands)
+        .into_iter()
+        .next()
+        .map(Arc::new)
+}

@@ -1,0 +1,243 @@
+//! Algebraic simplification, by rules that hold of every bit.
+//!
+//! `x + 0` is not `x`: it makes a positive zero of a negative one; `x + (-0)` and `x - 0` are. `x · 0` is not 0,
+//! since `x` may be infinite or NaN. So only these rules are here:
+//!
+//! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers `x + 0`, too;
+//! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
+//! - `-(-x)`, `!!x`; `stop_gradient`, which is for derivatives;
+//! - a selection between the same; a conversion to the same type;
+//! - a sum over no axes, a concatenation of one, a transposition, reshape, broadcast or slice that changes nothing;
+//! - a transposition of a transposition, a reshape of a reshape, a broadcast of a broadcast become one;
+//! - a broadcast of what is equal everywhere is a creation; `x⁰` is ones.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::Replacements;
+use crate::dtype::{AbstractArray, Shape};
+use crate::jaxpr::{Equation, Jaxpr, Variable};
+use crate::primitive::Primitive;
+use crate::primitives::convert::Convert;
+use crate::primitives::create::Full;
+use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+use crate::primitives::reduce::Sum;
+use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
+use crate::primitives::slice::Slice;
+
+/// What an equation is found to be.
+enum Found {
+    /// Another variable.
+    Same(Variable),
+    /// Another primitive of other operands.
+    Other(Arc<dyn Primitive>, SmallVec<[Variable; 4]>),
+}
+
+/// Replaces equations by simpler ones that give the same bits.
+pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
+    let mut replacements = Replacements::none(&jaxpr);
+    let mut makers: Vec<Option<usize>> = vec![None; jaxpr.variables.len()];
+    for position in 0..jaxpr.equations.len() {
+        replacements.in_inputs(&mut jaxpr.equations[position]);
+        let view = View {
+            jaxpr: &jaxpr,
+            makers: &makers,
+        };
+        let output = jaxpr.equations[position].outputs.first().copied();
+        match view.simplified(&jaxpr.equations[position]) {
+            Some(Found::Same(variable)) => {
+                if let Some(output) = output {
+                    replacements.replace(output, variable);
+                }
+            }
+            Some(Found::Other(primitive, inputs)) => {
+                jaxpr.equations[position].primitive = primitive;
+                jaxpr.equations[position].inputs = inputs;
+            }
+            None => {}
+        }
+        for output in &jaxpr.equations[position].outputs {
+            makers[output.index()] = Some(position);
+        }
+    }
+    replacements.in_outputs(&mut jaxpr);
+    jaxpr
+}
+
+/// The jaxpr up to the equation that is looked at.
+struct View<'j> {
+    jaxpr: &'j Jaxpr,
+    makers: &'j [Option<usize>],
+}
+
+impl<'j> View<'j> {
+    /// The primitive that made a variable, if it is a `P`, with its operands.
+    fn made_by<P: 'static>(&self, variable: Variable) -> Option<(&'j P, &'j [Variable])> {
+        let equation = &self.jaxpr.equations[self.makers[variable.index()]?];
+        let primitive: &dyn Any = &*equation.primitive;
+        Some((primitive.downcast_ref()?, &equation.inputs))
+    }
+
+    fn info(&self, variable: Variable) -> &'j AbstractArray {
+        self.jaxpr.info(variable)
+    }
+
+    /// The number that all elements of a variable are, if that is known.
+    fn number(&self, variable: Variable) -> Option<f64> {
+        if let Some((full, _)) = self.made_by::<Full>(variable) {
+            return Some(full.value);
+        }
+        let mut constants = self.jaxpr.constants.iter();
+        let (_, tensor) = constants.find(|(constant, _)| *constant == variable)?;
+        known_scalar(tensor)
+    }
+
+    fn simplified(&self, equation: &Equation) -> Option<Found> {
+        let primitive: &dyn Any = &*equation.primitive;
+        match equation.primitive.elementwise() {
+            Some(Elementwise::Unary(unary)) => return self.unary(unary, equation),
+            Some(Elementwise::Binary(binary)) => {
+                return self.binary(binary, equation).map(Found::Same);
+            }
+            Some(Elementwise::Select) => {
+                let [_, on_true, on_false] = equation.inputs[..] else {
+                    return None;
+                };
+                return (on_true == on_false).then_some(Found::Same(on_true));
+            }
+            _ => {}
+        }
+        let operand = *equation.inputs.first()?;
+        let info = self.info(operand);
+        let result = self.info(*equation.outputs.first()?);
+        if let Some(Convert(dtype)) = primitive.downcast_ref() {
+            return (info.dtype == *dtype).then_some(Found::Same(operand));
+        }
+        if let Some(sum) = primitive.downcast_ref::<Sum>() {
+            return sum.axes.is_empty().then_some(Found::Same(operand));
+        }
+        if equation.primitive.name() == "concatenate" {
+            return (equation.inputs.len() == 1).then_some(Found::Same(operand));
+        }
+        if let Some(slice) = primitive.downcast_ref::<Slice>() {
+            let is_whole = info == result && slice.start.iter().all(|&start| start == 0);
+            return is_whole.then_some(Found::Same(operand));
+        }
+        if let Some(transpose) = primitive.downcast_ref::<Transpose>() {
+            return self.transpose(transpose, operand);
+        }
+        if primitive.is::<Reshape>() {
+            return self.reshape(operand, result);
+        }
+        self.broadcast(primitive.downcast_ref()?, operand, result)
+    }
+
+    fn unary(&self, unary: Unary, equation: &Equation) -> Option<Found> {
+        let &[operand] = &equation.inputs[..] else {
+            return None;
+        };
+        match unary {
+            Unary::StopGradient | Unary::IntegerPower(1) => Some(Found::Same(operand)),
+            Unary::IntegerPower(0) => {
+                let info = self.info(operand);
+                let ones = Full {
+                    dtype: info.dtype,
+                    shape: info.shape.clone(),
+                    value: 1.0,
+                };
+                Some(Found::Other(Arc::new(ones), smallvec![]))
+            }
+            Unary::Neg | Unary::Not => match self.made_by::<Unary>(operand) {
+                Some((inner, &[source])) if *inner == unary => Some(Found::Same(source)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn binary(&self, binary: Binary, equation: &Equation) -> Option<Variable> {
+        let &[left, right] = &equation.inputs[..] else {
+            return None;
+        };
+        let is_float = self.info(left).dtype.is_float();
+        // An integer has one zero; a float's sign counts.
+        let is = |variable, number: f64| {
+            let exactly = if is_float { number } else { number + 0.0 };
+            self.number(variable)
+                .is_some_and(|found| found.to_bits() == exactly.to_bits())
+        };
+        match binary {
+            Binary::Mul if is(left, 1.0) => Some(right),
+            Binary::Add if is(left, -0.0) => Some(right),
+            _ => {
+                let unchanged = match binary {
+                    Binary::Mul | Binary::Div => is(right, 1.0),
+                    Binary::Sub => is(right, 0.0),
+                    Binary::Add => is(right, -0.0),
+                    Binary::Max | Binary::Min | Binary::And | Binary::Or => left == right,
+                    _ => false,
+                };
+                unchanged.then_some(left)
+            }
+        }
+    }
+
+    fn transpose(&self, outer: &Transpose, operand: Variable) -> Option<Found> {
+        let (inner, source) = match self.made_by::<Transpose>(operand) {
+            Some((inner, &[source])) => (Some(inner), source),
+            _ => (None, operand),
+        };
+        let permutation: Shape = match inner {
+            Some(inner) => outer
+                .permutation
+                .iter()
+                .map(|&axis| inner.permutation[axis])
+                .collect(),
+            None => outer.permutation.clone(),
+        };
+        if permutation.iter().copied().eq(0..permutation.len()) {
+            return Some(Found::Same(source));
+        }
+        inner.map(|_| Found::Other(Arc::new(Transpose { permutation }), smallvec![source]))
+    }
+
+    fn reshape(&self, operand: Variable, result: &AbstractArray) -> Option<Found> {
+        let (inner, source) = match self.made_by::<Reshape>(operand) {
+            Some((_, &[source])) => (true, source),
+            _ => (false, operand),
+        };
+        if self.info(source) == result {
+            return Some(Found::Same(source));
+        }
+        let shape = result.shape.clone();
+        inner.then(|| Found::Other(Arc::new(Reshape { shape }), smallvec![source]))
+    }
+
+    fn broadcast(
+        &self,
+        outer: &Broadcast,
+        operand: Variable,
+        result: &AbstractArray,
+    ) -> Option<Found> {
+        if self.info(operand) == result {
+            return Some(Found::Same(operand));
+        }
+        if let Some(value) = self.number(operand) {
+            let full = Full {
+                dtype: result.dtype,
+                shape: result.shape.clone(),
+                value,
+            };
+            return Some(Found::Other(Arc::new(full), smallvec![]));
+        }
+        let Some((inner, &[source])) = self.made_by::<Broadcast>(operand) else {
+            return None;
+        };
+        let axes = inner.axes.iter().map(|&axis| outer.axes[axis]).collect();
+        let shape = outer.shape.clone();
+        let joined = Broadcast { shape, axes };
+        Some(Found::Other(Arc::new(joined), smallvec![source]))
+    }
+}

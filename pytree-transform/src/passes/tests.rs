@@ -1,0 +1,169 @@
+//! What each rule makes of a program, and what it leaves alone.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::jaxpr::verify;
+use crate::{DType, Tensor, debug_callback, ix, jit, make_jaxpr};
+
+/// The names of the operations that are left of a function of a matrix.
+fn left_of(function: impl Fn(&Tensor) -> Tensor + Send + Sync) -> Vec<&'static str> {
+    left_of_given(
+        function,
+        Tensor::from([[1.0_f32, -0.0, 2.0], [f32::NAN, 3.0, f32::INFINITY]]),
+    )
+}
+
+fn left_of_given(
+    function: impl Fn(&Tensor) -> Tensor + Send + Sync,
+    x: Tensor,
+) -> Vec<&'static str> {
+    let jaxpr = make_jaxpr(|x: Tensor| function(&x))(x.clone());
+    let optimized = optimize(jaxpr.clone());
+    assert_eq!(verify(&optimized), Ok(()));
+    let (found, expected) = (
+        optimized.evaluate(std::slice::from_ref(&x)),
+        jaxpr.evaluate(&[x]),
+    );
+    let text = |tensors: &[Tensor]| format!("{:?}", tensors[0].array().map(|array| &array.data));
+    assert_eq!(text(&found), text(&expected), "{jaxpr}\n{optimized}");
+    optimized
+        .equations
+        .iter()
+        .map(|equation| equation.primitive.name())
+        .collect()
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn what_changes_nothing_is_left_out() {
+    assert_eq!(left_of(|x| x * 1.0), NONE);
+    assert_eq!(left_of(|x| 1.0 * x), NONE);
+    assert_eq!(left_of(|x| x / 1.0), NONE);
+    assert_eq!(left_of(|x| x - 0.0), NONE);
+    assert_eq!(left_of(|x| x + -0.0), NONE);
+    assert_eq!(left_of(|x| x.powi(1)), NONE);
+    assert_eq!(left_of(|x| -(-x)), NONE);
+    assert_eq!(left_of(|x| x.maximum(x)), NONE);
+    assert_eq!(left_of(Tensor::stop_gradient), NONE);
+    assert_eq!(left_of(|x| x.t().t()), NONE);
+    assert_eq!(left_of(|x| x.reshape([6]).reshape([2, 3])), NONE);
+    assert_eq!(
+        left_of(|x| Tensor::concatenate(std::slice::from_ref(x), 0)),
+        NONE
+    );
+    assert_eq!(left_of(|x| x.less(0.0).select(x, x)), NONE);
+    assert_eq!(left_of_given(|x| !!x, Tensor::from([true, false])), NONE);
+    assert_eq!(left_of_given(|x| x + 0, Tensor::from([1, -2])), NONE);
+}
+
+#[test]
+fn what_may_change_a_bit_stays() {
+    assert_eq!(
+        left_of(|x| x + 0.0),
+        ["full", "add"],
+        "a negative zero becomes positive"
+    );
+    assert_eq!(left_of(|x| 0.0 - x), ["full", "sub"]);
+    assert_eq!(
+        left_of(|x| x * 0.0),
+        ["full", "mul"],
+        "an infinity becomes NaN"
+    );
+    assert_eq!(left_of(|x| x - x), ["sub"]);
+    assert_eq!(left_of(|x| x / x), ["div"]);
+    assert_eq!(
+        left_of(|x| x.convert(DType::I32).convert(DType::F32)),
+        ["convert_element_type", "convert_element_type"]
+    );
+    assert_eq!(left_of(|x| x.index(ix![1..])), ["slice"]);
+}
+
+#[test]
+fn two_become_one() {
+    let x = Tensor::ones(DType::F32, [2, 3, 4]);
+    assert_eq!(
+        left_of_given(|x| x.transpose([1, 2, 0]).transpose([1, 0, 2]), x.clone()),
+        ["transpose"]
+    );
+    assert_eq!(
+        left_of_given(|x| x.reshape([6, 4]).reshape([24]), x),
+        ["reshape"]
+    );
+    let row = Tensor::from([1.0_f32, 2.0]);
+    assert_eq!(
+        left_of_given(|x| x.broadcast_to([3, 2]).broadcast_to([4, 3, 2]), row),
+        ["broadcast_in_dim"]
+    );
+    assert_eq!(left_of(|x| x.powi(0)), ["full"]);
+}
+
+#[test]
+fn the_same_is_computed_once() {
+    assert_eq!(left_of(|x| x.sin() * x.sin()), ["sin", "mul"]);
+    assert_eq!(
+        left_of(|x| x.powi(2) * x.powi(3)).len(),
+        3,
+        "other parameters"
+    );
+    assert_eq!(left_of(|x| x.sin() * x.t().t().sin()), ["sin", "mul"]);
+    assert_eq!(left_of(|x| (x - x.t().t()) + (x - x)), ["sub", "add"]);
+    let a = Tensor::from([[1.0_f32, 2.0, 3.0]]);
+    let b = Tensor::from([[1.0_f32, 2.0, 3.0]]);
+    assert_eq!(
+        left_of(move |x| (x * &a) + (x * &b)),
+        ["mul", "add"],
+        "equal constants are one"
+    );
+    let inner = jit(|x: Tensor| x.sin());
+    assert_eq!(
+        left_of(move |x| inner(x.clone()) + inner(x.clone())),
+        ["jit", "add"]
+    );
+}
+
+#[test]
+fn what_depends_on_no_input_is_computed_before_the_run() {
+    let table = Tensor::from([[1.0_f32, 2.0, 3.0]]);
+    assert_eq!(left_of(move |x| x * table.exp().sum()), ["full", "mul"]);
+    assert_eq!(
+        left_of(|x| x + Tensor::eye(DType::F32, 3).index(ix![..2])),
+        ["add"]
+    );
+    let filled = left_of(|x| x * (Tensor::full_like(x, 2.0) + 1.0));
+    assert_eq!(
+        filled,
+        ["full", "mul"],
+        "what is equal everywhere is not stored"
+    );
+    let big = left_of_given(
+        |x| x + Tensor::iota(DType::F32, [2000], 0).sin(),
+        Tensor::ones(DType::F32, [2000]),
+    );
+    assert_eq!(big, ["iota", "sin", "add"], "big results are not stored");
+}
+
+#[test]
+fn effects_are_kept_in_order_and_never_merged() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let of = |name: &'static str| {
+        let seen = Arc::clone(&seen);
+        move |_: &[Tensor]| seen.lock().unwrap().push(name)
+    };
+    let (first, second) = (of("first"), of("second"));
+    let function = move |x: Tensor| {
+        let unused = x.sin();
+        debug_callback(&[&unused], first.clone());
+        debug_callback(&[&x], second.clone());
+        debug_callback(&[&x], second.clone());
+        x.cos()
+    };
+    let jaxpr = make_jaxpr(&function)(Tensor::from(1.0_f32));
+    for (name, optimized) in each_pass(&jaxpr) {
+        assert_eq!(optimized.equations().len(), 5, "{name}");
+    }
+    assert!(seen.lock().unwrap().is_empty(), "recording prints nothing");
+    jit(function)(Tensor::from(1.0_f32));
+    assert_eq!(*seen.lock().unwrap(), ["first", "second", "second"]);
+}

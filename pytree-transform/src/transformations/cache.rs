@@ -1,0 +1,284 @@
+//! What a compiled function keeps: one entry for each structure, shapes and element types.
+//!
+//! A call first looks at the newest entries, by a walk over the argument that allocates nothing. Then it looks by
+//! the hash of treedef, shapes and element types, so many entries cost no more than few. A bound keeps
+//! the entries from growing without end; the one that was used longest ago makes room.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::thread::ThreadId;
+
+use pytree_core::{TreeDef, match_structure};
+
+use crate::dtype::AbstractArray;
+use crate::error::or_panic;
+use crate::tensor::Tensor;
+use crate::trace::{axis_length, bound_length};
+use crate::transformations::call::Body;
+use crate::transformations::function::Traceable;
+
+/// How many entries a function keeps by default: as many as JAX does.
+pub(crate) const DEFAULT_SIZE: usize = 4096;
+
+/// How many entries are looked at before the hash is computed.
+const NEWEST: usize = 4;
+
+/// What a function is compiled for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Signature {
+    pub(crate) treedef: TreeDef,
+    pub(crate) infos: Vec<AbstractArray>,
+}
+
+impl Signature {
+    fn hashed(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.treedef.hash(&mut hasher);
+        self.infos.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// What a function was compiled to for one signature.
+pub(crate) struct Entry {
+    pub(crate) signature: Signature,
+    pub(crate) output_treedef: TreeDef,
+    pub(crate) body: Arc<Body>,
+    /// Traced tensors that the function captured from an enclosing transformation.
+    pub(crate) captured: Vec<Tensor>,
+    /// When it was used last, by the cache's clock.
+    used: AtomicU64,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        signature: Signature,
+        output_treedef: TreeDef,
+        body: Arc<Body>,
+        captured: Vec<Tensor>,
+    ) -> Self {
+        Self {
+            signature,
+            output_treedef,
+            body,
+            captured,
+            used: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the batch axes that it depends on are bound here, with the same lengths.
+    fn is_under_its_batch_axes(&self) -> bool {
+        let mut axes = self.body.jaxpr.batch_axes.iter();
+        axes.all(|(name, length)| bound_length(name) == Some(*length))
+    }
+
+    /// What is being recorded depends on all that this depends on.
+    pub(crate) fn depend_on_batch_axes(&self) {
+        for (name, _) in &self.body.jaxpr.batch_axes {
+            or_panic(axis_length("call a compiled function", name));
+        }
+    }
+}
+
+/// The entries of a function.
+pub(crate) struct Cache {
+    size: usize,
+    clock: AtomicU64,
+    traces: AtomicUsize,
+    entries: RwLock<Entries>,
+    /// What is being traced, and by whom.
+    tracing: Mutex<Vec<(ThreadId, Signature)>>,
+    traced: Condvar,
+}
+
+#[derive(Default)]
+struct Entries {
+    /// From the oldest to the newest.
+    newest: Vec<Arc<Entry>>,
+    by_hash: HashMap<u64, Vec<Arc<Entry>>>,
+    count: usize,
+}
+
+impl Cache {
+    /// A cache of at most `size` entries, and of at least one.
+    pub(crate) fn new(size: usize) -> Self {
+        Self {
+            size: size.max(1),
+            clock: AtomicU64::new(1),
+            traces: AtomicUsize::new(0),
+            entries: RwLock::default(),
+            tracing: Mutex::default(),
+            traced: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// How many times the function was traced.
+    pub(crate) fn traces(&self) -> usize {
+        self.traces.load(Ordering::Relaxed)
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.read(|entries| entries.count)
+    }
+
+    /// Forgets all entries.
+    pub(crate) fn clear(&self) {
+        let forgotten =
+            std::mem::take(&mut *self.entries.write().unwrap_or_else(PoisonError::into_inner));
+        drop(forgotten);
+    }
+
+    fn read<R>(&self, look: impl FnOnce(&Entries) -> R) -> R {
+        look(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn used(&self, entry: &Entry) {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        entry.used.store(now, Ordering::Relaxed);
+    }
+
+    /// The entry for an argument with the argument's leaves, if it is among the newest.
+    pub(crate) fn newest<A: Traceable>(&self, argument: &A) -> Option<(Arc<Entry>, Vec<Tensor>)> {
+        self.read(|entries| {
+            for entry in entries.newest.iter().rev() {
+                if !entry.is_under_its_batch_axes() {
+                    continue;
+                }
+                let mut leaves: Vec<&Tensor> = Vec::with_capacity(entry.signature.infos.len());
+                if match_structure(argument, &entry.signature.treedef, &mut leaves)
+                    && leaves
+                        .iter()
+                        .zip(&entry.signature.infos)
+                        .all(|(leaf, info)| leaf.info() == info)
+                {
+                    self.used(entry);
+                    return Some((Arc::clone(entry), leaves.into_iter().cloned().collect()));
+                }
+            }
+            None
+        })
+    }
+
+    fn known(&self, signature: &Signature, hash: u64) -> Option<Arc<Entry>> {
+        let entry = self.read(|entries| {
+            let same = |entry: &&Arc<Entry>| {
+                entry.signature == *signature && entry.is_under_its_batch_axes()
+            };
+            entries.by_hash.get(&hash)?.iter().find(same).cloned()
+        })?;
+        self.used(&entry);
+        Some(entry)
+    }
+
+    /// The entry for a signature; made by `trace` if there is none. Another thread that asks for it meanwhile
+    /// waits, so that the function is traced once.
+    pub(crate) fn get_or_trace(
+        &self,
+        signature: Signature,
+        trace: impl FnOnce(Signature) -> Entry,
+    ) -> Arc<Entry> {
+        let hash = signature.hashed();
+        let this = std::thread::current().id();
+        let mut tracing = self.tracing.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(entry) = self.known(&signature, hash) {
+                return entry;
+            }
+            let busy =
+                |(thread, other): &(ThreadId, Signature)| *thread != this && *other == signature;
+            if !tracing.iter().any(busy) {
+                break;
+            }
+            tracing = self
+                .traced
+                .wait(tracing)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        tracing.push((this, signature.clone()));
+        drop(tracing);
+        // No lock is held while the function is traced: it may call itself or fail.
+        let _done = Tracing {
+            cache: self,
+            signature: signature.clone(),
+            thread: this,
+        };
+        self.traces.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(trace(signature));
+        self.insert(hash, Arc::clone(&entry));
+        entry
+    }
+
+    fn insert(&self, hash: u64, entry: Arc<Entry>) {
+        self.used(&entry);
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut removed = Vec::new();
+        while entries.count >= self.size {
+            removed.extend(entries.remove_oldest());
+        }
+        if entries.newest.len() >= NEWEST {
+            entries.newest.remove(0);
+        }
+        entries.newest.push(Arc::clone(&entry));
+        entries.by_hash.entry(hash).or_default().push(entry);
+        entries.count += 1;
+        // What an entry holds is dropped without the lock.
+        drop(entries);
+        drop(removed);
+    }
+}
+
+impl Entries {
+    /// Removes the entry that was used longest ago.
+    fn remove_oldest(&mut self) -> Option<Arc<Entry>> {
+        let used = |entry: &Arc<Entry>| entry.used.load(Ordering::Relaxed);
+        let oldest = self
+            .by_hash
+            .values()
+            .flatten()
+            .min_by_key(|entry| used(entry));
+        let Some(oldest) = oldest.map(Arc::clone) else {
+            self.count = 0;
+            return None;
+        };
+        let is_other = |entry: &Arc<Entry>| !Arc::ptr_eq(entry, &oldest);
+        self.by_hash.retain(|_, entries| {
+            entries.retain(is_other);
+            !entries.is_empty()
+        });
+        self.newest.retain(is_other);
+        self.count -= 1;
+        Some(oldest)
+    }
+}
+
+/// While it lives, other threads wait for what this one traces.
+struct Tracing<'c> {
+    cache: &'c Cache,
+    signature: Signature,
+    thread: ThreadId,
+}
+
+impl Drop for Tracing<'_> {
+    fn drop(&mut self) {
+        let mut tracing = self
+            .cache
+            .tracing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let own = |(thread, signature): &(ThreadId, Signature)| {
+            *thread == self.thread && *signature == self.signature
+        };
+        if let Some(position) = tracing.iter().position(own) {
+            tracing.swap_remove(position);
+        }
+        drop(tracing);
+        self.cache.traced.notify_all();
+    }
+}

@@ -1,0 +1,196 @@
+//! What a compiled function runs: the optimised jaxpr, its schedule, its memory.
+
+use std::fmt;
+
+use crate::jaxpr::{Jaxpr, Variable};
+use crate::passes::optimize;
+use crate::transformations::executor::{Planned, plan};
+
+/// A function compiled for one structure, shapes and element types, to be looked at. Displays as the optimised
+/// jaxpr, the schedule and the memory.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, jit};
+/// let f = jit(|x: Tensor| (x.sin() * 2.0 + 1.0).sum());
+/// let lowered = f.lower(&Tensor::from([1.0_f32, 2.0]));
+/// let names: Vec<_> = lowered.jaxpr().equations().map(|equation| equation.name()).collect();
+/// assert_eq!(names, ["sin", "full", "mul", "full", "add", "reduce_sum"]);
+/// assert!(lowered.schedule()[0].fused, "one pass over memory");
+/// assert_eq!(lowered.memory().inputs, 8);
+/// println!("{lowered}");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    jaxpr: Jaxpr,
+    schedule: Vec<Step>,
+    memory: Memory,
+}
+
+/// A step of a schedule: one equation, or several that run in one pass over memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The positions of its equations in the jaxpr, in order.
+    pub equations: Vec<usize>,
+    /// Whether they are fused: what passes between them is never written to memory.
+    pub fused: bool,
+    /// How many tensors it reads.
+    pub reads: usize,
+    /// How many tensors it writes.
+    pub writes: usize,
+}
+
+/// How much memory a run takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The inputs.
+    pub inputs: usize,
+    /// The captured tensors and folded constants.
+    pub constants: usize,
+    /// The outputs.
+    pub outputs: usize,
+    /// The most that results of steps take at one time, outputs included. An operation that writes into the
+    /// memory of an operand is counted as if it did not, so it may be less.
+    pub peak: usize,
+    /// How many tensors are written to memory.
+    pub buffers: usize,
+}
+
+impl Lowered {
+    pub(crate) fn new(recorded: &Jaxpr) -> Self {
+        let jaxpr = optimize(recorded.clone());
+        let planned = plan(&jaxpr);
+        let memory = memory(&jaxpr, &planned);
+        let schedule = planned
+            .iter()
+            .map(|planned| step(&jaxpr, planned))
+            .collect();
+        Self {
+            jaxpr,
+            schedule,
+            memory,
+        }
+    }
+
+    /// The jaxpr after all passes.
+    pub fn jaxpr(&self) -> &Jaxpr {
+        &self.jaxpr
+    }
+
+    /// The steps in the order in which they run.
+    pub fn schedule(&self) -> &[Step] {
+        &self.schedule
+    }
+
+    /// The memory that a run takes.
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+}
+
+fn step(jaxpr: &Jaxpr, planned: &Planned) -> Step {
+    let equations = match planned.single {
+        Some(position) => vec![position],
+        None => between(jaxpr, &planned.inputs, &planned.outputs),
+    };
+    Step {
+        equations,
+        fused: planned.single.is_none(),
+        reads: planned.inputs.len(),
+        writes: planned.outputs.len(),
+    }
+}
+
+/// The equations that lead from some variables to others.
+fn between(jaxpr: &Jaxpr, inputs: &[Variable], outputs: &[Variable]) -> Vec<usize> {
+    let mut wanted = vec![false; jaxpr.variables.len()];
+    outputs
+        .iter()
+        .for_each(|output| wanted[output.index()] = true);
+    let mut found = Vec::new();
+    for (position, equation) in jaxpr.equations.iter().enumerate().rev() {
+        let mut results = equation.outputs.iter();
+        if results.any(|result| wanted[result.index()] && !inputs.contains(result)) {
+            found.push(position);
+            for operand in &equation.inputs {
+                wanted[operand.index()] |= !inputs.contains(operand);
+            }
+        }
+    }
+    found.reverse();
+    found
+}
+
+fn memory(jaxpr: &Jaxpr, steps: &[Planned]) -> Memory {
+    let bytes = |variable: &Variable| {
+        let info = jaxpr.info(*variable);
+        info.len() * info.dtype.bytes()
+    };
+    let mut last_use = vec![None; jaxpr.variables.len()];
+    for (position, step) in steps.iter().enumerate() {
+        for variable in &step.inputs {
+            last_use[variable.index()] = Some(position);
+        }
+    }
+    for output in &jaxpr.outputs {
+        last_use[output.index()] = Some(usize::MAX);
+    }
+    let mut written = vec![false; jaxpr.variables.len()];
+    let (mut live, mut peak) = (0, 0);
+    for (position, step) in steps.iter().enumerate() {
+        for output in &step.outputs {
+            written[output.index()] = true;
+            live += bytes(output);
+        }
+        peak = peak.max(live);
+        for variable in step.inputs.iter().chain(&step.outputs) {
+            let dead = last_use[variable.index()].is_none_or(|last| last <= position);
+            if dead && std::mem::take(&mut written[variable.index()]) {
+                live -= bytes(variable);
+            }
+        }
+    }
+    Memory {
+        inputs: jaxpr.inputs.iter().map(bytes).sum(),
+        constants: jaxpr
+            .constants
+            .iter()
+            .map(|(variable, _)| bytes(variable))
+            .sum(),
+        outputs: jaxpr.outputs.iter().map(bytes).sum(),
+        peak,
+        buffers: steps.iter().map(|step| step.outputs.len()).sum(),
+    }
+}
+
+impl fmt::Display for Lowered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.jaxpr)?;
+        for (position, step) in self.schedule.iter().enumerate() {
+            let names: Vec<&str> = step
+                .equations
+                .iter()
+                .map(|&equation| self.jaxpr.equations[equation].primitive.name())
+                .collect();
+            writeln!(
+                f,
+                "step {position}: {}{} (reads {}, writes {})",
+                if step.fused { "fused " } else { "" },
+                names.join(", "),
+                step.reads,
+                step.writes
+            )?;
+        }
+        let Memory {
+            inputs,
+            constants,
+            outputs,
+            peak,
+            buffers,
+        } = self.memory;
+        write!(
+            f,
+            "memory: {inputs} bytes of inputs, {constants} of constants, {outputs} of outputs; at most {peak} for results, {buffers} buffers"
+        )
+    }
+}

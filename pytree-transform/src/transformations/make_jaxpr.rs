@@ -1,0 +1,63 @@
+//! `make_jaxpr`: a function recorded as a value.
+
+use std::sync::Arc;
+
+use pytree_core::graph;
+
+use crate::jaxpr::{Jaxpr, debug_verify};
+use crate::trace::at_own_lines;
+use crate::transformations::call::stage;
+use crate::transformations::function::{Function, Traceable, rebuild, transformed};
+
+/// The function that records another one: from an argument to the [`Jaxpr`] of the function for its structure,
+/// shapes and element types. Nothing is left out or rewritten.
+///
+/// Inputs and outputs of the jaxpr are the leaves of argument and result. Traced tensors that the function
+/// captured follow the inputs; other captured tensors are constants.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, grad, make_jaxpr};
+/// let jaxpr = make_jaxpr(grad(|x: &Tensor| x.sin()))(Tensor::from(1.0_f32));
+/// assert_eq!(
+///     jaxpr.to_string(),
+///     "\
+/// { lambda ; a:f32[]. let
+///     _:f32[] = sin a
+///     b:f32[] = cos a
+///     c:f32[] = full[dtype=f32 shape=() value=1.0]
+///     d:f32[] = mul c b
+///   in (d,) }"
+/// );
+/// ```
+///
+/// # Panics
+/// When called: as the function does.
+pub fn make_jaxpr<'f, A, R, F>(function: F) -> MakeJaxpr<'f, A>
+where
+    A: Traceable,
+    R: Traceable,
+    F: Function<A, Output = R> + Send + Sync + 'f,
+{
+    MakeJaxpr {
+        call: Arc::new(move |argument| {
+            let (leaves, treedef) = graph::flatten::<_, A>(&argument);
+            let infos: Vec<_> = leaves
+                .iter()
+                .map(|leaf: &crate::Tensor| leaf.info().clone())
+                .collect();
+            let (jaxpr, _, ()) = stage(&infos, |tensors| {
+                let output = at_own_lines(|| function.call(rebuild(&treedef, tensors)));
+                (graph::flatten::<_, R>(&output).0, ())
+            });
+            debug_verify(&jaxpr, "recording");
+            jaxpr
+        }),
+    }
+}
+
+/// What [`make_jaxpr`] returns: a function from an argument to a [`Jaxpr`].
+pub struct MakeJaxpr<'f, A> {
+    call: Arc<dyn Fn(A) -> Jaxpr + Send + Sync + 'f>,
+}
+transformed!([A: Traceable] MakeJaxpr<'f, A>, (A) -> Jaxpr);

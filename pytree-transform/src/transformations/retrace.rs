@@ -1,0 +1,153 @@
+//! Why a compiled function was traced again.
+
+use std::fmt;
+use std::panic::Location;
+
+use pytree_core::KeyPath;
+use pytree_core::error::Difference;
+
+use crate::axis_names::AxisName;
+use crate::dtype::AbstractArray;
+use crate::trace::bound_length;
+use crate::transformations::cache::Signature;
+
+/// Why a compiled function was traced again: how its argument differs from that of the trace before. Displays
+/// as its differences, one a line.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{RetraceDifference, Tensor, jit};
+/// let f = jit(|(x, y): (Tensor, Tensor)| x.sum() + y.sum());
+/// f((Tensor::from([1.0_f32]), Tensor::from([1.0_f32])));
+/// f((Tensor::from([1.0_f32]), Tensor::from([1.0_f32, 2.0])));
+/// let why = f.why_retraced().unwrap();
+/// assert_eq!(why, "[1]: f32[1] before, f32[2] now");
+/// assert_eq!(why.differences.len(), 1);
+/// let RetraceDifference::Leaf { path, now, .. } = &why.differences[0] else { panic!() };
+/// assert_eq!((path.to_string(), now.shape[0]), ("[1]".to_owned(), 2));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retrace {
+    /// Where the function was given to `jit`.
+    pub line: &'static Location<'static>,
+    /// Every difference: those of the structure, or if there are none those of the leaves.
+    pub differences: Vec<RetraceDifference>,
+}
+
+/// One difference between the arguments of two traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RetraceDifference {
+    /// A node of another type, with other children or keys, or with another static value.
+    Structure(Difference),
+    /// A leaf of another shape or element type.
+    Leaf {
+        /// Where it is.
+        path: KeyPath,
+        /// What it was in the trace before.
+        before: AbstractArray,
+        /// What it is now.
+        now: AbstractArray,
+    },
+    /// A named batch axis that the function works over.
+    BatchAxis {
+        /// Its name.
+        name: String,
+        /// Its length in the trace before.
+        before: usize,
+        /// Its length now, if it is there.
+        now: Option<usize>,
+    },
+}
+
+/// What a trace was for: the argument, and the batch axes that it depended on.
+pub(crate) struct Traced {
+    pub(crate) signature: Signature,
+    pub(crate) batch_axes: Vec<(AxisName, usize)>,
+}
+
+impl Retrace {
+    /// The differences between the last trace and one that begins here.
+    pub(crate) fn between(
+        line: &'static Location<'static>,
+        last: &Traced,
+        now: &Signature,
+    ) -> Self {
+        let before = &last.signature;
+        let structure = before.treedef.differences(&now.treedef).into_iter();
+        let mut differences: Vec<RetraceDifference> =
+            structure.map(RetraceDifference::Structure).collect();
+        if differences.is_empty() {
+            let paths = now.treedef.leaf_paths().into_iter();
+            let infos = before.infos.iter().zip(&now.infos);
+            let changed = paths.zip(infos).filter(|(_, (before, now))| before != now);
+            differences.extend(
+                changed.map(|(path, (before, now))| RetraceDifference::Leaf {
+                    path,
+                    before: before.clone(),
+                    now: now.clone(),
+                }),
+            );
+        }
+        for (name, length) in &last.batch_axes {
+            let now = bound_length(name);
+            if now != Some(*length) {
+                differences.push(RetraceDifference::BatchAxis {
+                    name: name.to_string(),
+                    before: *length,
+                    now,
+                });
+            }
+        }
+        Self { line, differences }
+    }
+}
+
+impl fmt::Display for RetraceDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Two functions of one type display alike.
+            Self::Structure(difference) if difference.left == difference.right => {
+                write!(
+                    f,
+                    "static value at {}: {}, another one of that type",
+                    difference.path.or_root(),
+                    difference.left
+                )
+            }
+            Self::Structure(difference) => difference.fmt(f),
+            Self::Leaf { path, before, now } => {
+                write!(f, "{}: {before} before, {now} now", path.or_root())
+            }
+            Self::BatchAxis { name, before, now } => {
+                write!(f, "the batch axis `{name}`: {before} before, ")?;
+                match now {
+                    Some(now) => write!(f, "{now} now"),
+                    None => f.write_str("not there now"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Retrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, difference) in self.differences.iter().enumerate() {
+            write!(f, "{}{difference}", if position == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+/// As its text.
+impl PartialEq<str> for Retrace {
+    fn eq(&self, text: &str) -> bool {
+        let own = self.to_string();
+        own == text
+    }
+}
+impl PartialEq<&str> for Retrace {
+    fn eq(&self, text: &&str) -> bool {
+        *self == **text
+    }
+}

@@ -1,0 +1,276 @@
+//! Looking into functions while they run: callbacks under every transformation, and where NaN comes from.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    missing_docs,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use pytree_transform::{
+    Tensor, TensorError, debug_callback, debug_infs, debug_nans, debug_print, grad, jit, jvp,
+    make_jaxpr, vjp, vmap,
+};
+
+/// What callbacks saw, in order.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    /// Notes the values of tensors.
+    fn note(&self, name: &'static str, operands: &[&Tensor]) {
+        let seen = Arc::clone(&self.0);
+        debug_callback(operands, move |values| {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            seen.lock()
+                .unwrap()
+                .push(format!("{name} {}", values.join(" ")));
+        });
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    /// `x² + x`, which notes `x` and `x²`.
+    fn function(&self) -> impl Fn(&Tensor) -> Tensor + Send + Sync + Clone + 'static {
+        let seen = self.clone();
+        move |x: &Tensor| {
+            seen.note("x", &[x]);
+            let y = x.square();
+            seen.note("y", &[&y]);
+            y + x
+        }
+    }
+}
+
+fn panics(function: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(function)).unwrap_err();
+    match payload.downcast::<String>() {
+        Ok(message) => *message,
+        Err(payload) => (*payload.downcast::<&str>().unwrap()).to_owned(),
+    }
+}
+
+#[test]
+fn callbacks_are_called_where_values_are() {
+    let seen = Seen::default();
+    let f = seen.function();
+    let x = Tensor::from(3.0_f32);
+    f(&x);
+    assert_eq!(seen.take(), ["x 3.0", "y 9.0"], "at once");
+    let g = f.clone();
+    let compiled = jit(move |x: Tensor| g(&x));
+    compiled.jaxpr(&x);
+    assert!(seen.take().is_empty(), "not while it is recorded");
+    for _ in 0..2 {
+        compiled(x.clone());
+        assert_eq!(seen.take(), ["x 3.0", "y 9.0"], "at each run");
+    }
+    let jaxpr = make_jaxpr(compiled.clone())(x.clone());
+    assert!(seen.take().is_empty());
+    assert!(jaxpr.has_effect());
+    jaxpr.evaluate(&[x.clone()]);
+    assert_eq!(seen.take(), ["x 3.0", "y 9.0"]);
+}
+
+#[test]
+fn callbacks_see_primals() {
+    let seen = Seen::default();
+    let f = seen.function();
+    let x = Tensor::from(3.0_f32);
+    let expected = ["x 3.0", "y 9.0"];
+    assert_eq!(grad(f.clone())(&x).item::<f32>(), 7.0);
+    assert_eq!(seen.take(), expected);
+    jvp(f.clone(), &x, &Tensor::from(1.0_f32));
+    assert_eq!(seen.take(), expected);
+    let (_, pullback) = vjp(f.clone(), &x);
+    assert_eq!(seen.take(), expected);
+    pullback.call(&Tensor::from(1.0_f32));
+    assert!(seen.take().is_empty(), "not again on the way back");
+    let g = f.clone();
+    let compiled = jit(move |x: Tensor| g(&x));
+    assert_eq!(grad(compiled.clone())(&x).item::<f32>(), 7.0);
+    assert_eq!(seen.take(), expected);
+    let slope = jit(move |x: Tensor| grad(f.clone())(&x));
+    assert_eq!(slope(x.clone()).item::<f32>(), 7.0);
+    assert_eq!(seen.take(), expected);
+    let second = grad(|x: &Tensor| grad(compiled.clone())(x))(&x);
+    assert_eq!(second.item::<f32>(), 2.0);
+    assert_eq!(seen.take(), expected);
+}
+
+#[test]
+fn callbacks_are_called_for_each_example() {
+    let seen = Seen::default();
+    let f = seen.function();
+    let x = Tensor::from([1.0_f32, 2.0]);
+    let g = f.clone();
+    vmap(move |x: Tensor| g(&x))(x.clone());
+    let expected = ["x 1.0", "x 2.0", "y 1.0", "y 4.0"];
+    assert_eq!(seen.take(), expected);
+    let g = f.clone();
+    let compiled = jit(move |x: Tensor| g(&x));
+    vmap(compiled.clone())(x.clone());
+    assert_eq!(seen.take(), expected);
+    jit(move |x: Tensor| vmap(compiled.clone())(x))(x.clone());
+    assert_eq!(seen.take(), expected);
+
+    let inner = seen.clone();
+    let pairs = vmap(move |x: Tensor| {
+        let inner = inner.clone();
+        vmap(move |(x, y): (Tensor, Tensor)| {
+            inner.note("pair", &[&x, &y]);
+            x + y
+        })
+        .in_axes((None, 0))((x, Tensor::from([10, 20])))
+    });
+    pairs(Tensor::from([1, 2]));
+    assert_eq!(
+        seen.take(),
+        ["pair 1 10", "pair 1 20", "pair 2 10", "pair 2 20"]
+    );
+
+    let inner = seen.clone();
+    vmap(move |x: Tensor| {
+        inner.note("row", &[&x]);
+        x
+    })
+    .in_axes(1)(Tensor::from([[1, 2], [3, 4]]));
+    assert_eq!(seen.take(), ["row [1 3]", "row [2 4]"]);
+}
+
+#[test]
+fn a_callback_without_operands_is_recorded() {
+    let seen = Seen::default();
+    let inner = seen.clone();
+    let f = jit(move |x: Tensor| {
+        inner.note("here", &[]);
+        inner.note("constant", &[&Tensor::from(1)]);
+        x
+    });
+    f.jaxpr(&Tensor::from(1));
+    assert!(seen.take().is_empty());
+    f(Tensor::from(1));
+    assert_eq!(seen.take(), ["here ", "constant 1"]);
+    assert!(
+        f.jaxpr(&Tensor::from(1))
+            .to_string()
+            .contains("debug_callback 1:i32[]")
+    );
+}
+
+#[test]
+fn a_compiled_function_that_prints_is_recorded_by_another() {
+    let seen = Seen::default();
+    let f = seen.function();
+    let inner = jit(move |x: Tensor| f(&x));
+    let outer = jit(move |x: Tensor| x + inner(Tensor::from(2.0_f32)));
+    outer.jaxpr(&Tensor::from(1.0_f32));
+    assert!(seen.take().is_empty());
+    for _ in 0..2 {
+        assert_eq!(outer(Tensor::from(1.0_f32)).item::<f32>(), 7.0);
+        assert_eq!(seen.take(), ["x 2.0", "y 4.0"]);
+    }
+}
+
+#[test]
+fn printing_takes_formats_of_all_kinds() {
+    let x = Tensor::from([1.0_f32, 2.0]);
+    debug_print!("nothing");
+    debug_print!("one {}", x);
+    debug_print!("two {} {:?}", &x, x.sum(),);
+    debug_print!("named {x} {y}", x = x, y = &x);
+    assert_eq!(x.len(), 2, "it was borrowed");
+}
+
+#[test]
+fn nan_is_found_where_it_arises() {
+    let x = Tensor::from([1.0_f32, -1.0, 4.0]);
+    let f = |x: &Tensor| (x.log() + 1.0).sqrt().sum();
+    let line = line!() - 1;
+    assert!(f(&x).item::<f32>().is_nan(), "without checks it is a value");
+    let message = panics(|| debug_nans(|| drop(f(&x))));
+    let expected = format!(
+        "`log` at {}:{line}:29 gave NaN in 1 of 3 elements: f32[3] = log f32[3]; operand 0 is f32[3] from -1 to 4",
+        file!()
+    );
+    assert_eq!(message, expected);
+
+    let compiled = jit(move |x: Tensor| f(&x));
+    assert!(compiled(x.clone()).item::<f32>().is_nan());
+    let message = panics(|| debug_nans(|| drop(compiled(x.clone()))));
+    let expected = expected.replace("f32[3] = log f32[3]", "b:f32[3] = log a");
+    assert_eq!(message, expected);
+    let checked = compiled.clone().check_nans();
+    assert_eq!(panics(|| drop(checked(x.clone()))), expected);
+    assert!(checked(x.abs()).item::<f32>() > 0.0);
+    assert!(
+        compiled(x.clone()).item::<f32>().is_nan(),
+        "the first is as it was"
+    );
+    let message = panics(|| drop(vmap(checked.clone())(Tensor::stack(&[x.clone(), x], 0))));
+    assert!(message.contains("gave NaN in 2 of 6 elements"), "{message}");
+}
+
+#[test]
+fn nan_that_was_there_is_told_apart() {
+    let x = Tensor::from([f64::NAN, 2.0]);
+    let message = panics(|| debug_nans(|| drop(&x + 1.0)));
+    assert!(
+        message.contains("operand 0 is f64[2] of 2 with 1 NaN already"),
+        "{message}"
+    );
+}
+
+#[test]
+fn nan_in_a_derivative_is_found() {
+    let slope = grad(|x: &Tensor| x.sqrt() * 0.0);
+    let message = panics(|| debug_nans(|| drop(slope(&Tensor::from(0.0_f32)))));
+    assert!(message.contains("gave NaN in 1 of 1 elements"), "{message}");
+    assert!(message.contains("debugging.rs"), "{message}");
+}
+
+#[test]
+fn infinities_are_another_check() {
+    let divide = || Tensor::from([1.0_f32, 0.0]) / Tensor::from([0.0_f32, 1.0]);
+    debug_nans(|| drop(divide()));
+    let message = panics(|| debug_infs(|| drop(divide())));
+    assert!(message.contains("`div`"), "{message}");
+    assert!(
+        message.contains("gave an infinity in 1 of 2 elements"),
+        "{message}"
+    );
+    let compiled = jit(|x: Tensor| 1.0 / x).check_infs();
+    assert!(panics(|| drop(compiled(Tensor::from(0.0_f32)))).contains("an infinity"));
+}
+
+#[test]
+fn checks_end_with_their_scope() {
+    let x = Tensor::from(-1.0_f32);
+    panics(|| debug_nans(|| drop(x.log())));
+    assert!(x.log().item::<f32>().is_nan(), "after a panic, too");
+    let error = debug_nans(|| debug_infs(|| x.try_add(f32::NAN)));
+    assert!(
+        matches!(error, Err(TensorError::NotFinite { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn small_numbers_do_not_overtake() {
+    let seen = Seen::default();
+    let inner = seen.clone();
+    let f = jit(move |(x, y): (Tensor, Tensor)| {
+        let total = x.sin().sum() * 0.0;
+        inner.note("large", &[&total]);
+        inner.note("small", &[&(&y + 1.0)]);
+        total + y
+    });
+    f((Tensor::from(vec![1.0_f32; 1000]), Tensor::from(1.0_f32)));
+    assert_eq!(seen.take(), ["large 0.0", "small 2.0"]);
+}

@@ -1,0 +1,294 @@
+//! Compiled functions: what they keep, why they trace again, several threads, what they run.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    missing_docs,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use pytree_transform::{
+    DType, Function, Jit, RetraceDifference, Tensor, grad, jit, make_jaxpr, verify, vmap,
+};
+
+fn ones(length: usize) -> Tensor {
+    Tensor::ones(DType::F32, [length])
+}
+
+/// A function that counts how often it runs, which it does when it is traced.
+fn counted() -> (Jit<Tensor, Tensor>, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let inner = Arc::clone(&count);
+    let f = jit(move |x: Tensor| {
+        inner.fetch_add(1, Ordering::Relaxed);
+        x.sum()
+    });
+    (f, count)
+}
+
+#[test]
+fn many_shapes_are_kept_and_found_again() {
+    let (f, count) = counted();
+    for round in 0..3 {
+        for length in 0..200 {
+            assert_eq!(f(ones(length)).item::<f32>(), length as f32, "{round}");
+        }
+    }
+    assert_eq!(
+        (count.load(Ordering::Relaxed), f.traces(), f.cached()),
+        (200, 200, 200)
+    );
+}
+
+#[test]
+fn what_was_used_longest_ago_makes_room() {
+    let (f, count) = counted();
+    let f = f.cache_size(8);
+    for length in 0..8 {
+        f(ones(length));
+    }
+    f(ones(0));
+    f(ones(100));
+    assert_eq!((f.traces(), f.cached()), (9, 8));
+    f(ones(0));
+    assert_eq!(f.traces(), 9, "it was used a moment ago");
+    f(ones(1));
+    assert_eq!((f.traces(), f.cached()), (10, 8), "it was the oldest");
+    f.clear_cache();
+    assert_eq!(f.cached(), 0);
+    f(ones(1));
+    assert_eq!(
+        (f.traces(), f.cached(), count.load(Ordering::Relaxed)),
+        (11, 1, 11)
+    );
+    let least = f.cache_size(0);
+    least(ones(1));
+    least(ones(1));
+    assert_eq!((least.traces(), least.cached()), (1, 1));
+}
+
+#[test]
+fn threads_trace_each_shape_once() {
+    const THREADS: usize = 8;
+    const SHAPES: usize = 12;
+    let traced: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..SHAPES).map(|_| AtomicUsize::new(0)).collect());
+    let inner = Arc::clone(&traced);
+    let f = jit(move |x: Tensor| {
+        inner[x.len()].fetch_add(1, Ordering::Relaxed);
+        // Long enough that the others arrive meanwhile.
+        thread::sleep(Duration::from_millis(2));
+        x.sin().sum()
+    });
+    let barrier = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for start in 0..THREADS {
+            let (f, barrier) = (&f, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for call in 0..10 * SHAPES {
+                    let length = (start + call) % SHAPES;
+                    let expected = ones(length).sin().sum();
+                    assert!((f(ones(length)) - expected).abs().item::<f32>() < 1e-5);
+                }
+            });
+        }
+    });
+    for (length, count) in traced.iter().enumerate() {
+        assert_eq!(count.load(Ordering::Relaxed), 1, "length {length}");
+    }
+    assert_eq!(f.traces(), SHAPES);
+}
+
+#[test]
+fn a_function_that_panics_while_it_is_traced_leaves_nobody_waiting() {
+    let f = jit(|x: Tensor| {
+        thread::sleep(Duration::from_millis(5));
+        assert!(x.len() != 3, "three");
+        x
+    });
+    let barrier = Barrier::new(4);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    f(ones(3))
+                })
+            })
+            .collect();
+        for thread in threads {
+            assert!(thread.join().is_err());
+        }
+    });
+    assert_eq!(f(ones(2)), ones(2));
+}
+
+#[test]
+fn a_function_may_call_itself_with_other_shapes() {
+    fn halve(x: Tensor, again: &dyn Fn(Tensor) -> Tensor) -> Tensor {
+        match x.len() {
+            0 | 1 => x.sum(),
+            length => again(x.reshape([2, length / 2]).sum_axes([0])),
+        }
+    }
+    let inner: Arc<std::sync::OnceLock<Jit<Tensor, Tensor>>> = Arc::default();
+    let known = Arc::clone(&inner);
+    let f = jit(move |x: Tensor| halve(x, &|x| known.get().unwrap()(x)));
+    inner.set(f.clone()).unwrap();
+    assert_eq!(f(ones(8)).item::<f32>(), 8.0);
+    assert_eq!(f.traces(), 4);
+}
+
+#[test]
+fn every_leaf_that_differs_is_named() {
+    let f = jit(|(x, y): (Tensor, (Tensor, Tensor))| x.sum() + y.0.sum() + y.1.sum());
+    f((ones(1), (ones(2), ones(3))));
+    assert_eq!(f.why_retraced(), None);
+    f((ones(1), (ones(4), ones(5))));
+    let why = f.why_retraced().unwrap();
+    assert_eq!(
+        why.to_string(),
+        "[1][0]: f32[2] before, f32[4] now\n[1][1]: f32[3] before, f32[5] now"
+    );
+    assert_eq!(why.line.file(), file!());
+    let paths = why.differences.iter().map(|difference| match difference {
+        RetraceDifference::Leaf { path, .. } => path.to_string(),
+        other => panic!("{other}"),
+    });
+    assert_eq!(paths.collect::<Vec<_>>(), ["[1][0]", "[1][1]"]);
+
+    let g = jit(|x: Vec<Tensor>| x[0].sum());
+    g(vec![ones(1)]);
+    g(vec![ones(1), ones(1)]);
+    let why = g.why_retraced().unwrap();
+    assert!(
+        matches!(&why.differences[..], [RetraceDifference::Structure(_)]),
+        "{why:?}"
+    );
+    assert_eq!(why, "number of children at the root: 1 against 2");
+}
+
+#[test]
+fn memory_that_nobody_else_holds_is_used_again() {
+    let address = |x: &Tensor| x.read::<f32>().unwrap().as_ptr().addr();
+    let f = jit(|x: Tensor| x.sort_like());
+    let x = ones(1000);
+    let before = address(&x);
+    assert_eq!(address(&f(x)), before, "it was given");
+    let x = ones(1000);
+    let before = address(&x);
+    assert_ne!(address(&f(x.clone())), before, "it is still held");
+    assert_eq!(x, ones(1000));
+}
+
+trait SortLike {
+    fn sort_like(&self) -> Tensor;
+}
+impl SortLike for Tensor {
+    /// An operation that is not fused, and may write into its operand.
+    fn sort_like(&self) -> Tensor {
+        self.reshape([10, 100]).reshape([1000]).log()
+    }
+}
+
+#[test]
+fn a_compiled_function_in_another_is_one_call() {
+    let inner = jit(|x: Tensor| x.sin() * x);
+    let outer = jit(move |x: Tensor| inner(x.clone()) + inner(x));
+    let jaxpr = outer.jaxpr(&ones(2));
+    let names: Vec<_> = jaxpr.equations().map(|equation| equation.name()).collect();
+    assert_eq!(names, ["jit", "jit", "add"]);
+    let lowered = outer.lower(&ones(2));
+    let names: Vec<_> = lowered
+        .jaxpr()
+        .equations()
+        .map(|equation| equation.name())
+        .collect();
+    assert_eq!(
+        names,
+        ["jit", "add"],
+        "what is called twice with the same runs once"
+    );
+    assert_eq!(jaxpr.equations().next().unwrap().bodies()[0].0, "jaxpr");
+}
+
+#[test]
+fn a_captured_tensor_is_a_constant() {
+    let table = Tensor::from([1.0_f32, 2.0]);
+    let inner = table.clone();
+    let f = jit(move |x: Tensor| x * &inner);
+    let jaxpr = f.jaxpr(&ones(2));
+    assert_eq!(
+        jaxpr.to_string(),
+        "{ lambda a:f32[2]; b:f32[2]. let c:f32[2] = mul b a in (c,) }"
+    );
+    assert_eq!(jaxpr.constants().collect::<Vec<_>>(), [&table]);
+}
+
+#[test]
+fn a_jaxpr_is_a_function() {
+    let x = Tensor::from([0.5_f64, 1.5]);
+    let jaxpr = make_jaxpr(|x: Tensor| x.sin() * x)(x.clone());
+    assert_eq!(jaxpr.inputs()[0].to_string(), "f64[2]");
+    assert_eq!(jaxpr.outputs()[0].to_string(), "f64[2]");
+    let run = |x: &Tensor| jaxpr.evaluate(std::slice::from_ref(x))[0].sum();
+    let slope = grad(run)(&x);
+    assert!((slope - (x.cos() * &x + x.sin())).abs().max().item::<f64>() < 1e-12);
+    let rows = vmap(|x: Tensor| jaxpr.evaluate(&[x])[0].clone());
+    assert_eq!(
+        rows(Tensor::stack(&[x.clone(), x.clone()], 0)).shape(),
+        [2, 2]
+    );
+    let again = make_jaxpr(|x: Tensor| jaxpr.evaluate(&[x]))(x);
+    assert_eq!(again.to_string(), jaxpr.to_string());
+    for equation in jaxpr.equations() {
+        assert_eq!(equation.line().file(), file!(), "{equation:?}");
+    }
+}
+
+#[test]
+fn a_jaxpr_says_what_it_takes() {
+    let jaxpr = make_jaxpr(|(x, y): (Tensor, Tensor)| x + y)((ones(2), ones(2)));
+    let error = jaxpr.try_evaluate(&[ones(3)]).unwrap_err().to_string();
+    assert!(
+        error.contains("it takes 2 inputs and was given 1"),
+        "{error}"
+    );
+    assert!(
+        error.contains("input 0 was recorded as f32[2] and is f32[3]"),
+        "{error}"
+    );
+    assert!(
+        error.contains("record it again with `make_jaxpr`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn jaxprs_of_derivatives_and_batches_are_well_formed() {
+    let loss = |x: &Tensor| (x.sin() * x).sum();
+    let compiled = jit(move |x: Tensor| loss(&x));
+    let x = ones(3);
+    for jaxpr in [
+        make_jaxpr(grad(loss))(x.clone()),
+        make_jaxpr(grad(compiled.clone()))(x.clone()),
+        make_jaxpr(vmap(compiled.clone()))(Tensor::ones(DType::F32, [2, 3])),
+        make_jaxpr(vmap(grad(compiled)))(Tensor::ones(DType::F32, [2, 3])),
+    ] {
+        assert_eq!(verify(&jaxpr), Ok(()), "{jaxpr}");
+    }
+}
+
+#[test]
+fn any_function_is_recorded_by_value_and_by_reference() {
+    let by_reference = make_jaxpr(|x: Tensor| x.exp());
+    let text = by_reference.call(&ones(1)).to_string();
+    assert_eq!(text, by_reference(ones(1)).to_string());
+}

@@ -1,0 +1,127 @@
+//! Laws of the passes on random programs: what they compute stays, to the bit, and so do its derivatives.
+
+use proptest::prelude::*;
+use pytree::raw::each_pass;
+use pytree::{DType, Jaxpr, Tensor, jvp, make_jaxpr, verify, vjp};
+
+use crate::cases;
+use crate::close::{assert_close, assert_sums_close};
+use crate::programs::{Program, noise, short_programs, smooth_programs};
+
+/// A program as it is recorded, and after each pass alone and all of them.
+fn rewritten(program: &Program, inputs: &[Tensor]) -> (Jaxpr, Vec<(&'static str, Jaxpr)>) {
+    let p = program.clone();
+    let jaxpr = make_jaxpr(move |inputs: Vec<Tensor>| p.run(&inputs))(inputs.to_vec());
+    assert_eq!(verify(&jaxpr), Ok(()), "{jaxpr}");
+    let all = each_pass(&jaxpr);
+    for (name, optimized) in &all {
+        assert_eq!(verify(optimized), Ok(()), "{name}: {optimized}");
+        assert!(
+            optimized.equations().len() <= jaxpr.equations().len(),
+            "{name}"
+        );
+    }
+    (jaxpr, all)
+}
+
+/// The bits of all elements, every NaN being one.
+fn bits(tensors: &[Tensor]) -> Vec<Vec<u64>> {
+    let of = |tensor: &Tensor| match tensor.dtype() {
+        DType::F64 => {
+            let element = |x: f64| if x.is_nan() { f64::NAN } else { x }.to_bits();
+            tensor.to_vec::<f64>().into_iter().map(element).collect()
+        }
+        _ => {
+            let wide = tensor.convert(DType::F64).to_vec::<f64>();
+            let element = |x: f64| if x.is_nan() { f64::NAN } else { x }.to_bits();
+            wide.into_iter().map(element).collect()
+        }
+    };
+    tensors.iter().map(of).collect()
+}
+
+fn noise_like(tensors: &[Tensor], seed: u64) -> Vec<Tensor> {
+    let pairs = tensors.iter().zip(seed..);
+    pairs
+        .map(|(tensor, seed)| noise(tensor.dtype(), tensor.shape(), seed))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(cases(192))]
+
+    #[test]
+    fn each_pass_keeps_every_bit(program in short_programs()) {
+        let inputs = program.inputs(DType::F64, 0);
+        let expected = bits(&program.run(&inputs));
+        let (jaxpr, passes) = rewritten(&program, &inputs);
+        prop_assert_eq!(bits(&jaxpr.evaluate(&inputs)), expected.clone(), "recorded {}", jaxpr);
+        for (name, optimized) in passes {
+            prop_assert_eq!(
+                bits(&optimized.evaluate(&inputs)), expected.clone(),
+                "{}: {}\n{}", name, jaxpr, optimized
+            );
+        }
+    }
+
+    #[test]
+    fn each_pass_keeps_every_bit_of_f32(program in short_programs()) {
+        let inputs = program.inputs(DType::F32, 0);
+        let (jaxpr, passes) = rewritten(&program, &inputs);
+        let expected = bits(&jaxpr.evaluate(&inputs));
+        for (name, optimized) in passes {
+            prop_assert_eq!(bits(&optimized.evaluate(&inputs)), expected.clone(), "{}", name);
+        }
+    }
+
+    #[test]
+    fn each_pass_keeps_derivatives(program in smooth_programs()) {
+        let inputs = program.inputs(DType::F64, 0);
+        let direction = noise_like(&inputs, 7);
+        let (jaxpr, passes) = rewritten(&program, &inputs);
+        let run = |inputs: &Vec<Tensor>| jaxpr.evaluate(inputs);
+        let (results, tangents) = jvp(run, &inputs, &direction);
+        let cotangents = noise_like(&results, 11);
+        let pulled = vjp(run, &inputs).1.call(&cotangents).leaves().to_vec();
+        for (name, optimized) in passes {
+            let run = |inputs: &Vec<Tensor>| optimized.evaluate(inputs);
+            assert_close(name, &jvp(run, &inputs, &direction).1, &tangents);
+            let found = vjp(run, &inputs).1.call(&cotangents).leaves().to_vec();
+            assert_close(name, &found, &pulled);
+            assert_sums_close(name, (&found, &direction), (&cotangents, &tangents));
+        }
+    }
+
+    #[test]
+    fn derivatives_are_finite_differences(program in smooth_programs()) {
+        let inputs = program.inputs(DType::F64, 0);
+        let direction = noise_like(&inputs, 7);
+        let (_, passes) = rewritten(&program, &inputs);
+        let (_, optimized) = &passes[passes.len() - 1];
+        let along = |step: f64| -> Vec<Tensor> {
+            let moved: Vec<Tensor> = inputs
+                .iter()
+                .zip(&direction)
+                .map(|(input, direction)| input + direction * step)
+                .collect();
+            optimized.evaluate(&moved)
+        };
+        let run = |inputs: &Vec<Tensor>| optimized.evaluate(inputs);
+        let (_, tangents) = jvp(run, &inputs, &direction);
+        let difference = |step: f64| -> Vec<Tensor> {
+            let pairs = along(step).into_iter().zip(along(-step));
+            pairs.map(|(after, before)| (after - before) / (2.0 * step)).collect()
+        };
+        // At a kink or a jump the quotients of two steps differ; elsewhere they are the derivative.
+        let (wide, narrow) = (difference(1e-5), difference(5e-6));
+        for ((wide, narrow), tangent) in wide.iter().zip(&narrow).zip(&tangents) {
+            let elements = wide.to_vec::<f64>().into_iter().zip(narrow.to_vec::<f64>());
+            for ((wide, narrow), tangent) in elements.zip(tangent.to_vec::<f64>()) {
+                let scale = 1.0 + tangent.abs();
+                if (wide - narrow).abs() < 1e-6 * scale {
+                    prop_assert!((narrow - tangent).abs() < 1e-4 * scale, "{narrow} {tangent}");
+                }
+            }
+        }
+    }
+}

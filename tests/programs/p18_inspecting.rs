@@ -1,0 +1,169 @@
+//! Looking into a function: its jaxpr, what runs, why it was traced again, what it prints, where NaN comes from.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+use pytree::prelude::*;
+use pytree::{Jaxpr, debug_nans, debug_print, make_jaxpr, verify};
+
+fn predict(weight: &Tensor, x: &Tensor) -> Tensor {
+    (x.matmul(weight) - 1.0).tanh()
+}
+
+#[test]
+fn a_jaxpr_is_read_like_a_program() {
+    let (weight, x) = (
+        Tensor::ones(DType::F32, [3]),
+        Tensor::ones(DType::F32, [2, 3]),
+    );
+    let jaxpr: Jaxpr = make_jaxpr(|(weight, x): (Tensor, Tensor)| predict(&weight, &x).sum())((
+        weight.clone(),
+        x.clone(),
+    ));
+    assert_eq!(
+        jaxpr.to_string(),
+        "\
+{ lambda ; a:f32[3] b:f32[2,3]. let
+    c:f32[2] = dot_general[dimension_numbers=(([1], [0]), ([], []))] b a
+    d:f32[2] = full[dtype=f32 shape=(2,) value=1.0] 
+    e:f32[2] = sub c d
+    f:f32[2] = tanh e
+    g:f32[] = reduce_sum[axes=(0,)] f
+  in (g,) }"
+    );
+    assert_eq!(verify(&jaxpr), Ok(()));
+    let product = jaxpr.equations().next().unwrap();
+    assert_eq!(
+        (product.name(), product.line().file()),
+        ("dot_general", file!())
+    );
+    assert_eq!(
+        jaxpr.evaluate(&[weight, x])[0].item::<f32>(),
+        2.0 * 2.0_f32.tanh()
+    );
+}
+
+#[test]
+fn what_runs_is_less_than_what_was_written() {
+    let f = jit(|x: Tensor| {
+        let unused = x.exp();
+        let twice = x.sin() * x.sin() * 1.0;
+        drop(unused);
+        -(-twice)
+    });
+    let lowered = f.lower(&Tensor::ones(DType::F32, [1000]));
+    assert_eq!(
+        lowered.jaxpr().to_string(),
+        "{ lambda ; a:f32[1000]. let b:f32[1000] = sin a; c:f32[1000] = mul b b in (c,) }"
+    );
+    assert!(lowered.schedule()[0].fused);
+    assert_eq!(lowered.memory().buffers, 1);
+    assert_eq!(
+        lowered.to_string().lines().skip(1).collect::<Vec<_>>(),
+        [
+            "step 0: fused sin, mul (reads 1, writes 1)",
+            "memory: 4000 bytes of inputs, 0 of constants, 4000 of outputs; at most 4000 for results, 1 buffers",
+        ]
+    );
+}
+
+#[test]
+fn nan_names_its_line() {
+    let loss = jit(|x: Tensor| x.log().sum());
+    let line = line!() - 1;
+    let run = AssertUnwindSafe(|| debug_nans(|| loss(Tensor::from([1.0_f32, -2.0]))));
+    let message = *catch_unwind(run).unwrap_err().downcast::<String>().unwrap();
+    assert!(
+        message.contains(&format!("`log` at {}:{line}:", file!())),
+        "{message}"
+    );
+    assert!(
+        message.contains("b:f32[2] = log a; operand 0 is f32[2] from -2 to 1"),
+        "{message}"
+    );
+}
+
+/// What the next test runs in a process of its own, to see what it prints.
+#[test]
+fn prints() {
+    let step = jit(|x: Tensor| {
+        let y = x.square();
+        debug_print!("x = {x}, y = {y}", x = x, y = y);
+        y.sum()
+    });
+    step(Tensor::from([1.0_f32, 2.0]));
+    vmap(step.clone())(Tensor::from([[3.0_f32], [4.0]]));
+    grad(step)(&Tensor::from([5.0_f32]));
+    debug_print!("done");
+}
+
+#[test]
+fn prints_are_on_stdout_in_order() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "p18_inspecting::prints",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    // The first stands behind the name of the test.
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| match line.find("x = ") {
+            Some(start) => Some(&line[start..]),
+            None => (line == "done").then_some(line),
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "x = [1. 2.], y = [1. 4.]",
+            "x = [3.], y = [9.]",
+            "x = [4.], y = [16.]",
+            "x = [5.], y = [25.]",
+            "done",
+        ],
+        "{text}"
+    );
+}
+
+#[test]
+fn the_environment_turns_checks_on() {
+    let run = |variable: &str| {
+        Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "p18_inspecting::an_infinity_and_nan_if_asked",
+                "--nocapture",
+            ])
+            .env("P18_CHILD", "1")
+            .env(variable, "1")
+            .output()
+            .unwrap()
+    };
+    let none = run("P18_NOTHING");
+    assert!(none.status.success());
+    for (variable, what) in [
+        ("PYTREE_DEBUG_NANS", "NaN"),
+        ("PYTREE_DEBUG_INFS", "an infinity"),
+    ] {
+        let output = run(variable);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && text.contains(&format!("gave {what} in 1 of 1")),
+            "{text}"
+        );
+    }
+}
+
+/// Does nothing but in the process that the test above starts.
+#[test]
+fn an_infinity_and_nan_if_asked() {
+    if std::env::var_os("P18_CHILD").is_some() {
+        let zero = Tensor::from(0.0_f32);
+        drop((&zero / &zero, 1.0 / zero));
+    }
+}
