@@ -403,16 +403,16 @@ fn the_table_holds_every_primitive() {
 
 #[test]
 fn every_equation_knows_the_line_it_was_written_at() {
+    let mut lines = std::collections::BTreeMap::new();
     for case in table() {
         let jaxpr =
             make_jaxpr(move |x: Vec<Tensor>| (case.function)(&x))(case.sample(&mut Random(0)));
         for equation in jaxpr.equations() {
-            let file = equation.line().file();
-            assert!(
-                file.contains("tests/gradients/"),
-                "{}: {equation:?}",
-                case.name
-            );
+            let line = equation.line();
+            if !line.file().contains("tests/gradients/") {
+                lines.insert(line.to_string(), format!("{}: {equation:?}", case.name));
+            }
         }
     }
+    assert!(lines.is_empty(), "{lines:#?}");
 }

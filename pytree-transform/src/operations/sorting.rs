@@ -3,6 +3,8 @@
 //! A sorted tensor is read at the indices that sort it, and so its gradient goes back to where each element
 //! came from.
 
+use std::panic::Location;
+
 use crate::dtype::{DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::operations::shape::axis_of;
@@ -14,6 +16,7 @@ use crate::primitives::shape::{broadcast_to, move_axis};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::{argsort, argsort_descending};
 use crate::tensor::Tensor;
+use crate::trace::at_line_by_default;
 
 impl Tensor {
     /// The elements in ascending order along an axis; equal ones stay in their order, NaN comes last.
@@ -164,8 +167,10 @@ impl Tensor {
             shape.push(tensor.shape()[place]);
             broadcast_to(&moved, &shape)
         };
-        let taken = take_along_last(&last(self)?, &last(indices)?)?;
-        move_axis(&taken, shared.len(), place)
+        at_line_by_default(Location::caller(), || {
+            let taken = take_along_last(&last(self)?, &last(indices)?)?;
+            move_axis(&taken, shared.len(), place)
+        })
     }
 
     /// For each value the index, as i32, at which it would be inserted into this sorted tensor, `[n]`, to keep

@@ -1,5 +1,7 @@
 //! Products of tensors that are not products of matrices: over any axes, of all pairs, of blocks; and norms.
 
+use std::panic::Location;
+
 use crate::dtype::Shape;
 use crate::error::{TensorError, or_panic};
 use crate::operations::reduce::{all_axes, check_float, keep_axes};
@@ -8,6 +10,7 @@ use crate::primitives::dot::dot_general;
 use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;
+use crate::trace::at_line_by_default;
 
 fn refused(
     operation: &'static str,
@@ -225,7 +228,9 @@ impl Tensor {
             let shape: Shape = ones.chain(tensor.shape().iter().copied()).collect();
             reshape(tensor, &shape)
         };
-        let (left, right) = (padded(self)?, padded(other)?);
+        let (left, right) = at_line_by_default(Location::caller(), || {
+            Ok::<_, TensorError>((padded(self)?, padded(other)?))
+        })?;
         let product = dot_general(&left, &right, (&[], &[]), (&[], &[]))?;
         let order: Shape = (0..rank).flat_map(|axis| [axis, axis + rank]).collect();
         let lengths = left.shape().iter().zip(right.shape());

@@ -3,6 +3,8 @@
 //! What ranges and positions name is changed by laying the value out at its place; what a tensor of indices
 //! names, by scattering. Indices may be traced; ranges are known.
 
+use std::panic::Location;
+
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
 use crate::operations::arithmetic::Operand;
@@ -14,6 +16,7 @@ use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, broadcast_to};
 use crate::tensor::Tensor;
+use crate::trace::at_line_by_default;
 
 /// A part of a tensor, to be read or changed; what [`Tensor::at`] and [`Tensor::at_indices`] return.
 ///
@@ -252,6 +255,7 @@ impl At<'_> {
         self.update(Update::Max, &value)
     }
 
+    #[track_caller]
     fn update(&self, update: Update, value: &impl Operand) -> Result<Tensor, TensorError> {
         let value = value.beside(self.tensor)?;
         let numbers = self.tensor.dtype() != DType::Bool || update == Update::Set;
@@ -307,15 +311,17 @@ fn update_part(
         let inside = create::full(DType::Bool, value.shape(), 1.0)?;
         plan.put_back(&inside, &Tensor::scalar(false), tensor.shape())
     };
-    let spread = around(f64::from(u8::from(update == Update::Multiply)))?;
     let within = |changed: &Tensor| select(&inside()?, changed, tensor);
-    match update {
-        Update::Set => within(&spread),
-        Update::Add => binary(Binary::Add, tensor, &spread),
-        Update::Multiply => binary(Binary::Mul, tensor, &spread),
-        Update::Min => within(&binary(Binary::Min, tensor, &spread)?),
-        Update::Max => within(&binary(Binary::Max, tensor, &spread)?),
-    }
+    at_line_by_default(Location::caller(), || {
+        let spread = around(f64::from(u8::from(update == Update::Multiply)))?;
+        match update {
+            Update::Set => within(&spread),
+            Update::Add => binary(Binary::Add, tensor, &spread),
+            Update::Multiply => binary(Binary::Mul, tensor, &spread),
+            Update::Min => within(&binary(Binary::Min, tensor, &spread)?),
+            Update::Max => within(&binary(Binary::Max, tensor, &spread)?),
+        }
+    })
 }
 
 /// Indices along an axis, counted from the front, and which of them are on it.
@@ -383,7 +389,7 @@ impl Scattered {
             let updates = self.dropped(updates, neutral)?;
             scatter_by(by, tensor, &self.indices, &updates, axis)
         };
-        match update {
+        at_line_by_default(Location::caller(), || match update {
             Update::Set => self.set(tensor, updates),
             Update::Add => {
                 let updates = self.dropped(updates, 0.0)?;
@@ -394,7 +400,7 @@ impl Scattered {
             // As the greatest and the least element of any type, integers too.
             Update::Min => by(ScatterBy::Min, f64::INFINITY),
             Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
-        }
+        })
     }
 
     /// For each position the number of the last update there, and the update of that number.
