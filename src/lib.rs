@@ -30,8 +30,8 @@ pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     AnyLeaf, CollectionId, DynamicModule, FieldKind, Filter, Finding, Freeze, Frozen,
     Key as PathKey, KeyPath, LeafDiff, LeafKind, ModelDiff, ModuleType, Partition, PytreeOf,
-    SelectPart, Selector, Shared, Tree, TreeDef, TreeError, at, diff, edit, graph, kind,
-    match_structure, partition, scan, tree,
+    SelectPart, Selector, Shared, Tree, TreeDef, TreeError, at, diff, edit, graph, kind, lint,
+    match_structure, partition, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,

@@ -185,7 +185,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     }
 
     /// The leaves of a field that is a tree, to be changed in place. What is put there is not checked, as
-    /// [`set`](Self::set) does, but [`scan`](crate::scan::scan) finds it.
+    /// [`set`](Self::set) does, but [`lint`](crate::lint::lint) finds it.
     ///
     /// # Errors
     /// As [`get`](Self::get).

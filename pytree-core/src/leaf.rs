@@ -156,7 +156,7 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     }
 
     /// What tells the memory of its elements from that of others, if several leaves may hold the same: by it a
-    /// scan finds leaves that are one array.
+    /// lint finds leaves that are one array.
     fn storage_identity(&self) -> Option<usize> {
         None
     }

@@ -446,13 +446,13 @@ fn gradients_are_taken_of_registered_parameters() -> Result<(), TreeError> {
 
 /// Two parameters that are one tensor and not shared are found.
 #[test]
-fn a_scan_finds_tensors_that_are_one() -> Result<(), TreeError> {
+fn the_lint_finds_tensors_that_are_one() -> Result<(), TreeError> {
     let weight = Tensor::from([1.0_f32, f32::NAN]);
     let mut tied: DynamicModule<Tensor> = DynamicModule::new("Tied")?;
     tied.register_param("encoder", weight.clone())?;
     tied.register_param("decoder", weight)?;
     tied.register_param("other", Tensor::from([1.0_f32, 2.0]))?;
-    let findings = pytree::scan(&tied);
+    let findings = pytree::lint(&tied);
     assert_eq!(findings.len(), 3, "{findings:?}");
     let text = findings[2].to_string();
     assert!(

@@ -4,7 +4,7 @@ use ndarray::Array1;
 use pytree_core::kind::BatchStat;
 use pytree_core::{
     CollectionId, DynamicModule, FieldKind, Filter, Freeze, LeafKind, Module, TreeDef, TreeError,
-    diff, partition, scan, tree,
+    diff, lint, partition, tree,
 };
 
 use crate::{Linear, linear, model, nested};
@@ -155,7 +155,7 @@ fn a_list_of_modules_grows() {
     layers.push(linear());
     model.set("layers", layers).unwrap();
     assert_eq!(model.value::<Vec<Linear>>("layers").unwrap().len(), 3);
-    let found = scan(&model);
+    let found = lint(&model);
     assert!(
         found
             .iter()

@@ -1,4 +1,4 @@
-//! A scan of a model for bugs.
+//! Looks through a model for bugs, as a linter does through a program.
 //!
 //! It reports what is certain: a tied weight that will come apart, a parameter that nothing can train, a value
 //! that is not a number. It reads the model and changes nothing.
@@ -15,7 +15,7 @@ use crate::pytree::Pytree;
 use crate::shape::NodeKind;
 use crate::treedef::TreeDef;
 
-/// One thing that a [`scan`] found; displays with its mend.
+/// One thing that a [`lint`] found; displays with its mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -133,17 +133,17 @@ impl fmt::Display for Finding {
 ///
 /// # Examples
 /// ```
-/// use pytree_core::{Module, scan};
+/// use pytree_core::{Module, lint};
 /// #[derive(Module)]
 /// struct Line {
 ///     #[param]
 ///     slope: f32,
 /// }
-/// assert!(scan(&Line { slope: 2.0 }).is_empty());
-/// let findings = scan(&Line { slope: f32::NAN });
+/// assert!(lint(&Line { slope: 2.0 }).is_empty());
+/// let findings = lint(&Line { slope: f32::NAN });
 /// assert!(findings[0].to_string().starts_with("the leaf at slope is not finite"));
 /// ```
-pub fn scan<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
+pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
     let leaves = graph::any_leaves(model);
     let treedef = graph::structure(model);
     let kinds = treedef.leaf_kinds();
