@@ -324,8 +324,7 @@ impl<L> Tree<L> {
     /// A named tuple: displays as in Python, and its children are keyed by the names of its fields.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two fields have one name, or there are too many shapes: see
-    /// [`NodeShape::dynamic`](shape::NodeShape::dynamic).
+    /// [`TreeError::Build`] if two fields have one name.
     ///
     /// # Examples
     /// ```

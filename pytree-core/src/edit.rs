@@ -149,7 +149,7 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 /// let longer = edit::replace_at(&model, "[0]", vec![5.0_f32, 6.0])?;
 /// assert_eq!(longer, (vec![5.0, 6.0], 2.0));
 /// let mistake = edit::replace_at(&model, "[0]", 5.0_f32).unwrap_err();
-/// assert!(mistake.to_string().contains("expected `list`, found `a leaf`"));
+/// assert!(mistake.to_string().contains("expected a list, found a leaf"));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///

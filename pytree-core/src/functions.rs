@@ -257,8 +257,9 @@ macro_rules! family {
                 dynamic::<L, T>(tree).cut(is_leaf).map(function)
             }
 
-            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. Types are known by
-            /// their names there: a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`.
+            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. The
+            /// arguments of a generic type are no part of a structure, so a `Vec<Metrics<f64>>` becomes a
+            /// `Metrics<Vec<f64>>`, and that the former again.
             ///
             /// # Errors
             /// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
@@ -273,7 +274,7 @@ macro_rules! family {
             ) -> Result<U, TreeError> {
                 let transposed = dynamic::<L, T>(value).transpose(outer, inner)?;
                 let (leaves, treedef) = transposed.into_parts();
-                crate::unflatten::unflatten(&treedef.without_types()?, leaves)
+                crate::unflatten::unflatten(&treedef, leaves)
             }
 
             #[track_caller]

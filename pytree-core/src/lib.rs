@@ -59,6 +59,9 @@ pub use crate::unflatten::Unflattener;
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
 
+#[doc(hidden)]
+pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
+
 /// The traits without the macros of the same names: the facade puts its own macros beside them, which
 /// generate other paths.
 #[doc(hidden)]

@@ -34,6 +34,26 @@ impl Key {
     }
 }
 
+impl Key {
+    /// The step without punctuation, as [`KeyPath::join`] has it.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::Field(name) => name.to_string(),
+            Self::Index(index) => index.to_string(),
+            Self::Text(name) | Self::Other(name) => name.clone(),
+        }
+    }
+
+    /// Whether the step without punctuation is `text`.
+    pub(crate) fn is_plain(&self, text: &str) -> bool {
+        match self {
+            Self::Field(name) => name == text,
+            Self::Index(_) => self.plain() == text,
+            Self::Text(name) | Self::Other(name) => name == text,
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,13 +115,7 @@ impl KeyPath {
             if position > 0 {
                 text.push_str(separator);
             }
-            match key {
-                Key::Field(name) => text.push_str(name),
-                Key::Index(index) => {
-                    let _ = write!(text, "{index}");
-                }
-                Key::Text(name) | Key::Other(name) => text.push_str(name),
-            }
+            text.push_str(&key.plain());
         }
         text
     }

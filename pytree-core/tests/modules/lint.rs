@@ -118,6 +118,9 @@ impl pytree_core::Leaf for Handle {
             shape: vec![1],
         })
     }
+    fn values(&self) -> Option<Vec<f64>> {
+        (self.0 > 0).then(|| vec![1.0])
+    }
     fn storage_identity(&self) -> Option<usize> {
         Some(self.0)
     }
@@ -159,5 +162,23 @@ fn leaves_that_are_one_array_are_found() {
         lint(&(shared.clone(), shared))
             .iter()
             .all(|finding| !finding.is_mistake())
+    );
+}
+
+#[test]
+fn values_that_cannot_be_read_are_told() {
+    let model = Tied {
+        first: Handle(1),
+        second: Handle(0),
+        third: [Handle(2), Handle(0)],
+    };
+    let findings = lint(&model);
+    assert!(!findings[0].is_mistake());
+    assert_eq!(findings[0].paths().len(), 2);
+    assert_eq!(
+        said(&model),
+        [
+            "the values at second, third[1] are not known here, so that no search for NaN was made: call `lint` outside of the transformation"
+        ]
     );
 }
