@@ -329,6 +329,12 @@ fn compare_opaque(left: &dyn Leaf, right: &dyn Leaf) -> Option<(LeafChange, (Str
     (texts.0 != texts.1).then_some((LeafChange::Values, texts))
 }
 
+/// Whether two leaves are the same: arrays by shape, element type and elements, other leaves by type and by what they
+/// display.
+pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
+    compare(KeyPath::root(), left, right).is_none()
+}
+
 impl LeafDiff {
     /// What the columns of the table after the two leaves say.
     fn columns(&self) -> [String; 4] {

@@ -70,12 +70,23 @@ enum Place {
     Static(usize),
 }
 
-impl<L: Leaf + Clone> DynamicModule<L> {
-    /// A module of a name, without fields.
+impl DynamicModule<AnyLeaf> {
+    /// A module of a name, without fields, whose leaves may be of any types.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the name is no identifier.
     pub fn new(name: &str) -> Result<Self, TreeError> {
+        Self::typed(name)
+    }
+}
+
+impl<L: Leaf + Clone> DynamicModule<L> {
+    /// A module of a name, without fields, all of whose leaves are `L`: `DynamicModule::<Tensor>::typed("Layer")` can
+    /// be traced.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is no identifier.
+    pub fn typed(name: &str) -> Result<Self, TreeError> {
         if let Err(problem) = problem::check_name(name) {
             return Err(failed("create", name, vec![problem]));
         }
@@ -202,7 +213,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// As [`get`](Self::get) and [`Tree::to_value`].
     pub fn value<T: Pytree>(&self, name: &str) -> Result<T, TreeError> {
-        self.get(name)?.to_value()
+        let value = self.get(name)?.to_value();
+        value.map_err(|error: TreeError| error.while_doing("cannot read a field"))
     }
 
     /// The value of a static field.

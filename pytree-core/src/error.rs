@@ -13,10 +13,12 @@ use crate::path::KeyPath;
 pub enum TreeError {
     /// The number of leaves does not fit the treedef.
     #[error(
-        "cannot unflatten: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
+        "{doing}: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
         .first_missing.as_ref().map(|path| format!(" (the first without a leaf is {})", path.or_root())).unwrap_or_default()
     )]
     LeafCount {
+        /// What was being done.
+        doing: &'static str,
         /// What the treedef asks for.
         expected: usize,
         /// What was given.
@@ -142,6 +144,14 @@ pub enum TreeError {
         /// The path that is there and is most alike.
         nearest: Option<KeyPath>,
     },
+    /// A path leads to a static field, which is neither node nor leaf.
+    #[error(
+        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or change it wherever it is by `TreeDef::map_static`"
+    )]
+    StaticField {
+        /// The path asked for.
+        path: KeyPath,
+    },
     /// A value was to take a place that is of another type.
     #[error(
         "cannot put a `{value}` at {}: {}; give a value of the type that the model has there",
@@ -237,6 +247,16 @@ impl fmt::Debug for TreeError {
     /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl TreeError {
+    /// The error with what was being done.
+    pub(crate) fn while_doing(mut self, now: &'static str) -> Self {
+        if let Self::LeafCount { doing, .. } | Self::LeafTypes { doing, .. } = &mut self {
+            *doing = now;
+        }
+        self
     }
 }
 

@@ -120,6 +120,10 @@ impl Filter {
             !path.keys().is_empty() && !places.iter().any(|place| path.is_prefix_of(place))
         }) {
             None => Ok(()),
+            Some(path) if treedef.is_static(path) => {
+                let path = path.clone();
+                Err(TreeError::StaticField { path })
+            }
             Some(path) => Err(TreeError::NoLeaf {
                 path: path.clone(),
                 nearest: nearest_prefix(path, &places),

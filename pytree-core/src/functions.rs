@@ -177,6 +177,7 @@ macro_rules! family {
                 let right = matching_leaves(&treedef, other)?;
                 let leaves = left.into_iter().zip(right).map(|(left, right)| function(left, right));
                 crate::unflatten::unflatten_unchecked(&treedef, leaves)
+                    .map_err(|error: TreeError| error.while_doing("cannot map two trees together"))
             }
 
             /// Combines all leaves into one value, from the first to the last.

@@ -507,6 +507,14 @@ impl fmt::Debug for AnyLeaf {
         self.0.fmt(f)
     }
 }
+/// As [`diff`](crate::diff()) compares leaves: arrays and numbers by shape, element type and elements, of which NaN equals
+/// NaN, and other leaves by their type and what they display. What cannot be read, as inside of a compiled function,
+/// equals nothing.
+impl PartialEq for AnyLeaf {
+    fn eq(&self, other: &Self) -> bool {
+        crate::diff::same(&*self.0, &*other.0)
+    }
+}
 impl Leaf for AnyLeaf {
     fn as_any(&self) -> &dyn Any {
         self.0.as_any()

@@ -46,7 +46,7 @@ pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
 pub use crate::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
 pub use crate::lint::{Finding, lint};
 pub use crate::partition::Partition;
-pub use crate::path::{Key, KeyPath};
+pub use crate::path::{AsKeyPath, Key, KeyPath};
 pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
 };

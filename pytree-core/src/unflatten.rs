@@ -401,6 +401,7 @@ pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeErr
         (0..treedef.num_nodes()).filter(|&node| treedef.0.nodes[node].shape.kind == NodeKind::Leaf);
     let first_missing = leaves.nth(found).map(|node| treedef.path_of(node));
     Err(TreeError::LeafCount {
+        doing: "cannot unflatten",
         expected,
         found,
         first_missing,

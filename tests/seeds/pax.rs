@@ -432,7 +432,7 @@ fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError>
 /// A module of run time is differentiated like any other; what is frozen has no gradient.
 #[test]
 fn gradients_are_taken_of_registered_parameters() -> Result<(), TreeError> {
-    let mut line: DynamicModule<Tensor> = DynamicModule::new("Line")?;
+    let mut line: DynamicModule<Tensor> = DynamicModule::typed("Line")?;
     line.register_param("slope", Tensor::from(2.0_f32))?;
     line.register_state("offset", Tensor::from(1.0_f32))?;
     let slope = |line: &DynamicModule<Tensor>| line.value::<Tensor>("slope").expect("it is there");
@@ -448,7 +448,7 @@ fn gradients_are_taken_of_registered_parameters() -> Result<(), TreeError> {
 #[test]
 fn the_lint_finds_tensors_that_are_one() -> Result<(), TreeError> {
     let weight = Tensor::from([1.0_f32, f32::NAN]);
-    let mut tied: DynamicModule<Tensor> = DynamicModule::new("Tied")?;
+    let mut tied: DynamicModule<Tensor> = DynamicModule::typed("Tied")?;
     tied.register_param("encoder", weight.clone())?;
     tied.register_param("decoder", weight)?;
     tied.register_param("other", Tensor::from([1.0_f32, 2.0]))?;

@@ -135,7 +135,8 @@ impl TreeDef {
         mut function: impl FnMut(NodeView<'_>, Vec<A>) -> A,
     ) -> Result<A, TreeError> {
         let leaves: Vec<A> = leaves.into_iter().collect();
-        crate::unflatten::check_count(self, leaves.len())?;
+        crate::unflatten::check_count(self, leaves.len())
+            .map_err(|error| error.while_doing("cannot fold"))?;
         let mut leaves = leaves.into_iter();
         let mut values: Vec<A> = Vec::new();
         // The nodes whose children are not all there, with how many are missing.

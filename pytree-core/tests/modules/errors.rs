@@ -153,7 +153,7 @@ fn a_module_is_registered_as_one() {
 
 #[test]
 fn leaves_are_of_the_modules_type() {
-    let mut module: DynamicModule<f32> = DynamicModule::new("Model").unwrap();
+    let mut module: DynamicModule<f32> = DynamicModule::typed("Model").unwrap();
     assert_eq!(
         said(module.register_state("x", (1.0_f32, 2.0_f64, 'c'))),
         head(
@@ -239,7 +239,7 @@ fn a_name_is_an_identifier() {
         );
         assert_eq!(said(module.register_param(name, 1.0)), head(PARAM, &text));
         assert_eq!(said(module.register_static(name, 1)), head(STATIC, &text));
-        let made: Result<DynamicModule, _> = DynamicModule::new(name);
+        let made = DynamicModule::new(name);
         assert_eq!(
             said(made),
             format!("cannot create the module `{name}`: {text}")
