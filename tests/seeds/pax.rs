@@ -423,7 +423,7 @@ fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError>
         others[1].bias: Param
         derived.count: State
         derived.bias: Param
-        cannot change or read the module `Counters`: at loose: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree
+        cannot register a module of the module `Counters`: at loose: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree
         ",
     );
     Ok(())
