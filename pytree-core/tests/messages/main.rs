@@ -10,5 +10,7 @@
 )]
 
 mod filters;
+mod leaves;
+mod places;
 mod types;
 mod written;
