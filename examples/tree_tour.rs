@@ -107,7 +107,7 @@ fn key_paths() -> Result<(), TreeError> {
     }
     let path: KeyPath = "[1]['a'][0]".parse()?;
     println!("{} at {path}", Tree::from_value(&value).get(&path)?);
-    if let Err(error) = Tree::<f64>::from_value(&value).get(&"[1]['b'][0]".parse()?) {
+    if let Err(error) = Tree::<f64>::from_value(&value).get("[1]['b'][0]") {
         println!("{error}");
     }
     Ok(())

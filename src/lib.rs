@@ -30,8 +30,8 @@ pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     AnyLeaf, CollectionId, DynamicModule, FieldKind, Filter, Finding, Freeze, Frozen,
     Key as PathKey, KeyPath, LeafDiff, LeafKind, ModelDiff, ModuleType, Partition, PytreeOf,
-    SelectPart, Selector, Shared, Tree, TreeDef, TreeError, at, diff, edit, graph, kind,
-    match_structure, partition, scan, tree,
+    SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef, TreeError, at, diff, edit, graph,
+    kind, lint, match_structure, partition, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
@@ -46,10 +46,11 @@ pub mod prelude {
     };
     pub use crate::nn::*;
     pub use crate::{
-        AnyLeaf, Collection, DType, Filter, Gradient, Jit, KeyPath, Leaf, Module, ModuleType,
-        Partition, Pytree, PytreeOf, Selector, Shared, Static, Tensor, Tree, TreeDef, TreeError,
-        at, diff, edit, grad, graph, hessian, ix, jit, jvp, module_object, partition, ravel, stack,
-        tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
+        AnyLeaf, Collection, DType, DynamicModule, FieldKind, Filter, Freeze, Gradient, Jit,
+        KeyPath, Leaf, Module, ModuleType, Partition, Pytree, PytreeOf, Selector, Shared, Static,
+        Tensor, Tree, TreeBuilder, TreeDef, TreeError, at, diff, edit, grad, graph, hessian, ix,
+        jit, jvp, module_object, partition, ravel, stack, tree, unstack, value_and_grad,
+        value_and_grad_mut, vjp, vmap, vmap_mut,
     };
 }
 

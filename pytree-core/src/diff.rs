@@ -71,6 +71,8 @@ pub struct ValueDiff {
     pub left: f64,
     /// The right element there.
     pub right: f64,
+    /// The two elements exactly, of arrays of 64-bit integers, which an `f64` may round.
+    pub integers: Option<(i128, i128)>,
 }
 
 /// How two models differ, in structure and leaf by leaf; the leaves are matched by path.
@@ -249,12 +251,12 @@ fn compare_values(
 ) -> Option<ValueDiff> {
     let mut found: Option<(ValueDiff, usize)> = None;
     for (position, (&a, &b)) in left.iter().zip(right).enumerate() {
-        let exactly = exact
+        let integers = exact
             .as_ref()
-            .and_then(|(left, right)| Some(left.get(position)? - right.get(position)?));
-        let absolute = match exactly {
-            Some(0) => continue,
-            Some(difference) => difference.unsigned_abs() as f64,
+            .and_then(|(left, right)| Some((*left.get(position)?, *right.get(position)?)));
+        let absolute = match integers {
+            Some((left, right)) if left == right => continue,
+            Some((left, right)) => (left - right).unsigned_abs() as f64,
             None if a == b || (a.is_nan() && b.is_nan()) => continue,
             None if a.is_nan() || b.is_nan() => f64::INFINITY,
             None => (a - b).abs(),
@@ -273,6 +275,7 @@ fn compare_values(
                 position: Vec::new(),
                 left: a,
                 right: b,
+                integers,
             };
             (values, position)
         });
@@ -280,6 +283,7 @@ fn compare_values(
         values.relative = values.relative.max(relative);
         if absolute > values.absolute {
             (values.absolute, values.left, values.right) = (absolute, a, b);
+            values.integers = integers;
             *at = position;
         }
     }
@@ -325,6 +329,12 @@ fn compare_opaque(left: &dyn Leaf, right: &dyn Leaf) -> Option<(LeafChange, (Str
     (texts.0 != texts.1).then_some((LeafChange::Values, texts))
 }
 
+/// Whether two leaves are the same: arrays by shape, element type and elements, other leaves by type and by what they
+/// display.
+pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
+    compare(KeyPath::root(), left, right).is_none()
+}
+
 impl LeafDiff {
     /// What the columns of the table after the two leaves say.
     fn columns(&self) -> [String; 4] {
@@ -338,16 +348,20 @@ impl LeafDiff {
             };
             return [what.to_owned(), String::new(), String::new(), String::new()];
         };
+        let (left, right) = values.integers.map_or_else(
+            || {
+                (
+                    shown_as(&self.left, values.left),
+                    shown_as(&self.right, values.right),
+                )
+            },
+            |(left, right)| (left.to_string(), right.to_string()),
+        );
         [
             format!("{} of {}", values.differing, values.elements),
             format!("{:.3e}", values.absolute),
             format!("{:.3e}", values.relative),
-            format!(
-                "{:?}: {} against {}",
-                values.position,
-                shown_as(&self.left, values.left),
-                shown_as(&self.right, values.right)
-            ),
+            format!("{:?}: {left} against {right}", values.position),
         ]
     }
 }
@@ -367,6 +381,13 @@ impl fmt::Display for ModelDiff {
         let count = self.leaves.len();
         let verb = if count == 1 { "differs" } else { "differ" };
         write!(f, "{count} of {} leaves {verb}", self.compared)?;
+        for (side, paths) in [("left", &self.only_left), ("right", &self.only_right)] {
+            match paths.len() {
+                0 => {}
+                1 => write!(f, ", 1 is only in the {side}")?,
+                more => write!(f, ", {more} are only in the {side}")?,
+            }
+        }
         let header = [
             "path",
             "left",

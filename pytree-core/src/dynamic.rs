@@ -3,6 +3,7 @@
 //! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the
 //! structure of what it was made from.
 
+mod any;
 mod builder;
 mod macros;
 mod reduce;
@@ -12,13 +13,14 @@ pub use self::builder::TreeBuilder;
 pub use self::subtree::Subtree;
 
 use std::fmt;
+use std::ops::Index;
 
 use indexmap::IndexMap;
 
 use crate::error::TreeError;
 use crate::insertion::sort_entries;
 use crate::leaf::{AnyLeaf, Leaf};
-use crate::path::KeyPath;
+use crate::path::{AsKeyPath, KeyPath};
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
 use crate::shape::{self, NodeKind};
 use crate::statics::{StaticBox, StaticValue};
@@ -48,7 +50,8 @@ impl<L> Tree<L> {
     /// # Errors
     /// [`TreeError::LeafCount`] if there are too few or too many.
     pub fn new(treedef: TreeDef, leaves: Vec<L>) -> Result<Self, TreeError> {
-        unflatten::check_count(&treedef, leaves.len())?;
+        unflatten::check_count(&treedef, leaves.len())
+            .map_err(|error| error.while_doing("cannot make a tree"))?;
         Ok(Self { treedef, leaves })
     }
 
@@ -125,9 +128,20 @@ impl<L> Tree<L> {
     /// The leaf at `path`.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path that has one, or [`TreeError::InAnotherPart`].
-    pub fn get(&self, path: &KeyPath) -> Result<&L, TreeError> {
-        self.position(path).map(|position| &self.leaves[position])
+    /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
+    /// [`TreeError::PathSyntax`].
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Tree, tree};
+    /// let tree: Tree<i32> = tree!({"a": [1, 2]}).cast()?;
+    /// assert_eq!(tree.get("['a'][1]")?, &2);
+    /// assert_eq!(tree["['a'][0]"], 1);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {
+        let position = self.position(&*path.as_key_path()?)?;
+        Ok(&self.leaves[position])
     }
 
     /// The position of the leaf at `path` among the leaves.
@@ -204,6 +218,31 @@ impl<L: Leaf + Clone> Tree<L> {
     /// If the tree is not of that type's structure.
     pub fn to_value<T: Pytree>(&self) -> Result<T, TreeError> {
         unflatten::unflatten(&self.treedef, self.leaves.clone())
+    }
+}
+
+impl<L> Index<&str> for Tree<L> {
+    type Output = L;
+
+    /// The leaf at a path.
+    ///
+    /// # Panics
+    /// As [`Tree::get`] fails.
+    #[track_caller]
+    fn index(&self, path: &str) -> &L {
+        match self.get(path) {
+            Ok(leaf) => leaf,
+            Err(error) => panic!("cannot index a tree: {error}"),
+        }
+    }
+}
+
+impl<'a, L> IntoIterator for &'a Tree<L> {
+    type Item = &'a L;
+    type IntoIter = std::slice::Iter<'a, L>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.leaves.iter()
     }
 }
 
@@ -324,8 +363,7 @@ impl<L> Tree<L> {
     /// A named tuple: displays as in Python, and its children are keyed by the names of its fields.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two fields have one name, or there are too many shapes: see
-    /// [`NodeShape::dynamic`](shape::NodeShape::dynamic).
+    /// [`TreeError::Build`] if two fields have one name.
     ///
     /// # Examples
     /// ```
@@ -373,18 +411,5 @@ impl<L> Tree<L> {
         let (static_names, values): (Vec<_>, Vec<_>) = statics.into_iter().unzip();
         let shape = shape::NodeShape::dynamic(kind, name, &names, &static_names)?;
         Ok(Self::node(shape, values, children))
-    }
-}
-
-impl Tree<AnyLeaf> {
-    /// A tree of a value of any pytree type, its leaves of any types.
-    pub fn of<T: Pytree>(value: &T) -> Self {
-        let mut leaves = Vec::new();
-        let treedef =
-            crate::treedef::Flatten::new(crate::treedef::Sharing::Duplicate, |leaf: &dyn Leaf| {
-                leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
-            })
-            .run(value);
-        Self::from_parts(treedef, leaves)
     }
 }

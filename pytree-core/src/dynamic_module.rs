@@ -7,11 +7,13 @@
 
 mod below;
 mod kinds;
+mod layout;
 mod problem;
 mod reading;
 mod register;
 mod traits;
 
+use self::layout::Layout;
 pub use self::problem::RegistrationProblem;
 pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
@@ -21,7 +23,7 @@ use crate::kind::FieldKind;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::Pytree;
-use crate::shape::{Field, NodeKind, NodeShape};
+use crate::shape::{NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticValue};
 use crate::treedef::Builder;
 
@@ -54,9 +56,7 @@ type Registry = &'static [(&'static str, FieldKind)];
 /// ```
 #[derive(Clone)]
 pub struct DynamicModule<L = AnyLeaf> {
-    /// Made at run time.
-    shape: &'static NodeShape,
-    registry: Registry,
+    layout: Layout,
     /// The values of the fields that are trees.
     values: Vec<Tree<L>>,
     /// The values of the static fields.
@@ -70,14 +70,31 @@ enum Place {
     Static(usize),
 }
 
-impl<L: Leaf + Clone> DynamicModule<L> {
-    /// A module of a name, without fields.
+impl DynamicModule<AnyLeaf> {
+    /// A module of a name, without fields, whose leaves may be of any types.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if there are too many shapes of nodes made at run time: see [`NodeShape::dynamic`].
+    /// [`TreeError::Registration`] if the name is no identifier.
     pub fn new(name: &str) -> Result<Self, TreeError> {
-        let shape = NodeShape::dynamic(NodeKind::Struct, name, &[], &[])?;
-        Ok(Self::from_shape(shape, Vec::new(), Vec::new()))
+        Self::typed(name)
+    }
+}
+
+impl<L: Leaf + Clone> DynamicModule<L> {
+    /// A module of a name, without fields, all of whose leaves are `L`: `DynamicModule::<Tensor>::typed("Layer")` can
+    /// be traced.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is no identifier.
+    pub fn typed(name: &str) -> Result<Self, TreeError> {
+        if let Err(problem) = problem::check_name(name) {
+            return Err(failed("create", name, vec![problem]));
+        }
+        Ok(Self {
+            layout: Layout::empty(name),
+            values: Vec::new(),
+            statics: Vec::new(),
+        })
     }
 
     fn from_shape(
@@ -86,8 +103,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         statics: Vec<StaticBox>,
     ) -> Self {
         Self {
-            shape,
-            registry: kinds::registry_of(shape),
+            layout: Layout::of(shape),
             values,
             statics,
         }
@@ -114,7 +130,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     pub fn from_value<T: Pytree>(value: &T) -> Result<Self, TreeError> {
         let tree = read_tree(value, &KeyPath::root()).map_err(|problems| {
             let module = short_name(std::any::type_name::<T>());
-            failed(module, problems)
+            failed("build", &module, problems)
         })?;
         Self::from_tree(tree)
     }
@@ -129,23 +145,19 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             root.filter(|node| matches!(node.shape.kind, NodeKind::Struct | NodeKind::TupleStruct))
         else {
             let found = tree.root().root().describe();
-            return Err(failed(
-                found.clone(),
-                vec![RegistrationProblem::NotAStruct { found }],
-            ));
+            let problem = RegistrationProblem::NotAStruct {
+                found: found.clone(),
+            };
+            return Err(failed("build", &found, vec![problem]));
         };
         let statics = tree.treedef().0.aux_of(0).to_vec();
-        Ok(Self::from_shape(
-            at_run_time(root.shape)?,
-            tree.into_children(),
-            statics,
-        ))
+        Ok(Self::from_shape(root.shape, tree.into_children(), statics))
     }
 
     /// The module as a tree.
     pub fn to_tree(&self) -> Tree<L> {
         let mut builder = Builder::default();
-        builder.enter(self.shape, self.values.len());
+        builder.enter(self.layout.shape(), self.values.len());
         self.statics
             .iter()
             .for_each(|value| builder.aux(value.clone()));
@@ -158,22 +170,23 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     }
 
     /// The name of the module, as displays show it.
-    pub fn name(&self) -> &'static str {
-        self.shape.name
+    pub fn name(&self) -> &str {
+        self.layout.name()
     }
 
     /// The fields with their kinds, trees first; a subtree has none.
-    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Option<FieldKind>)> + use<L> {
-        let trees = self.shape.fields.iter();
-        let statics = self.shape.statics.iter();
+    pub fn fields(&self) -> impl Iterator<Item = (&str, Option<FieldKind>)> {
+        let trees = self.layout.fields().iter();
+        let statics = self.layout.statics().iter();
         trees
-            .map(|field| (field.name, field.kind))
-            .chain(statics.map(|&name| (name, Some(FieldKind::Static))))
+            .map(|(name, kind)| (&**name, *kind))
+            .chain(statics.map(|name| (&**name, Some(FieldKind::Static))))
     }
 
     /// The names of the fields that have a kind, with it: all but subtrees. Clones share it.
+    /// It is kept for the life of the process; [`fields`](Self::fields) makes nothing that is.
     pub fn registry(&self) -> &'static [(&'static str, FieldKind)] {
-        self.registry
+        kinds::registry_of(self.layout.shape())
     }
 
     /// The value of a field that is a tree.
@@ -181,16 +194,17 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if there is no such field, with the name that is most alike, or it is static.
     pub fn get(&self, name: &str) -> Result<&Tree<L>, TreeError> {
-        self.tree_place(name).map(|position| &self.values[position])
+        self.tree_place("read a field of", name)
+            .map(|position| &self.values[position])
     }
 
     /// The leaves of a field that is a tree, to be changed in place. What is put there is not checked, as
-    /// [`set`](Self::set) does, but [`scan`](crate::scan::scan) finds it.
+    /// [`set`](Self::set) does, but [`lint`](crate::lint::lint) finds it.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     pub fn get_mut(&mut self, name: &str) -> Result<&mut [L], TreeError> {
-        self.tree_place(name)
+        self.tree_place("read a field of", name)
             .map(|position| self.values[position].leaves_mut())
     }
 
@@ -199,7 +213,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// As [`get`](Self::get) and [`Tree::to_value`].
     pub fn value<T: Pytree>(&self, name: &str) -> Result<T, TreeError> {
-        self.get(name)?.to_value()
+        let value = self.get(name)?.to_value();
+        value.map_err(|error: TreeError| error.while_doing("cannot read a field"))
     }
 
     /// The value of a static field.
@@ -207,13 +222,17 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if there is no such field, it is a tree, or it holds no `T`.
     pub fn get_static<T: StaticValue>(&self, name: &str) -> Result<T, TreeError> {
-        let value = &self.statics[self.static_place(name)?];
+        const DOING: &str = "read a static field of";
+        let value = &self.statics[self.static_place(DOING, name)?];
         value.to_value().ok_or_else(|| {
-            self.failed(vec![RegistrationProblem::StaticType {
-                name: name.to_owned(),
-                expected: short_name(std::any::type_name::<T>()),
-                found: format!("{value:?}"),
-            }])
+            self.failed(
+                DOING,
+                vec![RegistrationProblem::StaticType {
+                    name: name.to_owned(),
+                    expected: short_name(std::any::type_name::<T>()),
+                    found: format!("{value:?}"),
+                }],
+            )
         })
     }
 
@@ -223,9 +242,11 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// [`TreeError::Registration`] if there is no such field, it is static, or the value is not what the kind
     /// asks for.
     pub fn set(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        let position = self.tree_place(name)?;
-        let kind = self.shape.fields[position].kind;
-        let tree = read_checked(&value, name, kind).map_err(|problems| self.failed(problems))?;
+        const DOING: &str = "change a field of";
+        let position = self.tree_place(DOING, name)?;
+        let kind = self.layout.fields()[position].1;
+        let tree =
+            read_checked(&value, name, kind).map_err(|problems| self.failed(DOING, problems))?;
         self.values[position] = tree;
         Ok(())
     }
@@ -235,7 +256,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if there is no such field, or it is a tree.
     pub fn set_static(&mut self, name: &str, value: impl StaticValue) -> Result<(), TreeError> {
-        let position = self.static_place(name)?;
+        let position = self.static_place("change a static field of", name)?;
         self.statics[position] = StaticBox::new(value);
         Ok(())
     }
@@ -246,20 +267,23 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// [`TreeError::Registration`] if there is no such field, the field or the kind is static, or the value is
     /// not what the kind asks for.
     pub fn set_kind(&mut self, name: &str, kind: FieldKind) -> Result<(), TreeError> {
-        let position = self.tree_place(name)?;
+        const DOING: &str = "change the kind of a field of";
+        let position = self.tree_place(DOING, name)?;
         if kind == FieldKind::Static {
-            return Err(self.failed(vec![RegistrationProblem::StaticField {
-                name: name.to_owned(),
-                is_static: false,
-            }]));
+            return Err(self.failed(
+                DOING,
+                vec![RegistrationProblem::StaticField {
+                    name: name.to_owned(),
+                    is_static: false,
+                }],
+            ));
         }
         let problems = wrong_kinds(&self.values[position], name, Some(kind));
         if !problems.is_empty() {
-            return Err(self.failed(problems));
+            return Err(self.failed(DOING, problems));
         }
-        let mut fields: Vec<_> = self.shape.fields.iter().map(named).collect();
-        fields[position].1 = Some(kind);
-        self.reshape(&fields, self.shape.statics)
+        self.layout.fields_mut()[position].1 = Some(kind);
+        Ok(())
     }
 
     /// Takes a field out and gives back its value; of a static field, none.
@@ -267,36 +291,21 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if there is no such field.
     pub fn unregister(&mut self, name: &str) -> Result<Option<Tree<L>>, TreeError> {
-        let place = self.place(name)?;
-        let mut fields: Vec<_> = self.shape.fields.iter().map(named).collect();
-        let mut statics = self.shape.statics.to_vec();
-        match place {
+        match self.place("take a field out of", name)? {
             Place::Tree(position) => {
-                fields.remove(position);
-                self.reshape(&fields, &statics)?;
+                self.layout.fields_mut().remove(position);
                 Ok(Some(self.values.remove(position)))
             }
             Place::Static(position) => {
-                statics.remove(position);
-                self.reshape(&fields, &statics)?;
+                self.layout.statics_mut().remove(position);
                 self.statics.remove(position);
                 Ok(None)
             }
         }
     }
 
-    fn reshape(
-        &mut self,
-        fields: &[(&str, Option<FieldKind>)],
-        statics: &[&str],
-    ) -> Result<(), TreeError> {
-        self.shape = NodeShape::dynamic(self.shape.kind, self.shape.name, fields, statics)?;
-        self.registry = kinds::registry_of(self.shape);
-        Ok(())
-    }
-
-    fn failed(&self, problems: Vec<RegistrationProblem>) -> TreeError {
-        failed(self.shape.name.to_owned(), problems)
+    fn failed(&self, doing: &'static str, problems: Vec<RegistrationProblem>) -> TreeError {
+        failed(doing, self.name(), problems)
     }
 
     fn vacant(&self, name: &str) -> Result<(), RegistrationProblem> {
@@ -309,58 +318,50 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }
     }
 
-    fn place(&self, name: &str) -> Result<Place, TreeError> {
-        let trees = self.shape.fields;
-        if let Some(position) = trees.iter().position(|field| field.name == name) {
+    fn place(&self, doing: &'static str, name: &str) -> Result<Place, TreeError> {
+        let trees = self.layout.fields();
+        if let Some(position) = trees.iter().position(|(found, _)| **found == *name) {
             return Ok(Place::Tree(position));
         }
-        if let Some(position) = self.shape.statics.iter().position(|&found| found == name) {
+        let mut statics = self.layout.statics().iter();
+        if let Some(position) = statics.position(|found| **found == *name) {
             return Ok(Place::Static(position));
         }
         let nearest = self
             .fields()
             .min_by_key(|(found, _)| crate::error::edit_distance(found, name));
-        Err(self.failed(vec![RegistrationProblem::NotRegistered {
-            name: name.to_owned(),
-            nearest: nearest.map(|(found, _)| found.to_owned()),
-        }]))
+        let nearest = nearest.map(|(found, _)| found.to_owned());
+        let name = name.to_owned();
+        let problem = RegistrationProblem::NotRegistered { name, nearest };
+        Err(self.failed(doing, vec![problem]))
     }
 
-    fn tree_place(&self, name: &str) -> Result<usize, TreeError> {
-        match self.place(name)? {
+    fn tree_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
+        match self.place(doing, name)? {
             Place::Tree(position) => Ok(position),
-            Place::Static(_) => Err(self.of_other_sort(name, true)),
+            Place::Static(_) => Err(self.of_other_sort(doing, name, true)),
         }
     }
 
-    fn static_place(&self, name: &str) -> Result<usize, TreeError> {
-        match self.place(name)? {
+    fn static_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
+        match self.place(doing, name)? {
             Place::Static(position) => Ok(position),
-            Place::Tree(_) => Err(self.of_other_sort(name, false)),
+            Place::Tree(_) => Err(self.of_other_sort(doing, name, false)),
         }
     }
 
-    fn of_other_sort(&self, name: &str, is_static: bool) -> TreeError {
-        self.failed(vec![RegistrationProblem::StaticField {
-            name: name.to_owned(),
-            is_static,
-        }])
+    fn of_other_sort(&self, doing: &'static str, name: &str, is_static: bool) -> TreeError {
+        let name = name.to_owned();
+        let problem = RegistrationProblem::StaticField { name, is_static };
+        self.failed(doing, vec![problem])
     }
 }
 
-fn named(field: &Field) -> (&'static str, Option<FieldKind>) {
-    (field.name, field.kind)
-}
-
-fn failed(module: String, problems: Vec<RegistrationProblem>) -> TreeError {
-    TreeError::Registration { module, problems }
-}
-
-/// The shape as one made at run time, which it may be already.
-fn at_run_time(shape: &'static NodeShape) -> Result<&'static NodeShape, TreeError> {
-    if shape.is_dynamic() {
-        return Ok(shape);
+fn failed(doing: &'static str, module: &str, problems: Vec<RegistrationProblem>) -> TreeError {
+    let module = module.to_owned();
+    TreeError::Registration {
+        doing,
+        module,
+        problems,
     }
-    let fields: Vec<_> = shape.fields.iter().map(named).collect();
-    NodeShape::dynamic(shape.kind, shape.name, &fields, shape.statics)
 }

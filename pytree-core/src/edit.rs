@@ -8,6 +8,7 @@ pub(crate) mod place;
 pub(crate) mod replace;
 
 use std::any::{Any, type_name};
+use std::collections::BTreeSet;
 
 use crate::edit::place::{Parents, Places};
 use crate::edit::replace::replace;
@@ -16,13 +17,15 @@ use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, rebuilt};
+use crate::shape::NodeKind;
 use crate::treedef::TreeDef;
 use crate::unflatten::unflatten_with;
 
 /// The model with every node or leaf of the type `N` changed by `change`, what is inside a node before the node.
 ///
 /// A node of a trait object is met twice: as its own type, then as the box. A shared node is changed once, for
-/// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met.
+/// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met. Static fields are
+/// no nodes: [`TreeDef::map_static`] changes those.
 ///
 /// # Examples
 /// ```
@@ -44,17 +47,37 @@ use crate::unflatten::unflatten_with;
 /// ```
 ///
 /// # Panics
-/// If a type that was made a pytree by hand visits and unflattens differently.
+/// If there is nothing of the type `N`: [`paths_of`] tells without a panic. If a type that was made a pytree by hand
+/// visits and unflattens differently.
 #[track_caller]
 #[must_use]
 pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) -> M {
     let (leaves, treedef) = graph::flatten_any(&model);
     drop(model);
-    rebuild(leaves, &treedef, |_, value| {
+    let mut met = false;
+    let changed = rebuild(leaves, &treedef, |_, value| {
         if let Some(node) = downcast(value) {
+            met = true;
             change(node);
         }
-    })
+    });
+    assert!(met, "{}", nothing_of::<N>(&treedef));
+    changed
+}
+
+/// The message that a model has nothing of a type.
+#[cold]
+fn nothing_of<N>(treedef: &TreeDef) -> String {
+    let leaves = treedef.nodes().map(|node| node.shape());
+    let leaves = leaves.filter(|shape| shape.kind == NodeKind::Leaf);
+    let types: BTreeSet<String> = leaves
+        .map(|shape| format!("`{}`", short_name((shape.type_name)())))
+        .collect();
+    let types = Vec::from_iter(types).join(", ");
+    format!(
+        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is changed by `TreeDef::map_static`, and if there may be none, ask `edit::paths_of` first",
+        short_name(type_name::<N>())
+    )
 }
 
 /// As [`apply`], with the path of each node. A shared node has the path of its first place.
@@ -70,11 +93,15 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
     let (leaves, treedef) = graph::flatten_any(&model);
     drop(model);
     let parents = Parents::of(&treedef);
-    rebuild(leaves, &treedef, |node, value| {
+    let mut met = false;
+    let changed = rebuild(leaves, &treedef, |node, value| {
         if let Some(value) = downcast(value) {
+            met = true;
             change(&parents.path(node), value);
         }
-    })
+    });
+    assert!(met, "{}", nothing_of::<N>(&treedef));
+    changed
 }
 
 /// As [`apply_with_path`], of nodes and leaves of every type: `change` downcasts those it is for.
@@ -139,7 +166,7 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 /// The model with `value` at a path such as `layers[0]`, in the place of the node or leaf that is there.
 ///
 /// The value may have another structure, as a longer `Vec` has, but must be of the type of the place. At the path of
-/// an `Option`, a `Shared` or a boxed trait object it may be the whole or what is inside. A shared node is replaced
+/// an `Option`, also one that is `None`, a `Shared` or a boxed trait object it may be the whole or what is inside. A shared node is replaced
 /// at all its places.
 ///
 /// # Examples
@@ -149,7 +176,7 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 /// let longer = edit::replace_at(&model, "[0]", vec![5.0_f32, 6.0])?;
 /// assert_eq!(longer, (vec![5.0, 6.0], 2.0));
 /// let mistake = edit::replace_at(&model, "[0]", 5.0_f32).unwrap_err();
-/// assert!(mistake.to_string().contains("expected `list`, found `a leaf`"));
+/// assert!(mistake.to_string().contains("expected a list, found a leaf"));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///
@@ -160,7 +187,13 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
     let path: KeyPath = path.parse()?;
     let places = Places::of(model);
     let nodes = places.at(&path)?;
-    replace_any(model, &places, &nodes, &value)
+    let outcome = replace_any(model, &places, &nodes, &value);
+    let is_none = |&node: &usize| places.treedef.0.nodes[node].shape.kind == NodeKind::None;
+    if outcome.is_err() && nodes.iter().all(is_none) {
+        // What is to be inside of an `Option` that is `None`.
+        return replace_any(model, &places, &nodes, &Some(value)).or(outcome);
+    }
+    outcome
 }
 
 /// The model with `value` at the first of the nodes, all of one path, where it fits.

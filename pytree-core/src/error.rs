@@ -8,15 +8,17 @@ use crate::dynamic_module::RegistrationProblem;
 use crate::path::KeyPath;
 
 /// An operation on trees failed; nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TreeError {
     /// The number of leaves does not fit the treedef.
     #[error(
-        "cannot unflatten: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
+        "{doing}: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
         .first_missing.as_ref().map(|path| format!(" (the first without a leaf is {})", path.or_root())).unwrap_or_default()
     )]
     LeafCount {
+        /// What was being done.
+        doing: &'static str,
         /// What the treedef asks for.
         expected: usize,
         /// What was given.
@@ -33,11 +35,11 @@ pub enum TreeError {
         mismatches: Vec<LeafMismatch>,
     },
     /// A node of the treedef is of another type than the value to be built.
-    #[error("cannot build `{expected}` at {}: the treedef has `{found}` there; use the treedef of a value of the same type", .path.or_root())]
+    #[error("cannot build {expected} at {}: the treedef has {found} there; use the treedef of a value of the same type", .path.or_root())]
     NodeType {
         /// Where.
         path: KeyPath,
-        /// The type to be built.
+        /// What is to be built, as messages name it; with fields or types, if the names are the same.
         expected: String,
         /// What the treedef has.
         found: String,
@@ -108,9 +110,19 @@ pub enum TreeError {
         /// Each leaf that no filter accepts.
         paths: Vec<KeyPath>,
     },
+    /// A filter that is to choose leaves accepts none.
+    #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
+    NothingSelected {
+        /// The filter.
+        filter: String,
+        /// The names that no path has a step of, each with the one that is most alike.
+        misspelt: Vec<(String, Option<String>)>,
+    },
     /// A module whose fields are registered at run time was asked for what it can't do.
-    #[error("cannot change or read the module `{module}`: {}", list(.problems))]
+    #[error("cannot {doing} the module `{module}`: {}", list(.problems))]
     Registration {
+        /// What was being done.
+        doing: &'static str,
         /// The name of the module.
         module: String,
         /// All that is wrong.
@@ -131,6 +143,14 @@ pub enum TreeError {
         path: KeyPath,
         /// The path that is there and is most alike.
         nearest: Option<KeyPath>,
+    },
+    /// A path leads to a static field, which is neither node nor leaf.
+    #[error(
+        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or change it wherever it is by `TreeDef::map_static`"
+    )]
+    StaticField {
+        /// The path asked for.
+        path: KeyPath,
     },
     /// A value was to take a place that is of another type.
     #[error(
@@ -223,6 +243,23 @@ pub enum TreeError {
     },
 }
 
+impl fmt::Debug for TreeError {
+    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl TreeError {
+    /// The error with what was being done.
+    pub(crate) fn while_doing(mut self, now: &'static str) -> Self {
+        if let Self::LeafCount { doing, .. } | Self::LeafTypes { doing, .. } = &mut self {
+            *doing = now;
+        }
+        self
+    }
+}
+
 /// A leaf of another type than asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafMismatch {
@@ -298,10 +335,7 @@ fn unfit(problem: &TreeError) -> String {
             path,
             expected,
             found,
-        } => format!(
-            "at {}: expected `{expected}`, found `{found}`",
-            path.or_root()
-        ),
+        } => format!("at {}: expected {expected}, found {found}", path.or_root()),
         TreeError::LeafTypes { mismatches, .. } => list(mismatches),
         other => other.to_string(),
     }
@@ -411,6 +445,20 @@ fn suggestion(nearest: Option<&KeyPath>) -> String {
     nearest
         .map(|path| format!("; did you mean `{path}`?"))
         .unwrap_or_default()
+}
+
+/// What names of a filter are not there, or else where to look.
+fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
+    if misspelt.is_empty() {
+        return "; choose leaves of a kind and path that are there".to_owned();
+    }
+    let told = misspelt.iter().map(|(name, nearest)| {
+        let nearest = nearest.as_ref().map_or_else(String::new, |nearest| {
+            format!("; did you mean `{nearest}`?")
+        });
+        format!(": no path has a step `{name}`{nearest}")
+    });
+    told.collect()
 }
 
 /// The number of single-character edits between two texts, for "did you mean".

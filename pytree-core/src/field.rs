@@ -117,8 +117,6 @@ macro_rules! pass_through {
         #[diagnostic::do_not_recommend]
         impl<T: $field> $field for Box<T> {}
         #[diagnostic::do_not_recommend]
-        impl<T: $field> $field for Arc<T> {}
-        #[diagnostic::do_not_recommend]
         impl<T: $field + Send + Sync> $field for Shared<T> {}
         #[diagnostic::do_not_recommend]
         impl<K: StaticValue + Ord, T: $field> $field for BTreeMap<K, T> {}

@@ -1,6 +1,7 @@
 //! Filters: which leaves an operation is for.
 
 use std::any::TypeId;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use crate::error::TreeError;
 use crate::kind::{Collection, CollectionId, LeafKind};
 use crate::leaf::Leaf;
-use crate::path::KeyPath;
+use crate::path::{Key, KeyPath};
 use crate::treedef::TreeDef;
 
 type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
@@ -119,11 +120,53 @@ impl Filter {
             !path.keys().is_empty() && !places.iter().any(|place| path.is_prefix_of(place))
         }) {
             None => Ok(()),
+            Some(path) if treedef.is_static(path) => {
+                let path = path.clone();
+                Err(TreeError::StaticField { path })
+            }
             Some(path) => Err(TreeError::NoLeaf {
                 path: path.clone(),
                 nearest: nearest_prefix(path, &places),
             }),
         }
+    }
+
+    /// For each leaf, in order, whether it is accepted. This is for those who ask for something to be chosen, as an
+    /// optimizer does: a misspelt name would choose nothing, silently.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
+    pub fn choose<L: Leaf>(&self, treedef: &TreeDef, leaves: &[L]) -> Result<Vec<bool>, TreeError> {
+        self.check(treedef)?;
+        let paths = treedef.leaf_paths();
+        let places = paths.iter().zip(treedef.leaf_kinds()).zip(leaves);
+        let chosen: Vec<bool> = places
+            .map(|((path, kind), leaf)| self.accepts(path, kind, leaf))
+            .collect();
+        if chosen.contains(&true) {
+            return Ok(chosen);
+        }
+        Err(TreeError::NothingSelected {
+            filter: format!("{self:?}"),
+            misspelt: self.misspelt(&paths),
+        })
+    }
+
+    /// The names that no path has a step of, each with the one that is most alike.
+    fn misspelt(&self, paths: &[KeyPath]) -> Vec<(String, Option<String>)> {
+        let steps: BTreeSet<String> = paths
+            .iter()
+            .flat_map(|path| path.keys().iter().map(Key::plain))
+            .collect();
+        let mut names = Vec::new();
+        self.0.collect_names(&mut names);
+        let absent = names.into_iter().filter(|name| !steps.contains(*name));
+        absent
+            .map(|name| {
+                let distance = |step: &&String| crate::error::edit_distance(step, name);
+                (name.clone(), steps.iter().min_by_key(distance).cloned())
+            })
+            .collect()
     }
 
     /// Whether the kind alone decides.
@@ -165,13 +208,22 @@ impl Rule {
         }
     }
 
+    fn collect_names<'a>(&'a self, names: &mut Vec<&'a String>) {
+        match self {
+            Self::Contains(name) => names.push(name),
+            Self::Not(rule) => rule.collect_names(names),
+            Self::And(left, right) | Self::Or(left, right) => {
+                left.collect_names(names);
+                right.collect_names(names);
+            }
+            _ => {}
+        }
+    }
+
     fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
         match self {
             Self::Path(prefix) => prefix.is_prefix_of(path),
-            Self::Contains(name) => path
-                .keys()
-                .iter()
-                .any(|key| KeyPath::from_iter([key.clone()]).join("") == *name),
+            Self::Contains(name) => path.keys().iter().any(|key| key.is_plain(name)),
             Self::Type(identity, _) => leaf.as_any().type_id() == *identity,
             Self::Predicate(predicate) => predicate(path, leaf),
             Self::Not(rule) => !rule.accepts(path, kind, leaf),
@@ -245,7 +297,7 @@ impl fmt::Debug for Rule {
             Self::AnyState => f.write_str("state"),
             Self::State(collection) => write!(f, "state({collection:?})"),
             Self::Path(path) => write!(f, "path({path})"),
-            Self::Contains(name) => write!(f, "path contains {name}"),
+            Self::Contains(name) => write!(f, "path_contains({name})"),
             Self::Type(_, name) => write!(f, "type({name})"),
             Self::Predicate(_) => f.write_str("predicate"),
             Self::Not(rule) => write!(f, "!{rule:?}"),

@@ -107,13 +107,13 @@ const fn field(registry: &[(&'static str, FieldKind); 1]) -> Field {
 
 impl<M: 'static> Freeze<M> {
     const THAWED_SHAPE: &'static NodeShape = &NodeShape {
-        identity: TypeId::of::<Self>,
+        identity: TypeId::of::<Freeze<()>>,
         type_name: std::any::type_name::<Self>,
         fields: const { &[field(THAWED)] },
         ..NodeShape::builtin(NodeKind::Struct, "Freeze::Thawed")
     };
     const FROZEN_SHAPE: &'static NodeShape = &NodeShape {
-        identity: TypeId::of::<Self>,
+        identity: TypeId::of::<Freeze<()>>,
         type_name: std::any::type_name::<Self>,
         fields: const { &[field(FROZEN)] },
         variant: 1,
@@ -134,11 +134,10 @@ impl<M: Pytree> Pytree for Freeze<M> {
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        let frozen = match source.peek() {
-            Some(shape) if shape == Self::FROZEN_SHAPE => true,
-            Some(shape) if shape == Self::THAWED_SHAPE => false,
-            _ => return Err(source.wrong_node("Freeze")),
-        };
+        let frozen = source.is_next(Self::FROZEN_SHAPE);
+        if !frozen && !source.is_next(Self::THAWED_SHAPE) {
+            return Err(source.wrong_node(std::any::type_name::<Self>()));
+        }
         let shape = if frozen {
             Self::FROZEN_SHAPE
         } else {

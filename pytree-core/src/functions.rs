@@ -177,6 +177,7 @@ macro_rules! family {
                 let right = matching_leaves(&treedef, other)?;
                 let leaves = left.into_iter().zip(right).map(|(left, right)| function(left, right));
                 crate::unflatten::unflatten_unchecked(&treedef, leaves)
+                    .map_err(|error: TreeError| error.while_doing("cannot map two trees together"))
             }
 
             /// Combines all leaves into one value, from the first to the last.
@@ -257,8 +258,9 @@ macro_rules! family {
                 dynamic::<L, T>(tree).cut(is_leaf).map(function)
             }
 
-            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. Types are known by
-            /// their names there: a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`.
+            /// The value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. The
+            /// arguments of a generic type are no part of a structure, so a `Vec<Metrics<f64>>` becomes a
+            /// `Metrics<Vec<f64>>`, and that the former again.
             ///
             /// # Errors
             /// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
@@ -273,7 +275,7 @@ macro_rules! family {
             ) -> Result<U, TreeError> {
                 let transposed = dynamic::<L, T>(value).transpose(outer, inner)?;
                 let (leaves, treedef) = transposed.into_parts();
-                crate::unflatten::unflatten(&treedef.without_types()?, leaves)
+                crate::unflatten::unflatten(&treedef, leaves)
             }
 
             #[track_caller]

@@ -9,6 +9,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
+use crate::error::TreeError;
+
 /// A named group of states, for instance [`BatchStat`]. Users derive it on a unit struct of their own.
 ///
 /// # Examples
@@ -30,6 +32,9 @@ pub trait Collection: 'static {
     const NAME: &'static str;
 }
 
+/// The names of collections that are known at run time only.
+static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
 /// The identity of a [`Collection`] as a value.
 #[derive(Clone, Copy)]
 pub struct CollectionId {
@@ -50,7 +55,6 @@ impl CollectionId {
     ///
     /// Names are kept for the life of the process.
     pub fn named(name: &str) -> Self {
-        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(name).copied().unwrap_or_else(|| {
             let kept: &'static str = Box::leak(name.into());
@@ -61,6 +65,21 @@ impl CollectionId {
             name,
             identity: TypeId::of::<Named>,
         }
+    }
+
+    /// As [`named`](Self::named), of a name that was read from bytes.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if too much was read already.
+    pub(crate) fn read(name: &str) -> Result<Self, TreeError> {
+        let is_known = NAMES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(name);
+        if !is_known {
+            crate::shape::reserve_for_read(name.len())?;
+        }
+        Ok(Self::named(name))
     }
 
     /// The collection's name.

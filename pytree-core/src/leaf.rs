@@ -156,7 +156,7 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     }
 
     /// What tells the memory of its elements from that of others, if several leaves may hold the same: by it a
-    /// scan finds leaves that are one array.
+    /// lint finds leaves that are one array.
     fn storage_identity(&self) -> Option<usize> {
         None
     }
@@ -505,6 +505,14 @@ impl fmt::Display for AnyLeaf {
 impl fmt::Debug for AnyLeaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+/// As [`diff`](crate::diff()) compares leaves: arrays and numbers by shape, element type and elements, of which NaN equals
+/// NaN, and other leaves by their type and what they display. What cannot be read, as inside of a compiled function,
+/// equals nothing.
+impl PartialEq for AnyLeaf {
+    fn eq(&self, other: &Self) -> bool {
+        crate::diff::same(&*self.0, &*other.0)
     }
 }
 impl Leaf for AnyLeaf {

@@ -20,12 +20,13 @@ mod functions;
 mod insertion;
 pub mod kind;
 pub mod leaf;
+pub mod lint;
 pub mod object;
 pub mod partition;
 pub mod path;
 mod pytree;
 pub mod ravel;
-pub mod scan;
+
 pub mod select;
 pub mod shape;
 mod shared;
@@ -43,12 +44,12 @@ pub use crate::functions::{graph, match_structure, tree};
 pub use crate::insertion::InsertionOrder;
 pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
 pub use crate::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
+pub use crate::lint::{Finding, lint};
 pub use crate::partition::Partition;
-pub use crate::path::{Key, KeyPath};
+pub use crate::path::{AsKeyPath, Key, KeyPath};
 pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
 };
-pub use crate::scan::{Finding, scan};
 pub use crate::select::{Selector, at};
 pub use crate::shared::{Identity, Shared};
 pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
@@ -57,6 +58,9 @@ pub use crate::unflatten::Unflattener;
 
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
+
+#[doc(hidden)]
+pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 
 /// The traits without the macros of the same names: the facade puts its own macros beside them, which
 /// generate other paths.

@@ -13,7 +13,7 @@ use crate::error::{MergeProblem, TreeError};
 use crate::filter::Filter;
 use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf};
-use crate::path::KeyPath;
+use crate::path::{AsKeyPath, KeyPath};
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
 use crate::shape::NodeKind;
 use crate::treedef::TreeDef;
@@ -87,8 +87,8 @@ impl<M, L> Partition<M, L> {
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
     /// [`TreeError::PathSyntax`].
-    pub fn get(&self, path: &str) -> Result<&L, TreeError> {
-        self.tree.get(&path.parse()?)
+    pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {
+        self.tree.get(path)
     }
 
     /// The part with each leaf replaced by what `function` makes of it.

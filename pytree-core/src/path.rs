@@ -3,6 +3,7 @@
 //! A path displays as one would write it in Rust or Python, `layers[0].weight` or `['a'][1].x`, and what
 //! it displays parses back.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
@@ -14,7 +15,7 @@ use crate::leaf::write_quoted;
 #[non_exhaustive]
 pub enum Key {
     /// A field of a struct: `.weight`.
-    Field(std::borrow::Cow<'static, str>),
+    Field(Cow<'static, str>),
     /// A position in a sequence or tuple, or an integer key of a map: `[0]`.
     Index(i128),
     /// A text key of a map: `['a']`.
@@ -30,6 +31,26 @@ impl Key {
         match parse_bracket(&format!("{text}]")) {
             Some((key, "")) => key,
             _ => Self::Other(text.to_owned()),
+        }
+    }
+}
+
+impl Key {
+    /// The step without punctuation, as [`KeyPath::join`] has it.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::Field(name) => name.to_string(),
+            Self::Index(index) => index.to_string(),
+            Self::Text(name) | Self::Other(name) => name.clone(),
+        }
+    }
+
+    /// Whether the step without punctuation is `text`.
+    pub(crate) fn is_plain(&self, text: &str) -> bool {
+        match self {
+            Self::Field(name) => name == text,
+            Self::Index(_) => self.plain() == text,
+            Self::Text(name) | Self::Other(name) => name == text,
         }
     }
 }
@@ -95,13 +116,7 @@ impl KeyPath {
             if position > 0 {
                 text.push_str(separator);
             }
-            match key {
-                Key::Field(name) => text.push_str(name),
-                Key::Index(index) => {
-                    let _ = write!(text, "{index}");
-                }
-                Key::Text(name) | Key::Other(name) => text.push_str(name),
-            }
+            text.push_str(&key.plain());
         }
         text
     }
@@ -113,6 +128,31 @@ impl KeyPath {
         } else {
             self.to_string()
         }
+    }
+}
+
+/// A [`KeyPath`], or a text that is one: `tree.get("layers[0]")`.
+pub trait AsKeyPath {
+    /// The path.
+    ///
+    /// # Errors
+    /// [`TreeError::PathSyntax`] if the text is none.
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError>;
+}
+
+impl AsKeyPath for KeyPath {
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+impl AsKeyPath for str {
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
+        self.parse().map(Cow::Owned)
+    }
+}
+impl AsKeyPath for String {
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
+        (**self).as_key_path()
     }
 }
 

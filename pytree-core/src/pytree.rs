@@ -10,7 +10,7 @@ use crate::field::ModuleField;
 use crate::kind::FieldKind;
 use crate::leaf::{Leaf, short_name};
 use crate::partition::Partition;
-use crate::path::KeyPath;
+use crate::path::{Key, KeyPath};
 use crate::shape::NodeShape;
 use crate::shared::Identity;
 use crate::statics::StaticRef;
@@ -46,7 +46,7 @@ pub trait Pytree: 'static {
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
-    note = "change the fields that hold other leaves to `{L}`, or make them static"
+    note = "change the fields that hold other leaves to `{L}`, or make them static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf, in order; a shared node is visited at each of its places.
@@ -59,7 +59,7 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
         self.visit(&mut EachLeaf {
             visit: |leaf| visit(typed(leaf)),
-            depth: 0,
+            open: Vec::new(),
         });
     }
 
@@ -111,27 +111,53 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
 /// Visits the leaves and nothing else.
 struct EachLeaf<F> {
     visit: F,
-    depth: usize,
+    /// The nodes that began and have not ended, with the number of the children that are over.
+    open: Vec<(&'static NodeShape, usize)>,
+}
+
+impl<F> EachLeaf<F> {
+    /// A child of the node that began last is over.
+    fn ended(&mut self) {
+        if let Some((_, over)) = self.open.last_mut() {
+            *over += 1;
+        }
+    }
+
+    /// Where the next node is; the children of maps are told by their positions.
+    fn path(&self) -> KeyPath {
+        let nodes = self
+            .open
+            .iter()
+            .filter(|(shape, _)| !shape.kind.is_transparent());
+        let key = |(shape, over): &(&'static NodeShape, usize)| match shape.fields.get(*over) {
+            Some(field) => Key::Field(field.name.into()),
+            None => Key::Index(i128::try_from(*over).unwrap_or(i128::MAX)),
+        };
+        nodes.map(key).collect()
+    }
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
-    fn enter(&mut self, _: &'static NodeShape, _: usize) {
-        self.depth += 1;
+    fn enter(&mut self, shape: &'static NodeShape, _: usize) {
         assert!(
-            self.depth <= DEPTH_LIMIT,
+            self.open.len() < DEPTH_LIMIT,
             "{}",
-            crate::error::too_deep(DEPTH_LIMIT, &KeyPath::root())
+            crate::error::too_deep(DEPTH_LIMIT, &self.path())
         );
+        self.open.push((shape, 0));
     }
     fn aux(&mut self, _: StaticRef<'a>) {}
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         (self.visit)(leaf);
+        self.ended();
     }
     fn exit(&mut self) {
-        self.depth -= 1;
+        self.open.pop();
+        self.ended();
     }
     fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         leaves.for_each(&mut self.visit);
+        self.ended();
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 /// ```
 pub fn at<M, T, F>(place: F) -> Selector<M, T>
 where
+    M: Pytree,
+    T: Pytree,
     F: Fn(&M) -> &T + Send + Sync + 'static,
 {
     Selector(Arc::new(place))

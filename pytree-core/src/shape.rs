@@ -1,14 +1,21 @@
 //! Node shapes: what a treedef keeps of a node besides its children and static values.
 //!
 //! A shape is a constant of the node's type. Two shapes are the same if they are one constant or, since
-//! addresses of constants are not unique in debug builds, if type and variant agree.
+//! addresses of constants are not unique in debug builds, if type and variant agree. The arguments of a generic type
+//! don't count, as they don't in Python: what they are is seen in the children. So a `Batch<f64>` at each leaf of a
+//! list, turned inside out, is a `Batch<Vec<f64>>`.
+
+mod interned;
+
+pub(crate) use self::interned::reserve_for_read;
 
 use std::any::TypeId;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
-use crate::error::TreeError;
-use crate::kind::FieldKind;
+use crate::freeze::Frozen;
+use crate::kind::{CollectionId, FieldKind};
+
+/// The kind of a parameter that is frozen.
+pub(crate) const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());
 
 /// The family a node belongs to; it decides how children are keyed and how the node is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +78,7 @@ pub struct NodeShape {
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
-    /// The Rust type of the node.
+    /// What tells the item that the node is of from others: the same for all arguments of a generic type.
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
     pub type_name: fn() -> &'static str,
@@ -141,21 +148,6 @@ impl Eq for NodeShape {}
 /// The type of shapes made at run time, which know their type by name only.
 enum Dynamic {}
 
-/// What tells one shape made at run time from another.
-type DynamicKey = (
-    NodeKind,
-    String,
-    Vec<(String, Option<FieldKind>)>,
-    Vec<String>,
-);
-
-fn leak(text: &str) -> &'static str {
-    Box::leak(text.into())
-}
-
-/// The most shapes that are made at run time in one process; they are kept for its life.
-const DYNAMIC_LIMIT: usize = 1 << 16;
-
 impl NodeShape {
     /// Whether two shapes of one family are of one type. A shape made at run time is of any type that has its name,
     /// its fields with their kinds, and its static fields.
@@ -176,81 +168,63 @@ impl NodeShape {
         self.variant == other.variant && (self.identity)() == (other.identity)()
     }
 
+    /// Whether a node of this shape becomes a value of the shape `built`: if they are the same or, of a shape made at
+    /// run time, but for parameters that are frozen in one. A value has the kinds of its own type.
+    pub(crate) fn becomes(&self, built: &Self) -> bool {
+        let thawed = |field: &Field| match field.kind {
+            Some(kind) if kind == FROZEN => Some(FieldKind::Param),
+            kind => kind,
+        };
+        self == built
+            || (self.is_dynamic()
+                && self.kind == built.kind
+                && self.name == built.name
+                && self.statics == built.statics
+                && self.fields.len() == built.fields.len()
+                && self
+                    .fields
+                    .iter()
+                    .zip(built.fields)
+                    .all(|(a, b)| a.name == b.name && thawed(a) == thawed(b)))
+    }
+
+    /// What tells two shapes that are not the same apart: their names or, if those are one, their fields or types.
+    pub(crate) fn told_apart(&self, other: &Self) -> (String, String) {
+        type Told = fn(&NodeShape) -> String;
+        let ways: [Told; 3] = [
+            |shape| match shape.kind {
+                NodeKind::Leaf => "a leaf".to_owned(),
+                NodeKind::Absent => "an absent leaf".to_owned(),
+                NodeKind::List | NodeKind::Tuple | NodeKind::Dict => format!("a {}", shape.name),
+                NodeKind::OrderedDict => format!("an {}", shape.name),
+                _ => format!("`{}`", shape.name),
+            },
+            |shape| format!("`{}`", shape.with_fields()),
+            |shape| format!("`{}` of {:?}", (shape.type_name)(), shape.kind),
+        ];
+        let told = ways.map(|way| (way(self), way(other)));
+        let [names, ..] = &told;
+        let first = told.iter().find(|(left, right)| left != right);
+        first.unwrap_or(names).clone()
+    }
+
+    /// The name with the fields and their kinds: `Linear { weight: Param, size = … }`.
+    fn with_fields(&self) -> String {
+        let fields = self.fields.iter().map(|field| match field.kind {
+            Some(kind) => format!("{}: {kind}", field.name),
+            None => field.name.to_owned(),
+        });
+        let statics = self.statics.iter().map(|name| format!("{name} = …"));
+        let fields: Vec<String> = fields.chain(statics).collect();
+        match self.kind {
+            NodeKind::Struct => format!("{} {{ {} }}", self.name, fields.join(", ")),
+            _ => format!("{}({})", self.name, fields.join(", ")),
+        }
+    }
+
     /// Whether the shape was made at run time.
     pub fn is_dynamic(&self) -> bool {
         (self.identity)() == TypeId::of::<Dynamic>()
-    }
-
-    /// The shape of a struct whose fields are known at run time only: a named tuple, a module built from data, a
-    /// node read from a file. Equal calls give the same shape.
-    ///
-    /// Shapes are kept for the life of the process, so their number is bounded.
-    ///
-    /// # Errors
-    /// [`TreeError::Build`] if two fields have one name, or there are more than 65,536 such shapes.
-    pub fn dynamic(
-        kind: NodeKind,
-        name: &str,
-        fields: &[(&str, Option<FieldKind>)],
-        statics: &[&str],
-    ) -> Result<&'static Self, TreeError> {
-        static SHAPES: Mutex<Option<HashMap<DynamicKey, &'static NodeShape>>> = Mutex::new(None);
-        let mut names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-        names.extend(statics);
-        names.sort_unstable();
-        let failed = |reason: String| TreeError::Build {
-            node: "struct",
-            reason,
-        };
-        if let Some(twice) = names.windows(2).find_map(|pair| match pair {
-            [left, right] if left == right => Some(*left),
-            _ => None,
-        }) {
-            return Err(failed(format!(
-                "`{name}` has two fields of the name `{twice}`; rename one"
-            )));
-        }
-        let key: DynamicKey = (
-            kind,
-            name.to_owned(),
-            fields
-                .iter()
-                .map(|(name, kind)| ((*name).to_owned(), *kind))
-                .collect(),
-            statics.iter().map(|&name| name.to_owned()).collect(),
-        );
-        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
-        let shapes = shapes.get_or_insert_default();
-        if let Some(found) = shapes.get(&key) {
-            return Ok(found);
-        }
-        if shapes.len() == DYNAMIC_LIMIT {
-            return Err(failed(format!(
-                "there are {DYNAMIC_LIMIT} shapes made at run time already, and each is kept"
-            )));
-        }
-        let shape: &'static Self = Box::leak(Box::new(Self {
-            kind,
-            name: leak(name),
-            fields: fields
-                .iter()
-                .map(|(name, kind)| Field {
-                    name: leak(name),
-                    kind: *kind,
-                })
-                .collect::<Vec<_>>()
-                .leak(),
-            statics: statics
-                .iter()
-                .map(|name| leak(name))
-                .collect::<Vec<_>>()
-                .leak(),
-            identity: TypeId::of::<Dynamic>,
-            type_name: std::any::type_name::<Dynamic>,
-            variant: 0,
-        }));
-        shapes.insert(key, shape);
-        Ok(shape)
     }
 }
 

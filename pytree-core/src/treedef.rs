@@ -13,6 +13,7 @@ mod compose;
 mod display;
 mod keys;
 mod matching;
+mod missing;
 mod prefix;
 mod serial;
 mod walk;

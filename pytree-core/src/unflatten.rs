@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{LeafMismatch, TreeError};
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
-use crate::shape::{NodeKind, NodeShape};
+use crate::shape::{self, NodeKind, NodeShape};
 use crate::shared::Shared;
 use crate::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::TreeDef;
@@ -87,6 +87,12 @@ impl Unflattener<'_> {
         self.treedef.0.nodes.get(self.node).map(|node| node.shape)
     }
 
+    /// Whether the next node is of the given shape: [`enter`](Self::enter) begins it then.
+    #[inline]
+    pub fn is_next(&self, shape: &NodeShape) -> bool {
+        self.peek().is_some_and(|next| next.becomes(shape))
+    }
+
     /// Begins a node of the given shape and tells the number of its children.
     ///
     /// # Errors
@@ -94,7 +100,7 @@ impl Unflattener<'_> {
     #[inline]
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
         match self.treedef.0.nodes.get(self.node) {
-            Some(node) if node.shape == shape => {
+            Some(node) if node.shape.becomes(shape) => {
                 if !self.tracks {
                     self.node += 1;
                     return Ok(node.arity as usize);
@@ -109,7 +115,11 @@ impl Unflattener<'_> {
                 self.node += 1;
                 Ok(node.arity as usize)
             }
-            _ => Err(self.wrong_node(shape.name)),
+            Some(node) => {
+                let (expected, found) = shape.told_apart(node.shape);
+                Err(self.wrong_type(expected, found))
+            }
+            None => Err(self.wrong_node(shape.name)),
         }
     }
 
@@ -154,7 +164,9 @@ impl Unflattener<'_> {
         while let Some((start, end)) = self.open.pop() {
             let shape = self.treedef.0.nodes[start].shape;
             let is_struct = matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct);
-            let fits = !is_struct || shape.is_dynamic() || (shape.identity)() == TypeId::of::<T>();
+            let fits = !is_struct
+                || shape.is_dynamic()
+                || (shape.type_name)() == std::any::type_name::<T>();
             if end == self.node && fits {
                 on_exit(start, &mut value);
                 break;
@@ -165,22 +177,21 @@ impl Unflattener<'_> {
 
     /// The error that the next node is not what is to be built; for enums, where no variant fits.
     pub fn wrong_node(&self, expected: &str) -> TreeError {
-        let found = self
-            .treedef
-            .0
-            .nodes
-            .get(self.node)
-            .map_or("nothing", |node| match node.shape.kind {
-                NodeKind::Leaf => "a leaf",
-                NodeKind::Absent => "an absent leaf",
-                _ => node.shape.name,
-            });
+        let found = match self.peek() {
+            None => "nothing".to_owned(),
+            Some(shape) => shape.told_apart(&shape::NONE).0,
+        };
+        self.wrong_type(format!("`{}`", short_name(expected)), found)
+    }
+
+    #[cold]
+    fn wrong_type(&self, expected: String, found: String) -> TreeError {
         TreeError::NodeType {
             path: self
                 .treedef
                 .path_of(self.node.min(self.treedef.num_nodes().saturating_sub(1))),
-            expected: expected.to_owned(),
-            found: found.to_owned(),
+            expected,
+            found,
         }
     }
 
@@ -274,11 +285,11 @@ impl Unflattener<'_> {
                 .and_then(|node| node.downcast::<T>().ok());
             return found.map(Shared).ok_or_else(|| TreeError::NodeType {
                 path: self.treedef.path_of(path_node),
-                expected: std::any::type_name::<T>().to_owned(),
+                expected: format!("`{}`", short_name(std::any::type_name::<T>())),
                 found: "an alias of a shared node of another type".to_owned(),
             });
         }
-        self.enter_fixed(&crate::shape::SHARED, 1)?;
+        self.enter_fixed(&shape::SHARED, 1)?;
         let number = self.shared.len();
         self.shared.push(None);
         let built = build(self)?;
@@ -390,6 +401,7 @@ pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeErr
         (0..treedef.num_nodes()).filter(|&node| treedef.0.nodes[node].shape.kind == NodeKind::Leaf);
     let first_missing = leaves.nth(found).map(|node| treedef.path_of(node));
     Err(TreeError::LeafCount {
+        doing: "cannot unflatten",
         expected,
         found,
         first_missing,

@@ -93,7 +93,11 @@ fn shapes(input: &Input<'_>) -> TokenStream {
         &quote!(#root::field::NodeShapes),
         &TokenStream::new(),
         &quote! {
-            const SHAPES: &'static [#root::shape::NodeShape] = &[#(#shapes),*];
+            const SHAPES: &'static [#root::shape::NodeShape] = {
+                // One for the item, whatever its arguments.
+                enum __Definition {}
+                &[#(#shapes),*]
+            };
         },
     )
 }
@@ -124,7 +128,7 @@ fn shape(input: &Input<'_>, position: u32, variant: &Variant<'_>) -> TokenStream
             name: #name,
             fields: &[#(#fields),*],
             statics: &[#(#statics),*],
-            identity: ::core::any::TypeId::of::<Self>,
+            identity: ::core::any::TypeId::of::<__Definition>,
             type_name: ::core::any::type_name::<Self>,
             variant: #position,
         }
@@ -261,15 +265,14 @@ fn unflatten(input: &Input<'_>) -> TokenStream {
             let shape = shape_of(input, position);
             let build = build(input, position, variant);
             quote! {
-                if __source.peek() == ::core::option::Option::Some(#shape) {
+                if __source.is_next(#shape) {
                     return { #build };
                 }
             }
         });
-    let name = syn::ext::IdentExt::unraw(input.ident).to_string();
     quote! {
         #(#variants)*
-        ::core::result::Result::Err(#root::Unflattener::wrong_node(__source, #name))
+        ::core::result::Result::Err(#root::Unflattener::wrong_node(__source, ::core::any::type_name::<Self>()))
     }
 }
 

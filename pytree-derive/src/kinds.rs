@@ -85,7 +85,11 @@ fn mistakes(input: &Input<'_>, field: &Field) -> Vec<(&'static str, TokenStream)
             ),
             (
                 "StaticNeedsKind",
-                quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE),
+                quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE && __Probe::IS_VALUE),
+            ),
+            (
+                "OtherNeedsKind",
+                quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE && !__Probe::IS_VALUE),
             ),
         ],
         Kind::Param => vec![

@@ -27,6 +27,7 @@ mod statics;
     reason = "a failed unwrap is a failed test, and says where"
 )]
 mod tests;
+mod tree;
 mod types;
 
 use proc_macro::TokenStream;
@@ -85,6 +86,13 @@ fn module(input: &DeriveInput, entry: Entry) -> proc_macro2::TokenStream {
 
 fn pytree(input: &DeriveInput, entry: Entry) -> proc_macro2::TokenStream {
     expand::expand(input, Macro::Pytree, entry)
+}
+
+/// Writes a dynamic tree; the first group of the input is the path of the crate. It is reached by `tree!`.
+#[doc(hidden)]
+#[proc_macro]
+pub fn tree_of_tokens(input: TokenStream) -> TokenStream {
+    tree::expand(input.into()).into()
 }
 
 /// Makes the boxes of a trait modules, so that a field can be a `Vec<Box<dyn Layer>>`.

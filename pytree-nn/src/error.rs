@@ -1,12 +1,12 @@
 //! What layers, losses and metrics can't do.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 use thiserror::Error;
 
 /// A layer, loss or metric was given what it does not take; nothing was computed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// An input has another shape or element type than it must.
@@ -43,6 +43,13 @@ pub enum InputError {
         /// What failed.
         source: TensorError,
     },
+}
+
+impl fmt::Debug for InputError {
+    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(self, f)
+    }
 }
 
 impl InputError {

@@ -1,11 +1,13 @@
 //! What can go wrong with tensors.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::dtype::{AbstractArray, DType};
 
 /// An operation on tensors can't be done; nothing was computed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TensorError {
     /// The shapes do not go together.
@@ -147,6 +149,13 @@ fn bound_names(bound: &[String]) -> String {
     }
     let names: Vec<String> = bound.iter().map(|name| format!("`{name}`")).collect();
     format!("the ones named here are {}", names.join(", "))
+}
+
+impl fmt::Debug for TensorError {
+    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn operands(found: &[AbstractArray]) -> String {

@@ -419,6 +419,7 @@ impl pytree_core::SelectPart<Tensor> for Tensor {
             .into_iter()
             .next()
             .ok_or_else(|| pytree_core::TreeError::LeafCount {
+                doing: "cannot unflatten",
                 expected: 1,
                 found: 0,
                 first_missing: treedef.leaf_paths().into_iter().next(),

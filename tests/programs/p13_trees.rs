@@ -11,10 +11,7 @@ fn model() -> Mlp {
 fn shapes_are_a_tree_of_another_leaf_type() {
     let model = model();
     let shapes: Tree<Vec<usize>> = tree::map_to(&model, |leaf: &Tensor| leaf.shape().to_vec());
-    assert_eq!(
-        shapes.get(&"layers[1].weight".parse().unwrap()).unwrap(),
-        &[8, 2]
-    );
+    assert_eq!(shapes.get("layers[1].weight").unwrap(), &[8, 2]);
     assert_eq!(shapes.treedef(), &tree::structure(&model));
     let counts = shapes.map(|shape| shape.iter().product::<usize>());
     assert_eq!(counts.leaves().iter().sum::<usize>(), 4 * 8 + 8 + 8 * 2 + 2);

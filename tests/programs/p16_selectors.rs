@@ -1,7 +1,6 @@
 //! Places of a model named by a closure; nodes changed wherever they are; models compared; leaves as one vector.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use pytree::prelude::*;
 
@@ -144,11 +143,11 @@ fn queues_and_reference_counted_nodes_are_nodes() {
     #[derive(Module, Clone, Debug)]
     struct Window {
         recent: VecDeque<Linear>,
-        encoder: Arc<Linear>,
+        encoder: Shared<Linear>,
     }
     let window = Window {
         recent: VecDeque::from([linear(1.0)]),
-        encoder: Arc::new(linear(2.0)),
+        encoder: Shared::new(linear(2.0)),
     };
     let gradient =
         grad(|w: &Window| w.recent[0].weight.sum() + w.encoder.weight.sum() * 2.0)(&window);

@@ -1,11 +1,19 @@
 //! Trees as one writes them.
 
-/// Writes a dynamic [`Tree`](crate::Tree) as one would in Python: `[…]` lists, `(…)` tuples, `{key: …}` dictionaries,
-/// `None`, `ordered {key: …}` dictionaries in the order given, `Name(field = …)` named tuples, and any pytree value as
-/// a leaf or subtree.
+/// Writes a dynamic [`Tree`](crate::Tree) as one would in Python.
 ///
-/// # Panics
-/// If two fields of a named tuple have one name.
+/// | written | is |
+/// |---|---|
+/// | `[…]` | a list |
+/// | `(…)` | a tuple, also of one item or none |
+/// | `{key: value, …}` | a dictionary, in the order of its keys |
+/// | `ordered {key: value, …}` | a dictionary in the order given |
+/// | `Name(field = value, …)` | a named tuple |
+/// | `None` | a node without leaves |
+/// | any other expression | a leaf, or the tree of a value that is a [`Pytree`](crate::Pytree) |
+///
+/// A key is an expression, so that a text is quoted, and `key.clone()` or `-1` may be one. It is evaluated, and so are
+/// the values. A tree may be of any length and depth.
 ///
 /// # Examples
 /// ```
@@ -16,84 +24,10 @@
 /// );
 /// let tree = tree!([{"a": 1}, {"b": 2, "c": (3, 4), "d": None}]);
 /// assert_eq!(tree.treedef().to_string(), "PyTreeDef([{'a': *}, {'b': *, 'c': (*, *), 'd': None}])");
+/// let name = String::from("layer");
+/// assert_eq!(tree!({format!("{name} 1"): vec![1, 2]}).to_string(), "{'layer 1': [1, 2]}");
 /// ```
 #[macro_export]
 macro_rules! tree {
-    (None) => { $crate::Tree::<$crate::AnyLeaf>::none() };
-    ([ $($inner:tt)* ]) => { $crate::Tree::<$crate::AnyLeaf>::list($crate::__tree_items!([] [] $($inner)*)) };
-    (( $($inner:tt)* )) => { $crate::Tree::<$crate::AnyLeaf>::tuple($crate::__tree_items!([] [] $($inner)*)) };
-    ({ $($inner:tt)* }) => { $crate::Tree::<$crate::AnyLeaf>::dict_of_any($crate::__tree_entries!([] $($inner)*)) };
-    (ordered { $($inner:tt)* }) => { $crate::Tree::<$crate::AnyLeaf>::ordered_dict_of_any($crate::__tree_entries!([] $($inner)*)) };
-    ($name:ident ( $field:ident = $($inner:tt)+ )) => {
-        match $crate::Tree::<$crate::AnyLeaf>::named_tuple(
-            ::std::stringify!($name),
-            $crate::__tree_fields!([] $field = $($inner)+),
-        ) {
-            ::std::result::Result::Ok(tree) => tree,
-            ::std::result::Result::Err(error) => ::std::panic!("{error}"),
-        }
-    };
-    ($value:expr) => { $crate::Tree::<$crate::AnyLeaf>::of(&$value) };
-}
-
-/// Splits the inside of a list or tuple at its commas.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_items {
-    ([$($done:expr,)*] []) => { ::std::vec![$($done),*] };
-    ([$($done:expr,)*] [$($item:tt)+]) => { ::std::vec![$($done,)* $crate::tree!($($item)+)] };
-    ([$($done:expr,)*] [$($item:tt)+] , $($rest:tt)*) => {
-        $crate::__tree_items!([$($done,)* $crate::tree!($($item)+),] [] $($rest)*)
-    };
-    ([$($done:expr,)*] [$($item:tt)*] $next:tt $($rest:tt)*) => {
-        $crate::__tree_items!([$($done,)*] [$($item)* $next] $($rest)*)
-    };
-}
-
-/// Splits the inside of a named tuple into its fields.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_fields {
-    ([$($done:expr,)*]) => { ::std::vec![$($done),*] };
-    ([$($done:expr,)*] $field:ident = $($rest:tt)*) => {
-        $crate::__tree_field!([$($done,)*] $field [] $($rest)*)
-    };
-}
-
-/// Reads one value of a named tuple up to its comma.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_field {
-    ([$($done:expr,)*] $field:ident [$($item:tt)+]) => {
-        ::std::vec![$($done,)* (::std::stringify!($field), $crate::tree!($($item)+))]
-    };
-    ([$($done:expr,)*] $field:ident [$($item:tt)+] , $($rest:tt)*) => {
-        $crate::__tree_fields!([$($done,)* (::std::stringify!($field), $crate::tree!($($item)+)),] $($rest)*)
-    };
-    ([$($done:expr,)*] $field:ident [$($item:tt)*] $next:tt $($rest:tt)*) => {
-        $crate::__tree_field!([$($done,)*] $field [$($item)* $next] $($rest)*)
-    };
-}
-
-/// Splits the inside of a dictionary into its entries.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_entries {
-    ([$($done:expr,)*]) => { ::std::vec![$($done),*] };
-    ([$($done:expr,)*] $key:tt : $($rest:tt)*) => {
-        $crate::__tree_entry!([$($done,)*] $key [] $($rest)*)
-    };
-}
-
-/// Reads one value of a dictionary up to its comma.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! __tree_entry {
-    ([$($done:expr,)*] $key:tt [$($item:tt)+]) => { ::std::vec![$($done,)* ($crate::StaticBox::new($key), $crate::tree!($($item)+))] };
-    ([$($done:expr,)*] $key:tt [$($item:tt)+] , $($rest:tt)*) => {
-        $crate::__tree_entries!([$($done,)* ($crate::StaticBox::new($key), $crate::tree!($($item)+)),] $($rest)*)
-    };
-    ([$($done:expr,)*] $key:tt [$($item:tt)*] $next:tt $($rest:tt)*) => {
-        $crate::__tree_entry!([$($done,)*] $key [$($item)* $next] $($rest)*)
-    };
+    ($($tree:tt)*) => { $crate::__tree_of_tokens!([$crate] $($tree)*) };
 }

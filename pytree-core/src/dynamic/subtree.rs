@@ -2,7 +2,7 @@
 
 use super::Tree;
 use crate::error::{TreeError, edit_distance};
-use crate::path::{Key, KeyPath};
+use crate::path::{AsKeyPath, Key, KeyPath};
 use crate::shape::{self, NodeKind};
 use crate::treedef::{Builder, NodeView, TreeDef};
 
@@ -109,15 +109,16 @@ impl<L> Tree<L> {
     /// ```
     /// use pytree_core::tree;
     /// let tree = tree!({"layers": [{"w": 1, "b": 2}]});
-    /// assert_eq!(tree.at(&"['layers'][0]".parse()?)?.to_tree().to_string(), "{'b': 2, 'w': 1}");
-    /// let error = tree.at(&"['layers'][1]".parse()?).unwrap_err();
+    /// assert_eq!(tree.at("['layers'][0]")?.to_tree().to_string(), "{'b': 2, 'w': 1}");
+    /// let error = tree.at("['layers'][1]").unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
     ///     "no subtree at ['layers'][1]: ['layers'] is a list of 1; did you mean `['layers'][0]`?",
     /// );
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
-    pub fn at(&self, path: &KeyPath) -> Result<Subtree<'_, L>, TreeError> {
+    pub fn at(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<Subtree<'_, L>, TreeError> {
+        let path = &*path.as_key_path()?;
         let nodes = &self.treedef.0.nodes;
         let mut node = 0;
         let mut first_leaf = 0;

@@ -1,66 +1,56 @@
 //! Changes to a module and all modules below it.
 
-use super::{DynamicModule, kinds};
+use super::DynamicModule;
+use super::kinds::{self, Change};
 use crate::dynamic::Tree;
-use crate::error::TreeError;
-use crate::freeze::Frozen;
-use crate::kind::{CollectionId, FieldKind};
 use crate::leaf::Leaf;
 use crate::statics::StaticValue;
 
 /// The static field that [`DynamicModule::train`] and [`DynamicModule::eval`] switch.
 const IS_TRAINING: &str = "is_training";
 
-/// The kind of a parameter that is frozen.
-const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());
-
 impl<L: Leaf + Clone> DynamicModule<L> {
-    /// Makes every parameter of the module and of all below a state of the collection [`Frozen`].
+    /// Makes every parameter of the module and of all below a state of the collection [`Frozen`](crate::Frozen).
     ///
-    /// # Errors
-    /// [`TreeError::Build`] if there are too many shapes of nodes made at run time; nothing is changed then.
+    /// A typed module inside is read as before: [`value`](Self::value) gives it the kinds of its type.
     ///
     /// # Examples
     /// ```
     /// use pytree_core::{DynamicModule, Filter, partition};
     /// let mut layer: DynamicModule = DynamicModule::new("Layer")?;
     /// layer.register_param("weight", 1.5)?;
-    /// layer.freeze()?;
+    /// layer.freeze();
     /// assert!(partition::filter(&layer, &Filter::param()).is_empty());
-    /// layer.unfreeze()?;
+    /// layer.unfreeze();
     /// assert_eq!(partition::filter(&layer, &Filter::param()).len(), 1);
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
-    pub fn freeze(&mut self) -> Result<(), TreeError> {
-        self.change_kinds(|kind| match kind {
-            FieldKind::Param => FROZEN,
-            kind => kind,
-        })
+    pub fn freeze(&mut self) {
+        self.change_kinds(Change::Freeze);
     }
 
-    /// Makes every state of the collection [`Frozen`], in the module and in all below, a parameter again.
-    ///
-    /// # Errors
-    /// As [`freeze`](Self::freeze).
-    pub fn unfreeze(&mut self) -> Result<(), TreeError> {
-        self.change_kinds(|kind| {
-            if kind == FROZEN {
-                FieldKind::Param
-            } else {
-                kind
+    /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all below, a parameter
+    /// again. A [`Freeze`](crate::Freeze) inside has a switch of its own, and stays as it is.
+    pub fn unfreeze(&mut self) {
+        self.change_kinds(Change::Thaw);
+    }
+
+    fn change_kinds(&mut self, change: Change) {
+        let has_own = |value: &Tree<L>| kinds::has_kinds(&value.treedef().0.nodes);
+        let kinds = self.layout.fields().iter().zip(&self.values);
+        let kinds: Vec<_> = kinds
+            .map(|((_, kind), value)| change.of(*kind, || has_own(value)))
+            .collect();
+        for (position, kind) in kinds.into_iter().enumerate() {
+            if self.layout.fields()[position].1 != kind {
+                self.layout.fields_mut()[position].1 = kind;
             }
-        })
-    }
-
-    fn change_kinds(&mut self, change: impl Fn(FieldKind) -> FieldKind) -> Result<(), TreeError> {
-        let shape = kinds::shape_with_kinds(self.shape, &change)?;
-        let values = self.values.iter().map(|value| {
-            let treedef = kinds::with_kinds(value.treedef(), &change)?;
-            Ok(Tree::from_parts(treedef, value.leaves().to_vec()))
-        });
-        let values = values.collect::<Result<_, TreeError>>()?;
-        *self = Self::from_shape(shape, values, std::mem::take(&mut self.statics));
-        Ok(())
+        }
+        for value in &mut self.values {
+            let treedef = kinds::with_kinds(value.treedef(), change);
+            let leaves = value.leaves().to_vec();
+            *value = Tree::from_parts(treedef, leaves);
+        }
     }
 
     /// Gives `value` to every static field of that name that holds a `T`, in the module and in all below, and tells

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::Registry;
-use crate::error::TreeError;
-use crate::kind::FieldKind;
-use crate::shape::{NodeKind, NodeShape};
+use crate::kind::{FieldKind, LeafKind};
+use crate::shape::{FROZEN, NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticValue};
 use crate::treedef::{Node, TreeDef};
 
@@ -28,47 +27,68 @@ pub(super) fn registry_of(shape: &'static NodeShape) -> Registry {
         })
 }
 
-/// The shape with each kind replaced by what `change` makes of it; itself if nothing changes.
-pub(super) fn shape_with_kinds(
-    shape: &'static NodeShape,
-    change: impl Fn(FieldKind) -> FieldKind,
-) -> Result<&'static NodeShape, TreeError> {
-    if shape
-        .fields
-        .iter()
-        .all(|field| field.kind == field.kind.map(&change))
-    {
-        return Ok(shape);
-    }
-    let fields: Vec<_> = shape
-        .fields
-        .iter()
-        .map(|field| (field.name, field.kind.map(&change)))
-        .collect();
-    NodeShape::dynamic(shape.kind, shape.name, &fields, shape.statics)
+/// A change of the kinds of all fields.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    /// Parameters become states of the collection of what is frozen.
+    Freeze,
+    /// And back. Where the leaves have kinds of their own, as inside of a [`Freeze`](crate::Freeze), the field is no
+    /// parameter that was frozen, and stays.
+    Thaw,
 }
 
-/// The treedef with the kind of every field replaced by what `change` makes of it.
-pub(super) fn with_kinds(
-    treedef: &TreeDef,
-    change: impl Fn(FieldKind) -> FieldKind,
-) -> Result<TreeDef, TreeError> {
-    let mut changed: HashMap<usize, &'static NodeShape> = HashMap::new();
-    let mut nodes: Vec<Node> = treedef.0.nodes.clone();
-    for node in nodes
-        .iter_mut()
-        .filter(|node| !node.shape.fields.is_empty())
-    {
-        let before = std::ptr::from_ref(node.shape).addr();
-        node.shape = if let Some(shape) = changed.get(&before) {
-            shape
-        } else {
-            let shape = shape_with_kinds(node.shape, &change)?;
-            changed.insert(before, shape);
-            shape
-        };
+impl Change {
+    /// The kind that a field gets; `has_own` tells whether the leaves below have kinds of their own.
+    pub(super) fn of(
+        self,
+        kind: Option<FieldKind>,
+        has_own: impl FnOnce() -> bool,
+    ) -> Option<FieldKind> {
+        match (self, kind) {
+            (Self::Freeze, Some(FieldKind::Param)) => Some(FROZEN),
+            (Self::Thaw, Some(kind)) if kind == FROZEN && !has_own() => Some(FieldKind::Param),
+            _ => kind,
+        }
     }
-    Ok(TreeDef::from_parts(nodes, treedef.0.aux.clone()))
+}
+
+/// Whether a field among these nodes decides the kind of leaves.
+pub(super) fn has_kinds(nodes: &[Node]) -> bool {
+    let mut fields = nodes.iter().flat_map(|node| node.shape.fields);
+    fields.any(|field| field.kind.and_then(LeafKind::of_field).is_some())
+}
+
+/// The treedef with the kinds of all fields changed.
+pub(super) fn with_kinds(treedef: &TreeDef, change: Change) -> TreeDef {
+    type Made = (usize, Vec<Option<FieldKind>>);
+    let mut made: HashMap<Made, &'static NodeShape> = HashMap::new();
+    let before = &treedef.0.nodes;
+    let mut nodes: Vec<Node> = before.clone();
+    for (at, node) in nodes.iter_mut().enumerate() {
+        let fields = node.shape.fields;
+        let has_own = |position: usize| {
+            let child = treedef.child_positions(at).get(position).copied();
+            let below = child.map(|child| &before[child..child + before[child].size as usize]);
+            below.is_some_and(has_kinds)
+        };
+        let kinds = fields.iter().enumerate();
+        let kinds: Vec<_> = kinds
+            .map(|(position, field)| change.of(field.kind, || has_own(position)))
+            .collect();
+        if fields.iter().map(|field| &field.kind).eq(&kinds) {
+            continue;
+        }
+        let shape = node.shape;
+        let address = std::ptr::from_ref(shape).addr();
+        node.shape = made
+            .entry((address, kinds))
+            .or_insert_with_key(|(_, kinds)| {
+                let names = fields.iter().map(|field| field.name);
+                let fields: Vec<_> = names.zip(kinds.iter().copied()).collect();
+                NodeShape::interned(shape.kind, shape.name, &fields, shape.statics)
+            });
+    }
+    TreeDef::from_parts(nodes, treedef.0.aux.clone())
 }
 
 /// Gives `value` to every static field of a struct that has the name and holds a `T`; tells how many there are.

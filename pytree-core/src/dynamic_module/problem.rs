@@ -67,6 +67,11 @@ pub enum RegistrationProblem {
         /// The value that is there.
         found: String,
     },
+    /// A name is no identifier, so that paths could not name what is there.
+    NotAName {
+        /// The name.
+        name: String,
+    },
     /// A tree that is to be a module is none.
     NotAStruct {
         /// What it is.
@@ -91,7 +96,7 @@ impl fmt::Display for RegistrationProblem {
             }
             Self::NotTrainable { path, found } => write!(
                 f,
-                "at {path}: expected a float array or number, of which gradients exist, found {found}; register it as a state"
+                "at {path}: expected a float array or number, of which gradients exist, found {found}; give it floats, or make the field a state"
             ),
             Self::WithoutKind { path } => write!(
                 f,
@@ -128,10 +133,27 @@ impl fmt::Display for RegistrationProblem {
                 f,
                 "the static field `{name}` is {found}, which is no {expected}; ask for the type it was registered with"
             ),
+            Self::NotAName { name } => write!(
+                f,
+                "the name `{name}` is no identifier, such as `layer_1`: a path could not lead there; put what has names of any sort into a map"
+            ),
             Self::NotAStruct { found } => write!(
                 f,
                 "expected a struct at the root, found {found}; only structs have fields with names"
             ),
         }
     }
+}
+
+/// Checks that a name is an identifier.
+pub(super) fn check_name(name: &str) -> Result<(), RegistrationProblem> {
+    let mut characters = name.chars();
+    let begins = |first: char| first == '_' || first.is_alphabetic();
+    if characters.next().is_some_and(begins)
+        && characters.all(|next| next == '_' || next.is_alphanumeric())
+    {
+        return Ok(());
+    }
+    let name = name.to_owned();
+    Err(RegistrationProblem::NotAName { name })
 }

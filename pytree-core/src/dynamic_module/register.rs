@@ -1,6 +1,6 @@
 //! Registering the fields of a module.
 
-use super::{DynamicModule, named, read_checked};
+use super::{DynamicModule, problem, read_checked};
 use crate::error::TreeError;
 use crate::kind::{Collection, CollectionId, FieldKind, State};
 use crate::leaf::Leaf;
@@ -11,7 +11,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are trained.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that is no float array or number, has a
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that is no float array or number, has a
     /// kind of its own, or is of another type than `L`.
     pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Param), &value)
@@ -28,7 +28,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are not trained, in the collection `C`.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that has a kind of its own or is of
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has a kind of its own or is of
     /// another type than `L`.
     pub fn register_state_in<C: Collection>(
         &mut self,
@@ -42,7 +42,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a module, or a container of modules.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that has no kind or is of another type
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has no kind or is of another type
     /// than `L`.
     pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Module), &value)
@@ -51,7 +51,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a container whose leaves have no kind: no filter by kind finds them, and no optimiser.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there, or with each leaf that has a kind of its own or is of
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has a kind of its own or is of
     /// another type than `L`.
     pub fn register_subtree(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, None, &value)
@@ -68,18 +68,16 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a value that is part of the structure, and no leaf.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there.
+    /// [`TreeError::Registration`] if the name is there or no identifier.
     pub fn register_static(
         &mut self,
         name: &str,
         value: impl StaticValue,
     ) -> Result<(), TreeError> {
-        self.vacant(name)
-            .map_err(|problem| self.failed(vec![problem]))?;
-        let fields = self.shape.fields.to_vec();
-        let mut statics = self.shape.statics.to_vec();
-        statics.push(name);
-        self.reshape(&fields.iter().map(named).collect::<Vec<_>>(), &statics)?;
+        problem::check_name(name)
+            .and_then(|()| self.vacant(name))
+            .map_err(|problem| self.failed("register a static field of", vec![problem]))?;
+        self.layout.statics_mut().push(name.into());
         self.statics.push(StaticBox::new(value));
         Ok(())
     }
@@ -90,17 +88,22 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         kind: Option<FieldKind>,
         value: &impl Pytree,
     ) -> Result<(), TreeError> {
-        let mut problems: Vec<_> = self.vacant(name).err().into_iter().collect();
+        let doing = match kind {
+            None => "register a subtree of",
+            Some(FieldKind::Param) => "register a parameter of",
+            Some(FieldKind::Module) => "register a module of",
+            Some(_) => "register a state of",
+        };
+        let named = problem::check_name(name).and_then(|()| self.vacant(name));
+        let mut problems: Vec<_> = named.err().into_iter().collect();
         let tree = match read_checked(value, name, kind) {
             Ok(tree) if problems.is_empty() => tree,
             outcome => {
                 problems.extend(outcome.err().unwrap_or_default());
-                return Err(self.failed(problems));
+                return Err(self.failed(doing, problems));
             }
         };
-        let mut fields: Vec<_> = self.shape.fields.iter().map(named).collect();
-        fields.push((name, kind));
-        self.reshape(&fields, self.shape.statics)?;
+        self.layout.fields_mut().push((name.into(), kind));
         self.values.push(tree);
         Ok(())
     }

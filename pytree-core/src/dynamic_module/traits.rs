@@ -16,7 +16,7 @@ use crate::unflatten::Unflattener;
 
 impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(self.shape, self.values.len());
+        visitor.enter(self.layout.shape(), self.values.len());
         for value in &self.statics {
             visitor.aux(value.as_static_ref());
         }
@@ -39,7 +39,7 @@ impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
         let values: Vec<Tree<L>> = (0..arity)
             .map(|_| Tree::unflatten(source))
             .collect::<Result<_, _>>()?;
-        let module = Self::from_shape(super::at_run_time(shape)?, values, statics);
+        let module = Self::from_shape(shape, values, statics);
         Ok(source.exit(module))
     }
 }
@@ -53,7 +53,7 @@ impl<L: Leaf + Clone> PytreeOf<L> for DynamicModule<L> {
         Self {
             values: values.map(|value| value.map_leaves(function)).collect(),
             statics: self.statics.clone(),
-            ..*self
+            layout: self.layout.clone(),
         }
     }
 }
@@ -68,7 +68,7 @@ impl<L: Leaf + Clone> SelectPart<L> for DynamicModule<L> {
 #[diagnostic::do_not_recommend]
 impl<L: Leaf + Clone> Module for DynamicModule<L> {
     fn registry(&self) -> &'static [(&'static str, FieldKind)] {
-        self.registry
+        Self::registry(self)
     }
 }
 #[diagnostic::do_not_recommend]
@@ -77,7 +77,7 @@ impl<L> HoldsArrays for DynamicModule<L> {}
 
 impl<L: PartialEq> PartialEq for DynamicModule<L> {
     fn eq(&self, other: &Self) -> bool {
-        self.shape == other.shape && self.statics == other.statics && self.values == other.values
+        self.layout == other.layout && self.statics == other.statics && self.values == other.values
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::edit::replace::Target;
-use crate::error::{TreeError, edit_distance};
+use crate::error::TreeError;
 use crate::functions::tree;
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
@@ -57,42 +57,21 @@ impl Places {
     /// The nodes at a path, the outermost first: a transparent node has the path of what is in it.
     ///
     /// # Errors
-    /// [`TreeError::NoNode`] with the path that is most alike.
+    /// [`TreeError::NoNode`] with the path that is most alike, or [`TreeError::StaticField`].
     pub(crate) fn at(&self, path: &KeyPath) -> Result<Vec<usize>, TreeError> {
         let treedef = &self.treedef;
         let mut node = 0;
-        let mut alike = KeyPath::root();
-        let mut exact = true;
         for key in path.keys() {
             node = self.chain(node).last().copied().unwrap_or(node);
-            let children = || {
-                treedef
-                    .child_positions(node)
-                    .into_iter()
-                    .enumerate()
-                    .filter_map(|(position, child)| {
-                        Some((treedef.child_key(node, position)?, child))
-                    })
-            };
-            let found = children().find(|(found, _)| found == key);
-            exact &= found.is_some();
-            let nearest = || {
-                children()
-                    .min_by_key(|(found, _)| edit_distance(&found.to_string(), &key.to_string()))
-            };
-            let Some((key, child)) = found.or_else(nearest) else {
-                break;
-            };
-            alike.push(key);
-            node = child;
+            let children = treedef.child_positions(node).into_iter().enumerate();
+            let mut keyed = children
+                .filter(|(position, _)| treedef.child_key(node, *position).as_ref() == Some(key));
+            match keyed.next() {
+                Some((_, child)) => node = child,
+                None => return Err(treedef.no_node(path)),
+            }
         }
-        if exact {
-            return Ok(self.chain(node));
-        }
-        Err(TreeError::NoNode {
-            path: path.clone(),
-            nearest: Some(alike).filter(|alike| !alike.keys().is_empty()),
-        })
+        Ok(self.chain(node))
     }
 
     /// A node and what is in it, as long as it is transparent.

@@ -44,12 +44,18 @@ mistakes! {
         label: "is it a leaf or part of the structure?",
         note: "write `#[state]` or `#[state(Collection)]` on the field if it is a leaf, `#[r#static]` if it is part of the model's structure",
     }
-    /// Anything else without attribute.
+    /// Static values without attribute: sizes, names, settings.
     StaticNeedsKind {
         message: "a field of type `{Self}` needs a kind",
+        label: "is it part of the structure?",
+        note: "write `#[r#static]` on the field if it is part of the model's structure; a number that is to be a leaf is an `i32`, `u32` or another type of a fixed size, with `#[state]`",
+    }
+    /// Anything else without attribute.
+    OtherNeedsKind {
+        message: "a field of type `{Self}` needs a kind",
         label: "not a module, nor a container of modules",
+        note: "a field that mixes modules and leaves must be split; one that holds modules has them by `#[derive(Module)]` on their type, `Shared` instead of `Rc` or `Arc`, or `#[module_object]` on the trait of a box",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
-        note: "if it holds modules or leaves, derive `Module` on its type, put `Shared` for `Rc`, or `#[module_object]` on the trait of a box; a field that mixes modules and leaves must be split",
     }
     /// A module as a parameter.
     ParamOfModule {
@@ -65,7 +71,7 @@ mistakes! {
     }
     /// Anything else as a parameter.
     ParamNotLeaf {
-        message: "`{Self}` cannot be `#[param]`: it is not a leaf",
+        message: "`{Self}` cannot be `#[param]`: it does not hold floats",
         label: "parameters are tensors, float arrays, float numbers, and containers of them",
         note: "write `#[r#static]` instead if it is part of the model's structure",
         note: "a type of your own becomes a module by `#[derive(Module)]`, a plain container by `#[derive(Pytree)]`",
@@ -78,7 +84,7 @@ mistakes! {
     }
     /// Anything else as a state.
     StateNotLeaf {
-        message: "`{Self}` cannot be `#[state]`: it is not a leaf",
+        message: "`{Self}` cannot be `#[state]`: it does not hold arrays or numbers of a fixed size",
         label: "states are tensors, arrays, numbers, and containers of them",
         note: "write `#[r#static]` instead if it is part of the model's structure",
         note: "a type of your own becomes a leaf by `#[derive(Leaf)]`, a plain container by `#[derive(Pytree)]`",

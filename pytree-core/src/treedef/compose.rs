@@ -33,40 +33,6 @@ impl TreeDef {
         builder.finish()
     }
 
-    /// The structure with its types known by name only, as one that was read from bytes: it is of every type that
-    /// has the names and fields. So a value of `Metrics<f64>` at each place of a list, turned inside out, is a
-    /// `Metrics<Vec<f64>>`.
-    ///
-    /// # Errors
-    /// Those of [`NodeShape::dynamic`].
-    pub fn without_types(&self) -> Result<Self, TreeError> {
-        let mut known: Vec<(&'static NodeShape, &'static NodeShape)> = Vec::new();
-        let mut nodes = self.0.nodes.clone();
-        for node in &mut nodes {
-            let typed = node.shape;
-            if !matches!(typed.kind, NodeKind::Struct | NodeKind::TupleStruct) {
-                continue;
-            }
-            if let Some((_, named)) = known.iter().find(|(shape, _)| std::ptr::eq(*shape, typed)) {
-                node.shape = named;
-                continue;
-            }
-            let fields: Vec<_> = typed
-                .fields
-                .iter()
-                .map(|field| (field.name, field.kind))
-                .collect();
-            node.shape = NodeShape::dynamic(typed.kind, typed.name, &fields, typed.statics)?;
-            known.push((typed, node.shape));
-        }
-        Ok(Self::from_counted(
-            nodes,
-            self.0.aux.clone(),
-            self.0.leaves,
-            self.0.depth,
-        ))
-    }
-
     /// The treedef in which each leaf of this one is replaced by `inner`. Places whose leaf is absent stay.
     ///
     /// # Examples
@@ -169,7 +135,8 @@ impl TreeDef {
         mut function: impl FnMut(NodeView<'_>, Vec<A>) -> A,
     ) -> Result<A, TreeError> {
         let leaves: Vec<A> = leaves.into_iter().collect();
-        crate::unflatten::check_count(self, leaves.len())?;
+        crate::unflatten::check_count(self, leaves.len())
+            .map_err(|error| error.while_doing("cannot fold"))?;
         let mut leaves = leaves.into_iter();
         let mut values: Vec<A> = Vec::new();
         // The nodes whose children are not all there, with how many are missing.

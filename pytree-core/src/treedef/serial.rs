@@ -93,6 +93,9 @@ impl TreeDef {
     /// Static values are written as [`StaticData`](crate::StaticData). Of the constructor of a trait object, a
     /// function pointer, or a value that is only `PartialEq + Debug`, that is the name of its type and its text.
     ///
+    /// A dict is written with the order of its insertions, which equality ignores: equal treedefs may have different
+    /// bytes. To tell treedefs by a number, use [`content_hash`](Self::content_hash).
+    ///
     /// # Examples
     /// ```
     /// use pytree_core::{TreeDef, tree};
@@ -114,12 +117,13 @@ impl TreeDef {
     /// What was written as a text only, such as a trait object's constructor, compares, hashes and displays, but no
     /// value can be built from it.
     ///
-    /// Shapes and the names of collections are kept for the life of the process; see [`NodeShape::dynamic`].
+    /// Shapes that the program has not made itself, and the names of their collections, are kept for the life of the
+    /// process: together at most 16 MiB of them are read, and a program makes its own as before when they are used up.
     ///
     /// # Errors
     /// [`TreeError::Bytes`] if the bytes are not those of a whole treedef that holds together: static values may
     /// nest 64 deep, keys that are plain data must be in order and none twice, and an alias must come after the
-    /// shared node that it names. [`TreeError::Build`] if there are too many shapes.
+    /// shared node that it names. [`TreeError::Build`] if too many shapes were read already.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TreeError> {
         Reader::new(bytes).treedef()
     }

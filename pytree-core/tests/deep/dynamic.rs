@@ -195,6 +195,7 @@ fn it_is_mapped_walked_and_split() {
         expected: 1,
         found: 0,
         first_missing: Some(path),
+        ..
     } = error
     else {
         panic!("{error}");

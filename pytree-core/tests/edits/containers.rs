@@ -8,13 +8,11 @@ use pytree_core::{Partition, Pytree, PytreeOf, SelectPart, Tree, graph, tree};
 
 use super::*;
 
-#[derive(Module, Clone, Debug, PartialEq)]
+#[derive(Pytree, Clone, Debug, PartialEq)]
 struct Window {
     recent: VecDeque<Linear>,
     encoder: Arc<Linear>,
-    #[state]
     seen: VecDeque<ndarray::Array1<f32>>,
-    #[param]
     scale: Arc<f32>,
 }
 

@@ -45,6 +45,7 @@ fn the_largest_differences_are_found_with_their_place() {
             position: vec![1, 1],
             left: 5.0,
             right: 8.0,
+            integers: None,
         }
     );
     // The order of memory does not matter.
@@ -161,7 +162,7 @@ fn leaves_of_one_model_only_are_listed() {
     assert_eq!(kinds, [DifferenceKind::Arity, DifferenceKind::NodeType]);
     assert_eq!(
         found.to_string(),
-        "0 of 5 leaves differ\nonly in the left: output.bias\nonly in the right: layers[2].weight\nonly in the right: layers[2].bias\nnumber of children at layers: 2 against 3\nnode type at output.bias: Some against None"
+        "0 of 5 leaves differ, 1 is only in the left, 2 are only in the right\nonly in the left: output.bias\nonly in the right: layers[2].weight\nonly in the right: layers[2].bias\nnumber of children at layers: 2 against 3\nnode type at output.bias: Some against None"
     );
 }
 
@@ -203,4 +204,17 @@ fn elements_are_shown_with_the_digits_of_their_type() {
         double.contains("[]: 0.10000000149011612 against 0.2"),
         "{double}"
     );
+}
+
+#[test]
+fn integers_are_shown_with_all_their_digits() {
+    let text = diff(&(1_i64,), &(i64::MAX,)).to_string();
+    assert!(
+        text.ends_with("[]: 1 against 9223372036854775807"),
+        "{text}"
+    );
+    let found = values(&array![1_u64, 7], &array![u64::MAX, 7]);
+    assert_eq!(found.integers, Some((1, i128::from(u64::MAX))));
+    let smaller_first = values(&array![0_i64, 0], &array![1_i64, i64::MIN]);
+    assert_eq!(smaller_first.integers, Some((0, i128::from(i64::MIN))));
 }

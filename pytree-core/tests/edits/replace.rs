@@ -29,10 +29,13 @@ fn an_option_is_replaced_whole_or_inside() {
     let back = edit::replace_at(&none, "output.bias", Some(8.0_f32)).unwrap();
     assert_eq!(back, inside);
     assert_eq!(
-        edit::replace_at(&none, "output.bias", 8.0_f32)
-            .unwrap_err()
-            .to_string(),
-        "cannot put a `f32` at output.bias: at output.bias: expected `Some`, found `a leaf`; give a value of the type that the model has there"
+        edit::replace_at(&none, "output.bias", 8.0_f32).unwrap(),
+        inside
+    );
+    let error = edit::replace_at(&none, "output.bias", true).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot put a `bool` at output.bias: at output.bias: expected `Some`, found a leaf; give a value of the type that the model has there"
     );
 }
 
@@ -194,7 +197,7 @@ fn a_value_of_another_type_is_refused_and_says_why() {
     let text = |error: TreeError| error.to_string();
     assert_eq!(
         text(edit::replace_at(&mlp(), "layers", vec![1.0_f32]).unwrap_err()),
-        "cannot put a `Vec<f32>` at layers: at layers[0]: expected `Linear`, found `a leaf`; give a value of the type that the model has there"
+        "cannot put a `Vec<f32>` at layers: at layers[0]: expected `Linear`, found a leaf; give a value of the type that the model has there"
     );
     assert_eq!(
         text(edit::replace_at(&mlp(), "output.weight", 1.0_f64).unwrap_err()),

@@ -9,7 +9,20 @@ fn said<T>(outcome: Result<T, TreeError>) -> String {
     outcome.err().expect("a refusal").to_string()
 }
 
-const HEAD: &str = "cannot change or read the module `Model`: ";
+fn head(doing: &str, rest: &str) -> String {
+    format!("cannot {doing} of the module `Model`: {rest}")
+}
+
+const PARAM: &str = "register a parameter";
+const STATE: &str = "register a state";
+const SUBTREE: &str = "register a subtree";
+const MODULE: &str = "register a module";
+const STATIC: &str = "register a static field";
+const READ: &str = "read a field";
+const CHANGE: &str = "change a field";
+const READ_STATIC: &str = "read a static field";
+const CHANGE_STATIC: &str = "change a static field";
+const KIND: &str = "change the kind of a field";
 
 #[test]
 fn a_name_is_registered_once() {
@@ -19,14 +32,20 @@ fn a_name_is_registered_once() {
         ("is_training", "Static"),
     ] {
         let text = format!(
-            "{HEAD}`{name}` is registered already, as {kind}; `set` gives it another value, `set_kind` another kind"
+            "`{name}` is registered already, as {kind}; `set` gives it another value, `set_kind` another kind"
         );
         let mut model = model();
-        assert_eq!(said(model.register_param(name, 1.0)), text);
-        assert_eq!(said(model.register_state(name, 1.0)), text);
-        assert_eq!(said(model.register_subtree(name, 1.0)), text);
-        assert_eq!(said(model.register_module(name, linear())), text);
-        assert_eq!(said(model.register_static(name, 1)), text);
+        assert_eq!(said(model.register_param(name, 1.0)), head(PARAM, &text));
+        assert_eq!(said(model.register_state(name, 1.0)), head(STATE, &text));
+        assert_eq!(
+            said(model.register_subtree(name, 1.0)),
+            head(SUBTREE, &text)
+        );
+        assert_eq!(
+            said(model.register_module(name, linear())),
+            head(MODULE, &text)
+        );
+        assert_eq!(said(model.register_static(name, 1)), head(STATIC, &text));
         assert_eq!(model.to_string(), self::model().to_string());
     }
 }
@@ -34,18 +53,30 @@ fn a_name_is_registered_once() {
 #[test]
 fn a_name_that_is_missing_is_guessed() {
     let mut model = model();
-    let text = format!("{HEAD}there is no field `scael`; did you mean `scale`?");
-    assert_eq!(said(model.get("scael")), text);
-    assert_eq!(said(model.get_mut("scael")), text);
-    assert_eq!(said(model.set("scael", 1.0)), text);
-    assert_eq!(said(model.get_static::<bool>("scael")), text);
-    assert_eq!(said(model.set_static("scael", 1)), text);
-    assert_eq!(said(model.set_kind("scael", FieldKind::Param)), text);
-    assert_eq!(said(model.unregister("scael")), text);
+    let text = String::from("there is no field `scael`; did you mean `scale`?");
+    assert_eq!(said(model.get("scael")), head(READ, &text));
+    assert_eq!(said(model.get_mut("scael")), head(READ, &text));
+    assert_eq!(said(model.set("scael", 1.0)), head(CHANGE, &text));
+    assert_eq!(
+        said(model.get_static::<bool>("scael")),
+        head(READ_STATIC, &text)
+    );
+    assert_eq!(
+        said(model.set_static("scael", 1)),
+        head(CHANGE_STATIC, &text)
+    );
+    assert_eq!(
+        said(model.set_kind("scael", FieldKind::Param)),
+        head(KIND, &text)
+    );
+    assert_eq!(
+        said(model.unregister("scael")),
+        format!("cannot take a field out of the module `Model`: {text}")
+    );
     let empty: DynamicModule = DynamicModule::new("Empty").unwrap();
     assert_eq!(
         said(empty.get("a")),
-        "cannot change or read the module `Empty`: there is no field `a`; register it first"
+        "cannot read a field of the module `Empty`: there is no field `a`; register it first"
     );
 }
 
@@ -56,21 +87,22 @@ fn a_parameter_has_float_leaves_and_all_others_are_told() {
     let text = said(model.register_param("scale", value));
     assert_eq!(
         text,
-        format!(
-            "{HEAD}5 places:
+        head(PARAM, "5 places:
   `scale` is registered already, as Param; `set` gives it another value, `set_kind` another kind
-  at scale[1][0]: expected a float array or number, of which gradients exist, found i32[]; register it as a state
-  at scale[1][1]: expected a float array or number, of which gradients exist, found i32[]; register it as a state
-  at scale[2]: expected a float array or number, of which gradients exist, found bool[1,1]; register it as a state
-  at scale[3]: expected a float array or number, of which gradients exist, found &str; register it as a state"
+  at scale[1][0]: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state
+  at scale[1][1]: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state
+  at scale[2]: expected a float array or number, of which gradients exist, found bool[1,1]; give it floats, or make the field a state
+  at scale[3]: expected a float array or number, of which gradients exist, found &str; give it floats, or make the field a state"
         )
     );
-    let one = format!(
-        "{HEAD}at scale: expected a float array or number, of which gradients exist, found i32[]; register it as a state"
+    let one = head(
+        CHANGE,
+        "at scale: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state",
     );
     assert_eq!(said(model.set("scale", 1_i32)), one);
-    let steps = format!(
-        "{HEAD}at steps: expected a float array or number, of which gradients exist, found i32[]; register it as a state"
+    let steps = head(
+        KIND,
+        "at steps: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state",
     );
     assert_eq!(said(model.set_kind("steps", FieldKind::Param)), steps);
 }
@@ -78,8 +110,9 @@ fn a_parameter_has_float_leaves_and_all_others_are_told() {
 #[test]
 fn a_sub_module_has_a_kind_for_each_leaf() {
     let mut model = model();
-    let text = format!(
-        "{HEAD}at x[1]: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree"
+    let text = head(
+        MODULE,
+        "at x[1]: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree",
     );
     assert_eq!(said(model.register_module("x", (linear(), 1.0))), text);
     assert_eq!(said(model.register("x", (linear(), 1.0))), text);
@@ -99,29 +132,39 @@ fn a_module_is_registered_as_one() {
         )
     };
     let both = format!(
-        "{HEAD}2 places:\n  {}\n  {}",
+        "2 places:\n  {}\n  {}",
         text("Param", "weight"),
         text("BatchStat", "mean")
     );
     let mut model = model();
-    assert_eq!(said(model.register_param("x", linear())), both);
-    assert_eq!(said(model.register_state("x", linear())), both);
-    assert_eq!(said(model.register_subtree("x", linear())), both);
+    assert_eq!(
+        said(model.register_param("x", linear())),
+        head(PARAM, &both)
+    );
+    assert_eq!(
+        said(model.register_state("x", linear())),
+        head(STATE, &both)
+    );
+    assert_eq!(
+        said(model.register_subtree("x", linear())),
+        head(SUBTREE, &both)
+    );
 }
 
 #[test]
 fn leaves_are_of_the_modules_type() {
-    let mut module: DynamicModule<f32> = DynamicModule::new("Model").unwrap();
+    let mut module: DynamicModule<f32> = DynamicModule::typed("Model").unwrap();
     assert_eq!(
         said(module.register_state("x", (1.0_f32, 2.0_f64, 'c'))),
-        format!(
-            "{HEAD}2 places:\n  at x[1]: expected a leaf of type f32, found f64\n  at x[2]: expected a leaf of type f32, found char"
+        head(
+            STATE,
+            "2 places:\n  at x[1]: expected a leaf of type f32, found f64\n  at x[2]: expected a leaf of type f32, found char"
         )
     );
     let error = DynamicModule::<f64>::from_value(&linear());
     let text = said(error);
     assert!(
-        text.starts_with("cannot change or read the module `Linear`: 2 places:"),
+        text.starts_with("cannot build the module `Linear`: 2 places:"),
         "{text}"
     );
     assert!(
@@ -133,26 +176,38 @@ fn leaves_are_of_the_modules_type() {
 #[test]
 fn static_fields_are_no_trees() {
     let mut model = model();
-    let is_static = format!(
-        "{HEAD}`is_training` is static, and no tree; use `get_static` and `set_static`, or register it anew"
+    let is_static = String::from(
+        "`is_training` is static, and no tree; use `get_static` and `set_static`, or register it anew",
     );
-    assert_eq!(said(model.get("is_training")), is_static);
-    assert_eq!(said(model.get_mut("is_training")), is_static);
-    assert_eq!(said(model.set("is_training", 1.0)), is_static);
+    assert_eq!(said(model.get("is_training")), head(READ, &is_static));
+    assert_eq!(said(model.get_mut("is_training")), head(READ, &is_static));
+    assert_eq!(
+        said(model.set("is_training", 1.0)),
+        head(CHANGE, &is_static)
+    );
     assert_eq!(
         said(model.set_kind("is_training", FieldKind::Param)),
-        is_static
+        head(KIND, &is_static)
     );
-    let is_tree = format!(
-        "{HEAD}`scale` is a tree, and not static; use `get` and `set`, or register it anew"
+    let is_tree =
+        String::from("`scale` is a tree, and not static; use `get` and `set`, or register it anew");
+    assert_eq!(
+        said(model.get_static::<f32>("scale")),
+        head(READ_STATIC, &is_tree)
     );
-    assert_eq!(said(model.get_static::<f32>("scale")), is_tree);
-    assert_eq!(said(model.set_static("scale", 1)), is_tree);
-    assert_eq!(said(model.set_kind("scale", FieldKind::Static)), is_tree);
+    assert_eq!(
+        said(model.set_static("scale", 1)),
+        head(CHANGE_STATIC, &is_tree)
+    );
+    assert_eq!(
+        said(model.set_kind("scale", FieldKind::Static)),
+        head(KIND, &is_tree)
+    );
     assert_eq!(
         said(model.get_static::<u8>("is_training")),
-        format!(
-            "{HEAD}the static field `is_training` is true, which is no u8; ask for the type it was registered with"
+        head(
+            READ_STATIC,
+            "the static field `is_training` is true, which is no u8; ask for the type it was registered with"
         )
     );
 }
@@ -163,7 +218,7 @@ fn only_a_struct_becomes_a_module() {
         assert_eq!(
             said(DynamicModule::from_tree(tree)),
             format!(
-                "cannot change or read the module `{found}`: expected a struct at the root, found {found}; only structs have fields with names"
+                "cannot build the module `{found}`: expected a struct at the root, found {found}; only structs have fields with names"
             )
         );
     }
@@ -171,6 +226,33 @@ fn only_a_struct_becomes_a_module() {
     let error = tree::unflatten::<DynamicModule, _>(&treedef, leaves);
     assert_eq!(
         said(error),
-        "cannot build `DynamicModule` at the root: the treedef has `list` there; use the treedef of a value of the same type"
+        "cannot build `DynamicModule` at the root: the treedef has a list there; use the treedef of a value of the same type"
     );
+}
+
+#[test]
+fn a_name_is_an_identifier() {
+    let mut module: DynamicModule = DynamicModule::new("Model").unwrap();
+    for name in ["a.b", "", "[0]", "0", "a b", "a-b", "'a'"] {
+        let text = format!(
+            "the name `{name}` is no identifier, such as `layer_1`: a path could not lead there; put what has names of any sort into a map"
+        );
+        assert_eq!(said(module.register_param(name, 1.0)), head(PARAM, &text));
+        assert_eq!(said(module.register_static(name, 1)), head(STATIC, &text));
+        let made = DynamicModule::new(name);
+        assert_eq!(
+            said(made),
+            format!("cannot create the module `{name}`: {text}")
+        );
+    }
+    for name in ["a", "_", "_a1", "größe", "层"] {
+        module.register_param(name, 1.0).unwrap();
+    }
+    let paths = tree::structure(&module).leaf_paths();
+    for path in paths {
+        assert_eq!(
+            path.to_string().parse::<pytree_core::KeyPath>().unwrap(),
+            path
+        );
+    }
 }

@@ -4,7 +4,7 @@ use ndarray::Array1;
 use pytree_core::kind::BatchStat;
 use pytree_core::{
     CollectionId, DynamicModule, FieldKind, Filter, Freeze, LeafKind, Module, TreeDef, TreeError,
-    diff, partition, scan, tree,
+    diff, lint, partition, tree,
 };
 
 use crate::{Linear, linear, model, nested};
@@ -105,9 +105,9 @@ fn modules_are_equal_if_structure_and_leaves_are() {
     assert_ne!(tree::structure(&left), tree::structure(&right));
     left.train();
     assert_eq!(tree::structure(&left), tree::structure(&right));
-    left.freeze().unwrap();
+    left.freeze();
     assert_ne!(tree::structure(&left), tree::structure(&right));
-    left.unfreeze().unwrap();
+    left.unfreeze();
     assert_eq!(tree::structure(&left), tree::structure(&right));
     left.set("steps", 4_i32).unwrap();
     assert_eq!(diff(&left, &right).leaves()[0].path.to_string(), "steps");
@@ -116,11 +116,11 @@ fn modules_are_equal_if_structure_and_leaves_are() {
 #[test]
 fn freezing_twice_is_freezing_once() {
     let (mut once, mut twice) = (nested(), nested());
-    once.freeze().unwrap();
-    twice.freeze().unwrap();
-    twice.freeze().unwrap();
+    once.freeze();
+    twice.freeze();
+    twice.freeze();
     assert_eq!(tree::structure(&once), tree::structure(&twice));
-    twice.unfreeze().unwrap();
+    twice.unfreeze();
     assert_eq!(twice.registry(), nested().registry());
     let mut layer = Freeze::frozen(linear());
     layer.freeze();
@@ -130,8 +130,9 @@ fn freezing_twice_is_freezing_once() {
 #[test]
 fn a_field_changes_its_kind_and_keeps_its_value_and_place() {
     let mut model = model();
-    let names =
-        |model: &DynamicModule| -> Vec<&str> { model.fields().map(|(name, _)| name).collect() };
+    let names = |model: &DynamicModule| -> Vec<String> {
+        model.fields().map(|(name, _)| name.to_owned()).collect()
+    };
     let before = names(&model);
     model.set_kind("scale", STATISTIC).unwrap();
     model.set_kind("mean", FieldKind::Param).unwrap();
@@ -155,7 +156,7 @@ fn a_list_of_modules_grows() {
     layers.push(linear());
     model.set("layers", layers).unwrap();
     assert_eq!(model.value::<Vec<Linear>>("layers").unwrap().len(), 3);
-    let found = scan(&model);
+    let found = lint(&model);
     assert!(
         found
             .iter()

@@ -16,7 +16,7 @@ fn frozen() -> Option<LeafKind> {
 fn all_parameters_below_are_frozen_and_no_state_is() {
     let mut model = nested();
     let before = tree::structure(&model);
-    model.freeze().unwrap();
+    model.freeze();
     let after = tree::structure(&model);
     assert_ne!(before, after);
     let param = Some(LeafKind::Param);
@@ -32,7 +32,7 @@ fn all_parameters_below_are_frozen_and_no_state_is() {
         partition::filter(&model, &Filter::state::<BatchStat>()).len(),
         6
     );
-    model.unfreeze().unwrap();
+    model.unfreeze();
     assert_eq!(tree::structure(&model), before);
     assert_eq!(
         model.value::<Vec<Linear>>("layers").unwrap(),
@@ -47,9 +47,9 @@ fn freezing_leaves_what_has_no_parameters() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register_state("count", 1).unwrap();
     let before = module.registry();
-    module.freeze().unwrap();
+    module.freeze();
     assert!(std::ptr::eq(before, module.registry()));
-    module.unfreeze().unwrap();
+    module.unfreeze();
     assert!(std::ptr::eq(before, module.registry()));
 }
 
@@ -57,7 +57,7 @@ fn freezing_leaves_what_has_no_parameters() {
 fn a_clone_stays_as_it_was() {
     let model = model();
     let mut other = model.clone();
-    other.freeze().unwrap();
+    other.freeze();
     assert_eq!(partition::filter(&model, &Filter::param()).len(), 3);
     assert!(partition::filter(&other, &Filter::param()).is_empty());
 }
@@ -104,7 +104,7 @@ fn whether_it_is_frozen_survives_taking_apart() {
     let error = tree::unflatten::<Freeze<Linear>, _>(&treedef, leaves).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot build `Freeze` at the root: the treedef has `Linear` there; use the treedef of a value of the same type"
+        "cannot build `Freeze<Linear>` at the root: the treedef has `Linear` there; use the treedef of a value of the same type"
     );
 }
 
@@ -144,4 +144,31 @@ fn a_part_of_a_model_is_frozen() {
     assert_eq!((doubled[0].weight, doubled[1].weight), (2.0, 4.0));
     assert!(doubled[0].is_frozen() && !doubled[1].is_frozen());
     assert_eq!(tree::leaves::<f32, _>(&doubled), [&2.0, &4.0]);
+}
+
+#[test]
+fn a_typed_module_is_read_from_a_frozen_one() {
+    let mut module: DynamicModule = DynamicModule::new("M").unwrap();
+    module.register_module("plain", linear()).unwrap();
+    module
+        .register_module("thawed", Freeze::new(linear()))
+        .unwrap();
+    module
+        .register_module("frozen", Freeze::frozen(linear()))
+        .unwrap();
+    let before = tree::structure(&module);
+    let is_as_it_was = |module: &DynamicModule| {
+        assert_eq!(module.value::<Linear>("plain").unwrap(), linear());
+        let thawed: Freeze<Linear> = module.value("thawed").unwrap();
+        let frozen: Freeze<Linear> = module.value("frozen").unwrap();
+        assert!(!thawed.is_frozen() && frozen.is_frozen());
+    };
+    module.freeze();
+    is_as_it_was(&module);
+    assert!(partition::filter(&module, &Filter::param()).is_empty());
+    module.unfreeze();
+    is_as_it_was(&module);
+    assert_eq!(tree::structure(&module), before);
+    // The switch of a `Freeze` is its own.
+    assert_eq!(partition::filter(&module, &Filter::param()).len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Modules whose fields are registered at run time, modules that can be frozen, and the scan for bugs.
+//! Modules whose fields are registered at run time, modules that can be frozen, and the lint for bugs.
 
 #![allow(
     clippy::pedantic,
@@ -12,8 +12,8 @@
 mod errors;
 mod flat;
 mod freeze;
+mod lint;
 mod register;
-mod scan;
 mod typed;
 
 use ndarray::{Array1, array};

@@ -173,7 +173,7 @@ fn parts_are_selected_and_put_back_by_kind() {
 
 #[test]
 fn leaves_of_one_type_are_mapped() {
-    let mut module: DynamicModule<f32> = DynamicModule::new("M").unwrap();
+    let mut module: DynamicModule<f32> = DynamicModule::typed("M").unwrap();
     module.register_param("a", vec![1.0_f32, 2.0]).unwrap();
     module.register_state("b", 3.0_f32).unwrap();
     module.register_static("c", 1).unwrap();

@@ -38,7 +38,7 @@ fn a_module_of_the_same_fields_becomes_a_derived_one() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("cannot build `Linear` at the root"),
+        error.starts_with("cannot build `Linear { weight: Param, mean: BatchStat, is_training = … }` at the root: the treedef has `Linear { weight: Param, mean: Param, is_training = … }` there"),
         "{error}"
     );
 }

@@ -151,6 +151,7 @@ fn a_fold_of_too_few_or_too_many_leaves_is_refused() {
         assert_eq!(
             error.unwrap_err(),
             TreeError::LeafCount {
+                doing: "cannot fold",
                 expected: 3,
                 found,
                 first_missing: missing.map(path),

@@ -103,12 +103,6 @@ fn two_fields_of_one_name_are_refused() {
 }
 
 #[test]
-#[should_panic(expected = "`Point` has two fields of the name `x`")]
-fn two_fields_of_one_name_panic_in_the_macro() {
-    let _ = tree!(Point(x = 1, x = 2));
-}
-
-#[test]
 fn a_structure_is_that_of_a_type_of_its_name_and_fields() {
     let fields = vec![("from", Tree::leaf(1_i64)), ("to", Tree::leaf(2))];
     let tree = Tree::structure("Line", fields, Vec::new()).unwrap();

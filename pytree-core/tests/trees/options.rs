@@ -1,7 +1,7 @@
 //! Trees whose leaves are options: what every tree has, with `None` as a leaf.
 
 use ndarray::{Array1, array};
-use pytree_core::{AnyLeaf, Leaf, Pytree, Tree, TreeError, diff, scan, tree};
+use pytree_core::{AnyLeaf, Leaf, Pytree, Tree, TreeError, diff, lint, tree};
 
 use crate::{integers, path};
 
@@ -168,7 +168,7 @@ fn models_of_them_are_compared_and_scanned() {
         Tree::leaf(None),
         Tree::leaf(Some(1.0)),
     ]);
-    let told: Vec<String> = scan(&tree).iter().map(ToString::to_string).collect();
+    let told: Vec<String> = lint(&tree).iter().map(ToString::to_string).collect();
     assert!(
         told.iter()
             .any(|finding| finding.contains("not finite") && finding.contains("[0]")),

@@ -131,7 +131,7 @@ fn each_kind_is_checked_by_the_mistakes_it_can_make() {
     let checks = [
         (
             "inner: Field",
-            vec!["Array", "Number", "Leaf", "Integer", "Static"],
+            vec!["Array", "Number", "Leaf", "Integer", "Static", "Other"],
             "NeedsKind",
         ),
         (

@@ -24,7 +24,16 @@ const _: () = {
                 },
             >>::CHECK,
             <Linear as ::pytree_core::field::StaticNeedsKind<
-                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __Probe::IS_VALUE
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::field::OtherNeedsKind<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE
+                },
             >>::CHECK,
         ]
     };
@@ -68,49 +77,52 @@ const _: () = {
     };
     #[automatically_derived]
     impl ::pytree_core::field::NodeShapes for Layer {
-        const SHAPES: &'static [::pytree_core::shape::NodeShape] = &[
-            ::pytree_core::shape::NodeShape {
-                kind: ::pytree_core::shape::NodeKind::Struct,
-                name: "Layer::Identity",
-                fields: &[],
-                statics: &[],
-                identity: ::core::any::TypeId::of::<Self>,
-                type_name: ::core::any::type_name::<Self>,
-                variant: 0u32,
-            },
-            ::pytree_core::shape::NodeShape {
-                kind: ::pytree_core::shape::NodeKind::TupleStruct,
-                name: "Layer::Linear",
-                fields: &[
-                    ::pytree_core::shape::Field {
-                        name: "0",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Module,
-                        ),
-                    },
-                ],
-                statics: &[],
-                identity: ::core::any::TypeId::of::<Self>,
-                type_name: ::core::any::type_name::<Self>,
-                variant: 1u32,
-            },
-            ::pytree_core::shape::NodeShape {
-                kind: ::pytree_core::shape::NodeKind::Struct,
-                name: "Layer::Scale",
-                fields: &[
-                    ::pytree_core::shape::Field {
-                        name: "factor",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Param,
-                        ),
-                    },
-                ],
-                statics: &["name"],
-                identity: ::core::any::TypeId::of::<Self>,
-                type_name: ::core::any::type_name::<Self>,
-                variant: 2u32,
-            },
-        ];
+        const SHAPES: &'static [::pytree_core::shape::NodeShape] = {
+            enum __Definition {}
+            &[
+                ::pytree_core::shape::NodeShape {
+                    kind: ::pytree_core::shape::NodeKind::Struct,
+                    name: "Layer::Identity",
+                    fields: &[],
+                    statics: &[],
+                    identity: ::core::any::TypeId::of::<__Definition>,
+                    type_name: ::core::any::type_name::<Self>,
+                    variant: 0u32,
+                },
+                ::pytree_core::shape::NodeShape {
+                    kind: ::pytree_core::shape::NodeKind::TupleStruct,
+                    name: "Layer::Linear",
+                    fields: &[
+                        ::pytree_core::shape::Field {
+                            name: "0",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Module,
+                            ),
+                        },
+                    ],
+                    statics: &[],
+                    identity: ::core::any::TypeId::of::<__Definition>,
+                    type_name: ::core::any::type_name::<Self>,
+                    variant: 1u32,
+                },
+                ::pytree_core::shape::NodeShape {
+                    kind: ::pytree_core::shape::NodeKind::Struct,
+                    name: "Layer::Scale",
+                    fields: &[
+                        ::pytree_core::shape::Field {
+                            name: "factor",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Param,
+                            ),
+                        },
+                    ],
+                    statics: &["name"],
+                    identity: ::core::any::TypeId::of::<__Definition>,
+                    type_name: ::core::any::type_name::<Self>,
+                    variant: 2u32,
+                },
+            ]
+        };
     }
     #[automatically_derived]
     impl ::pytree_core::Pytree for Layer {
@@ -160,8 +172,8 @@ const _: () = {
         fn unflatten(
             __source: &mut ::pytree_core::Unflattener<'_>,
         ) -> ::core::result::Result<Self, ::pytree_core::TreeError> {
-            if __source.peek()
-                == ::core::option::Option::Some(const {
+            if __source
+                .is_next(const {
                     &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
                 })
             {
@@ -178,8 +190,8 @@ const _: () = {
                     )
                 };
             }
-            if __source.peek()
-                == ::core::option::Option::Some(const {
+            if __source
+                .is_next(const {
                     &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
                 })
             {
@@ -202,8 +214,8 @@ const _: () = {
                     )
                 };
             }
-            if __source.peek()
-                == ::core::option::Option::Some(const {
+            if __source
+                .is_next(const {
                     &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
                 })
             {
@@ -240,7 +252,10 @@ const _: () = {
                 };
             }
             ::core::result::Result::Err(
-                ::pytree_core::Unflattener::wrong_node(__source, "Layer"),
+                ::pytree_core::Unflattener::wrong_node(
+                    __source,
+                    ::core::any::type_name::<Self>(),
+                ),
             )
         }
     }

@@ -48,36 +48,39 @@ const _: () = {
         M: ::pytree_core::field::ModuleField,
         [T; N]: ::pytree_core::field::ParamField,
     {
-        const SHAPES: &'static [::pytree_core::shape::NodeShape] = &[
-            ::pytree_core::shape::NodeShape {
-                kind: ::pytree_core::shape::NodeKind::Struct,
-                name: "Node",
-                fields: &[
-                    ::pytree_core::shape::Field {
-                        name: "inner",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Module,
-                        ),
-                    },
-                    ::pytree_core::shape::Field {
-                        name: "values",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Param,
-                        ),
-                    },
-                    ::pytree_core::shape::Field {
-                        name: "children",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Module,
-                        ),
-                    },
-                ],
-                statics: &["limit"],
-                identity: ::core::any::TypeId::of::<Self>,
-                type_name: ::core::any::type_name::<Self>,
-                variant: 0u32,
-            },
-        ];
+        const SHAPES: &'static [::pytree_core::shape::NodeShape] = {
+            enum __Definition {}
+            &[
+                ::pytree_core::shape::NodeShape {
+                    kind: ::pytree_core::shape::NodeKind::Struct,
+                    name: "Node",
+                    fields: &[
+                        ::pytree_core::shape::Field {
+                            name: "inner",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Module,
+                            ),
+                        },
+                        ::pytree_core::shape::Field {
+                            name: "values",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Param,
+                            ),
+                        },
+                        ::pytree_core::shape::Field {
+                            name: "children",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Module,
+                            ),
+                        },
+                    ],
+                    statics: &["limit"],
+                    identity: ::core::any::TypeId::of::<__Definition>,
+                    type_name: ::core::any::type_name::<Self>,
+                    variant: 0u32,
+                },
+            ]
+        };
     }
     #[automatically_derived]
     impl<M: Module, T, const N: usize> ::pytree_core::Pytree for Node<M, T, N>

@@ -34,7 +34,18 @@ const _: () = {
             <Vec<
                 Linear,
             > as ::pytree_core::field::StaticNeedsKind<
-                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __Probe::IS_VALUE
+                },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::field::OtherNeedsKind<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE
+                },
             >>::CHECK,
         ]
     };
@@ -134,48 +145,51 @@ const _: () = {
     };
     #[automatically_derived]
     impl ::pytree_core::field::NodeShapes for Model {
-        const SHAPES: &'static [::pytree_core::shape::NodeShape] = &[
-            ::pytree_core::shape::NodeShape {
-                kind: ::pytree_core::shape::NodeKind::Struct,
-                name: "Model",
-                fields: &[
-                    ::pytree_core::shape::Field {
-                        name: "layers",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Module,
-                        ),
-                    },
-                    ::pytree_core::shape::Field {
-                        name: "weight",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::Param,
-                        ),
-                    },
-                    ::pytree_core::shape::Field {
-                        name: "steps",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::State(
-                                ::pytree_core::CollectionId::of::<
-                                    ::pytree_core::kind::State,
-                                >(),
+        const SHAPES: &'static [::pytree_core::shape::NodeShape] = {
+            enum __Definition {}
+            &[
+                ::pytree_core::shape::NodeShape {
+                    kind: ::pytree_core::shape::NodeKind::Struct,
+                    name: "Model",
+                    fields: &[
+                        ::pytree_core::shape::Field {
+                            name: "layers",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Module,
                             ),
-                        ),
-                    },
-                    ::pytree_core::shape::Field {
-                        name: "mean",
-                        kind: ::core::option::Option::Some(
-                            ::pytree_core::FieldKind::State(
-                                ::pytree_core::CollectionId::of::<BatchStat>(),
+                        },
+                        ::pytree_core::shape::Field {
+                            name: "weight",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::Param,
                             ),
-                        ),
-                    },
-                ],
-                statics: &["size", "name"],
-                identity: ::core::any::TypeId::of::<Self>,
-                type_name: ::core::any::type_name::<Self>,
-                variant: 0u32,
-            },
-        ];
+                        },
+                        ::pytree_core::shape::Field {
+                            name: "steps",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::State(
+                                    ::pytree_core::CollectionId::of::<
+                                        ::pytree_core::kind::State,
+                                    >(),
+                                ),
+                            ),
+                        },
+                        ::pytree_core::shape::Field {
+                            name: "mean",
+                            kind: ::core::option::Option::Some(
+                                ::pytree_core::FieldKind::State(
+                                    ::pytree_core::CollectionId::of::<BatchStat>(),
+                                ),
+                            ),
+                        },
+                    ],
+                    statics: &["size", "name"],
+                    identity: ::core::any::TypeId::of::<__Definition>,
+                    type_name: ::core::any::type_name::<Self>,
+                    variant: 0u32,
+                },
+            ]
+        };
     }
     #[automatically_derived]
     impl ::pytree_core::Pytree for Model {

@@ -1,6 +1,8 @@
 //! Activations as values, so that a model can hold one as a static field.
 
-use pytree_core::Static;
+use std::hash::{Hash, Hasher};
+
+use pytree_core::{Static, StaticValue};
 use pytree_transform::Tensor;
 
 use crate::functions::{
@@ -17,7 +19,7 @@ use crate::functions::{
 /// let y = Activation::Relu.apply(&Tensor::from([-1.0_f32, 2.0]));
 /// assert_eq!(y.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
-#[derive(Static, Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum Activation {
     /// max(x, 0).
@@ -59,6 +61,19 @@ pub enum Activation {
     Mish,
     /// x itself.
     Identity,
+}
+
+/// As treedefs compare it, slopes by their bits.
+impl PartialEq for Activation {
+    fn eq(&self, other: &Self) -> bool {
+        self.static_eq(other)
+    }
+}
+impl Eq for Activation {}
+impl Hash for Activation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.static_hash(state);
+    }
 }
 
 impl Activation {

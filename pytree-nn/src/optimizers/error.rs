@@ -1,13 +1,14 @@
 //! What can go wrong with optimisers, with all parameters concerned.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use pytree_core::{KeyPath, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
 /// A gradient can't be applied; nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptimizerError {
     /// The gradients are not those of the parameters trained.
@@ -41,12 +42,19 @@ pub enum OptimizerError {
         "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
     )]
     NoLearningRate,
-    /// The filter names a path that is not there.
+    /// The filter names a path that is not there, or accepts no leaf.
     #[error("cannot choose what to train: {0}")]
     Filter(TreeError),
     /// The model does not go together again.
     #[error("cannot update the model: {0}")]
     Tree(#[from] TreeError),
+}
+
+impl fmt::Debug for OptimizerError {
+    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// What is wrong with the gradient at one place.
@@ -57,6 +65,10 @@ pub enum GradientProblem {
     Missing(KeyPath),
     /// A leaf that is not trained received one.
     Frozen(KeyPath),
+    /// A parameter received one that was a state, as in a frozen module, when the optimiser was made.
+    ThawedSince(KeyPath),
+    /// A parameter that is trained received none, because it is a state now, as in a frozen module.
+    FrozenSince(KeyPath),
     /// The gradient is of another shape or element type than the parameter.
     Shape {
         /// The parameter.
@@ -92,6 +104,20 @@ fn list(problems: &[GradientProblem]) -> String {
             GradientProblem::Frozen(path) => (
                 format!("{} is frozen, but received a gradient", path.or_root()),
                 "take the gradient with respect to the leaves that are trained: `.wrt(filter)`, with the filter of the optimizer",
+            ),
+            GradientProblem::ThawedSince(path) => (
+                format!(
+                    "{} was frozen, or a state, when the optimizer was made, and is a parameter now",
+                    path.or_root()
+                ),
+                "make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or freeze again what was frozen",
+            ),
+            GradientProblem::FrozenSince(path) => (
+                format!(
+                    "{} was a parameter when the optimizer was made, and is frozen, or a state, now",
+                    path.or_root()
+                ),
+                "make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or unfreeze again what was not frozen",
             ),
             GradientProblem::Parameter {
                 path,

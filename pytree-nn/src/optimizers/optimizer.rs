@@ -3,18 +3,29 @@
 //! Which leaves are trained is decided once, and is static: an update only counts. All else is leaves, so
 //! that an optimiser goes through `jit` as argument and result, and into checkpoints.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::marker::PhantomData;
 
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, KeyPath, Module, Partition, PytreeOf, SelectPart, TreeDef, graph, partition,
+    Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, graph,
+    partition,
 };
 use pytree_transform::{Gradient, Tensor};
 
 use crate::error::or_panic;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
+
+/// Whether a leaf is trained: decided when the optimiser is made.
+#[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Trained,
+    /// It was a state, or frozen.
+    State,
+    /// The filter left it out.
+    LeftOut,
+}
 
 /// Applies gradients to the parameters of an `M`.
 ///
@@ -36,9 +47,9 @@ pub struct Optimizer<M: 'static> {
     #[state(OptState)]
     step: Tensor,
     transformation: Chain,
-    /// For each leaf of the model, in the order of the graph form, whether it is trained.
+    /// For each leaf of the model, in the order of the graph form, whether it is trained, and why not.
     #[r#static]
-    trained: Vec<bool>,
+    choices: Vec<Choice>,
     model: PhantomData<fn() -> M>,
 }
 
@@ -46,7 +57,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// An optimiser of all parameters of a model, and of its leaves without kind.
     ///
     /// # Panics
-    /// If a parameter is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
+    /// If there is no parameter, as where all are frozen, or one is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
     #[track_caller]
     pub fn new(model: &M, transformation: Chain) -> Self {
         Self::with_filter(model, transformation, &!Filter::any_state())
@@ -72,7 +83,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If a leaf that the filter accepts is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
+    /// If the filter accepts no leaf, or one that is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
     #[track_caller]
     pub fn with_filter(model: &M, transformation: Chain, filter: &Filter) -> Self {
         or_panic(Self::try_with_filter(model, transformation, filter))
@@ -81,33 +92,38 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// As [`with_filter`](Self::with_filter).
     ///
     /// # Errors
-    /// [`OptimizerError::NotFloat`].
+    /// [`OptimizerError::NotFloat`], and [`OptimizerError::Filter`] if the filter names a path that is not there, or
+    /// accepts no leaf.
     pub fn try_with_filter(
         model: &M,
         mut transformation: Chain,
         filter: &Filter,
     ) -> Result<Self, OptimizerError> {
         let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
-        filter.check(&treedef).map_err(OptimizerError::Filter)?;
-        let places = treedef.leaf_paths().into_iter().zip(treedef.leaf_kinds());
-        let mut trained = Vec::with_capacity(leaves.len());
-        for ((path, kind), leaf) in places.zip(&leaves) {
-            let accepted = filter.accepts(&path, kind, leaf);
-            if accepted && !leaf.dtype().is_float() {
-                return Err(OptimizerError::NotFloat {
-                    path: path.or_root(),
-                    found: leaf.info().clone(),
-                });
-            }
-            trained.push(accepted);
+        let trained = filter
+            .choose(&treedef, &leaves)
+            .map_err(OptimizerError::Filter)?;
+        let mut chosen = leaves.iter().zip(&trained);
+        let not_float = chosen.position(|(leaf, trained)| *trained && !leaf.dtype().is_float());
+        if let Some(position) = not_float {
+            return Err(OptimizerError::NotFloat {
+                path: treedef.leaf_paths()[position].or_root(),
+                found: leaves[position].info().clone(),
+            });
         }
+        let choices = trained.iter().zip(treedef.leaf_kinds());
+        let choices = choices.map(|(trained, kind)| match kind {
+            _ if *trained => Choice::Trained,
+            Some(LeafKind::State(_)) => Choice::State,
+            _ => Choice::LeftOut,
+        });
         let parameters: Partition<M, Tensor> =
             partition::select(&treedef, &leaves, |position| trained[position]);
         transformation.init(parameters.tree());
         Ok(Self {
             step: Tensor::from(0_u32),
             transformation,
-            trained,
+            choices: choices.collect(),
             model: PhantomData,
         })
     }
@@ -181,16 +197,19 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         M: SelectPart<Tensor>,
     {
         let (mut leaves, treedef) = graph::flatten::<Tensor, M>(model);
-        if leaves.len() != self.trained.len() {
+        if leaves.len() != self.choices.len() {
             return Err(OptimizerError::OtherModel {
-                expected: self.trained.len(),
+                expected: self.choices.len(),
                 found: leaves.len(),
             });
         }
         let (gradients, gradient_treedef) = graph::flatten::<Tensor, _>(gradients);
-        let parameters: Partition<M, Tensor> =
-            partition::select(&treedef, &leaves, |position| self.trained[position]);
+        let parameters: Partition<M, Tensor> = partition::select(&treedef, &leaves, |position| {
+            self.choices[position] == Choice::Trained
+        });
         check_gradients(
+            &treedef,
+            &self.choices,
             parameters.tree().treedef(),
             parameters.leaves(),
             &gradient_treedef,
@@ -214,8 +233,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = leaves
             .iter_mut()
-            .zip(&self.trained)
-            .filter(|(_, trained)| **trained);
+            .zip(&self.choices)
+            .filter(|(_, choice)| **choice == Choice::Trained);
         for ((leaf, _), update) in places.zip(updates) {
             *leaf = &*leaf + update;
         }
@@ -227,6 +246,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
 
 /// Checks that there is one gradient for each parameter, of its shape, and no other.
 fn check_gradients(
+    model: &TreeDef,
+    choices: &[Choice],
     expected: &TreeDef,
     parameters: &[Tensor],
     found: &TreeDef,
@@ -244,16 +265,25 @@ fn check_gradients(
                 .cloned()
                 .collect()
         };
-        problems.extend(
-            without(&expected, &found)
-                .into_iter()
-                .map(GradientProblem::Missing),
-        );
-        problems.extend(
-            without(&found, &expected)
-                .into_iter()
-                .map(GradientProblem::Frozen),
-        );
+        let places = model.leaf_paths().into_iter();
+        let now: HashMap<KeyPath, (bool, Choice)> = places
+            .zip(model.leaf_kinds())
+            .zip(choices)
+            .map(|((path, kind), choice)| {
+                let is_state = matches!(kind, Some(LeafKind::State(_)));
+                (path, (is_state, *choice))
+            })
+            .collect();
+        let missing = |path| match now.get(&path) {
+            Some((true, _)) => GradientProblem::FrozenSince(path),
+            _ => GradientProblem::Missing(path),
+        };
+        let surplus = |path| match now.get(&path) {
+            Some((false, Choice::State)) => GradientProblem::ThawedSince(path),
+            _ => GradientProblem::Frozen(path),
+        };
+        problems.extend(without(&expected, &found).into_iter().map(missing));
+        problems.extend(without(&found, &expected).into_iter().map(surplus));
     }
     if problems.is_empty() {
         for (position, (parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
@@ -278,7 +308,7 @@ impl<M> Clone for Optimizer<M> {
         Self {
             step: self.step.clone(),
             transformation: self.transformation.clone(),
-            trained: self.trained.clone(),
+            choices: self.choices.clone(),
             model: PhantomData,
         }
     }
@@ -301,7 +331,7 @@ mod tests {
         Activation, Linear, Mlp, Rngs, adam, chain, clip_by_global_norm, eval, mse, scale_by_adam,
         sgd, train,
     };
-    use pytree_core::Shared;
+    use pytree_core::{Freeze, Shared};
     use pytree_transform::{DType, jit, value_and_grad};
 
     fn mlp() -> Mlp {
@@ -347,6 +377,67 @@ mod tests {
             "{error}"
         );
         assert!(error.contains(".wrt(filter)"), "{error}");
+    }
+
+    #[test]
+    fn an_optimizer_of_nothing_is_refused() {
+        let model = mlp();
+        let misspelt = Filter::param() & Filter::path_contains("waight");
+        let error = Optimizer::try_with_filter(&model, sgd(0.1), &misspelt).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot choose what to train: the filter (param & path_contains(waight)) selects no leaf: no path has a step `waight`; did you mean `weight`?"
+        );
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let frozen = Freeze::frozen(model);
+        let all = Optimizer::try_with_filter(&frozen, sgd(0.1), &!Filter::any_state());
+        assert!(
+            all.unwrap_err()
+                .to_string()
+                .contains("selects no leaf; choose")
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot choose what to differentiate by path_contains(waight)")]
+    fn a_gradient_with_respect_to_nothing_panics() {
+        let loss = |model: &Mlp| model.forward(&ones()).mean();
+        let _ = value_and_grad(loss).wrt(Filter::path_contains("waight"))(&mlp());
+    }
+
+    #[test]
+    fn a_module_thawed_or_frozen_since_is_told() {
+        let loss = |model: &(Freeze<Mlp>, Mlp)| {
+            (model.0.forward(&ones()) + model.1.forward(&ones())).mean()
+        };
+        let mut model = (Freeze::frozen(mlp()), mlp());
+        let mut optimizer = Optimizer::new(&model, sgd(0.1));
+        let mut for_all = Optimizer::new(&(Freeze::new(mlp()), mlp()), sgd(0.1));
+        let partly = value_and_grad(loss)(&model).1;
+        let error = for_all
+            .try_update(&mut model, &partly)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("layers[0].weight was a parameter when the optimizer was made, and is frozen, or a state, now"),
+            "{error}"
+        );
+        assert!(error.contains("unfreeze again"), "{error}");
+        model.0.unfreeze();
+        let whole = value_and_grad(loss)(&model).1;
+        let error = optimizer
+            .try_update(&mut model, &whole)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("layers[0].weight was frozen, or a state, when the optimizer was made, and is a parameter now"),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or freeze again what was frozen"),
+            "{error}"
+        );
+        for_all.update(&mut model, &whole);
     }
 
     #[test]

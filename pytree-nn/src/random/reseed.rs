@@ -1,8 +1,8 @@
 //! New seeds for the streams of a whole model.
 
-use std::any::TypeId;
 use std::collections::HashSet;
 
+use pytree_core::field::NodeShapes;
 use pytree_core::shape::NodeShape;
 use pytree_core::{Identity, Leaf, PytreeOf, SharedVisit, StaticRef, Visitor, graph};
 use pytree_transform::{DType, Tensor};
@@ -67,7 +67,7 @@ struct Streams {
 impl<'a> Visitor<'a> for Streams {
     fn enter(&mut self, shape: &'static NodeShape, _: usize) {
         self.open
-            .push(((shape.identity)() == TypeId::of::<RngStream>(), None));
+            .push((*shape == <RngStream as NodeShapes>::SHAPES[0], None));
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         if let Some((true, tag)) = self.open.last_mut() {

@@ -4,6 +4,7 @@
 //! of a model, go through `jit` and into checkpoints.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pytree_core::Module;
 use pytree_core::kind::RngState;
@@ -17,7 +18,7 @@ use crate::random::Key;
 const DEFAULT: &str = "default";
 
 /// There is no key to draw.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RngError {
     /// A stream that is not there, without a default stream.
@@ -28,6 +29,13 @@ pub enum RngError {
         /// The streams that are there.
         found: Vec<String>,
     },
+}
+
+impl fmt::Debug for RngError {
+    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn list(names: &[String]) -> String {

@@ -187,20 +187,12 @@ fn active_leaves(
             .iter()
             .map(|kind| !matches!(kind, Some(LeafKind::State(_))))
             .collect(),
-        Some(filter) => {
-            if let Err(error) = filter.check(treedef) {
-                panic!(
-                    "cannot choose what to differentiate by {filter:?}: {error} (gradient taken at {line})"
-                );
-            }
-            let paths = treedef.leaf_paths();
-            paths
-                .iter()
-                .zip(&kinds)
-                .zip(leaves)
-                .map(|((path, kind), leaf)| filter.accepts(path, *kind, leaf))
-                .collect()
-        }
+        Some(filter) => match filter.choose(treedef, leaves) {
+            Ok(chosen) => chosen,
+            Err(error) => panic!(
+                "cannot choose what to differentiate by {filter:?}: {error} (gradient taken at {line})"
+            ),
+        },
     };
     if active
         .iter()

@@ -359,19 +359,16 @@ impl<'a> Reader<'a> {
 
 impl NewShape {
     fn make(&self) -> Result<&'static NodeShape, TreeError> {
-        let fields: Vec<(&str, Option<FieldKind>)> = self
-            .fields
-            .iter()
-            .map(|(name, kind)| {
-                let kind = match kind {
-                    NewKind::Of(kind) => *kind,
-                    NewKind::State(name) => Some(FieldKind::State(CollectionId::named(name))),
-                };
-                (name.as_str(), kind)
-            })
-            .collect();
+        let fields = self.fields.iter().map(|(name, kind)| {
+            let kind = match kind {
+                NewKind::Of(kind) => *kind,
+                NewKind::State(name) => Some(FieldKind::State(CollectionId::read(name)?)),
+            };
+            Ok((name.as_str(), kind))
+        });
+        let fields = fields.collect::<Result<Vec<_>, TreeError>>()?;
         let statics: Vec<&str> = self.statics.iter().map(String::as_str).collect();
-        NodeShape::dynamic(self.kind, &self.name, &fields, &statics)
+        NodeShape::read(self.kind, &self.name, &fields, &statics)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A scan of a model for bugs.
+//! Looks through a model for bugs, as a linter does through a program.
 //!
 //! It reports what is certain: a tied weight that will come apart, a parameter that nothing can train, a value
 //! that is not a number. It reads the model and changes nothing.
@@ -15,7 +15,7 @@ use crate::pytree::Pytree;
 use crate::shape::NodeKind;
 use crate::treedef::TreeDef;
 
-/// One thing that a [`scan`] found; displays with its mend.
+/// One thing that a [`lint`] found; displays with its mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -53,6 +53,12 @@ pub enum Finding {
         /// How many there are in all.
         elements: usize,
     },
+    /// Arrays of floats whose elements cannot be read, as inside of a compiled function: whether they are finite is
+    /// not known. This is no mistake.
+    NotKnown {
+        /// Their places.
+        paths: Vec<KeyPath>,
+    },
     /// A parameter without elements.
     EmptyParameter {
         /// Where.
@@ -66,7 +72,9 @@ impl Finding {
     /// The places it is about.
     pub fn paths(&self) -> &[KeyPath] {
         match self {
-            Self::Shared { paths } | Self::SameStorage { paths } => paths,
+            Self::Shared { paths } | Self::SameStorage { paths } | Self::NotKnown { paths } => {
+                paths
+            }
             Self::NotTrainable { path, .. }
             | Self::WithoutKind { path }
             | Self::NotFinite { path, .. }
@@ -74,9 +82,9 @@ impl Finding {
         }
     }
 
-    /// Whether something is wrong; a shared node is only told.
+    /// Whether something is wrong; a shared node, and what is not known, is only told.
     pub fn is_mistake(&self) -> bool {
-        !matches!(self, Self::Shared { .. })
+        !matches!(self, Self::Shared { .. } | Self::NotKnown { .. })
     }
 }
 
@@ -118,6 +126,11 @@ impl fmt::Display for Finding {
                 "the leaf at {} is not finite: of its {elements} elements, {nan} are NaN and {infinite} infinite; initialise it anew, or look for the step that made it so",
                 path.or_root()
             ),
+            Self::NotKnown { paths } => write!(
+                f,
+                "the values at {} are not known here, so that no search for NaN was made: call `lint` outside of the transformation",
+                joined(paths)
+            ),
             Self::EmptyParameter { path, found } => write!(
                 f,
                 "the parameter at {} has no elements, its shape is {found}: nothing of it can be trained; check the sizes that it was made with",
@@ -133,22 +146,23 @@ impl fmt::Display for Finding {
 ///
 /// # Examples
 /// ```
-/// use pytree_core::{Module, scan};
+/// use pytree_core::{Module, lint};
 /// #[derive(Module)]
 /// struct Line {
 ///     #[param]
 ///     slope: f32,
 /// }
-/// assert!(scan(&Line { slope: 2.0 }).is_empty());
-/// let findings = scan(&Line { slope: f32::NAN });
+/// assert!(lint(&Line { slope: 2.0 }).is_empty());
+/// let findings = lint(&Line { slope: f32::NAN });
 /// assert!(findings[0].to_string().starts_with("the leaf at slope is not finite"));
 /// ```
-pub fn scan<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
+pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
     let leaves = graph::any_leaves(model);
     let treedef = graph::structure(model);
     let kinds = treedef.leaf_kinds();
     let is_module = kinds.iter().any(Option::is_some);
     let mut findings = shared_nodes(&treedef);
+    let mut not_known = Vec::new();
     let mut storages: Vec<(bool, Vec<KeyPath>)> = Vec::new();
     let mut numbers: HashMap<usize, usize> = HashMap::new();
     for ((path, kind), leaf) in treedef.leaf_paths().into_iter().zip(kinds).zip(leaves) {
@@ -159,7 +173,10 @@ pub fn scan<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
         if is_param {
             findings.extend(bad_parameter(&path, leaf));
         }
-        findings.extend(not_finite(&path, leaf));
+        match not_finite(&path, leaf) {
+            Ok(finding) => findings.extend(finding),
+            Err(()) => not_known.push(path.clone()),
+        }
         if let Some(storage) = leaf.storage_identity() {
             let number = *numbers.entry(storage).or_insert_with(|| {
                 storages.push((false, Vec::new()));
@@ -168,6 +185,9 @@ pub fn scan<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
             storages[number].0 |= is_param;
             storages[number].1.push(path);
         }
+    }
+    if !not_known.is_empty() {
+        findings.push(Finding::NotKnown { paths: not_known });
     }
     let same = storages.into_iter();
     findings.extend(
@@ -214,15 +234,21 @@ fn bad_parameter(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
     Some(Finding::EmptyParameter { path, found })
 }
 
-fn not_finite(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
-    leaf.array_info().filter(|info| info.element.is_float())?;
-    let values = leaf.values()?;
+/// What is not finite, or an error if the elements cannot be read.
+fn not_finite(path: &KeyPath, leaf: &dyn Leaf) -> Result<Option<Finding>, ()> {
+    if !leaf
+        .array_info()
+        .is_some_and(|info| info.element.is_float())
+    {
+        return Ok(None);
+    }
+    let values = leaf.values().ok_or(())?;
     let nan = values.iter().filter(|value| value.is_nan()).count();
     let infinite = values.iter().filter(|value| value.is_infinite()).count();
-    (nan + infinite > 0).then(|| Finding::NotFinite {
+    Ok((nan + infinite > 0).then(|| Finding::NotFinite {
         path: path.clone(),
         nan,
         infinite,
         elements: values.len(),
-    })
+    }))
 }

@@ -1,19 +1,19 @@
-//! What the scan finds, and in which words it says so.
+//! What the lint finds, and in which words it says so.
 
 use ndarray::{Array2, array};
-use pytree_core::{AnyLeaf, DynamicModule, Finding, Module, Pytree, Shared, scan};
+use pytree_core::{AnyLeaf, DynamicModule, Finding, Module, Pytree, Shared, lint};
 
 use crate::{linear, model};
 
 fn said<T: Pytree>(model: &T) -> Vec<String> {
-    scan(model).iter().map(Finding::to_string).collect()
+    lint(model).iter().map(Finding::to_string).collect()
 }
 
 #[test]
 fn a_sound_model_has_no_findings() {
-    assert!(scan(&linear()).is_empty());
+    assert!(lint(&linear()).is_empty());
     assert!(
-        scan(&vec![1, 2]).is_empty(),
+        lint(&vec![1, 2]).is_empty(),
         "no leaf has a kind, and none needs one"
     );
 }
@@ -23,7 +23,7 @@ fn a_shared_node_is_told_and_is_no_mistake() {
     let node = Shared::new(linear());
     let other = Shared::new(linear());
     let model = (node.clone(), other.clone(), node.clone(), (other, node));
-    let findings = scan(&model);
+    let findings = lint(&model);
     assert!(findings.iter().all(|finding| !finding.is_mistake()));
     assert_eq!(findings[0].paths().len(), 3);
     assert_eq!(
@@ -34,7 +34,7 @@ fn a_shared_node_is_told_and_is_no_mistake() {
         ]
     );
     assert!(
-        scan(&Shared::new(linear())).is_empty(),
+        lint(&Shared::new(linear())).is_empty(),
         "one place is none too many"
     );
 }
@@ -45,7 +45,7 @@ fn a_parameter_that_is_no_float_is_found() {
     model.register_param("a", 1.0).unwrap();
     model.register_state("b", 1).unwrap();
     model.get_mut("a").unwrap()[0] = AnyLeaf::new(array![1_i32]);
-    let findings = scan(&model);
+    let findings = lint(&model);
     assert!(findings[0].is_mistake());
     assert_eq!(findings[0].paths()[0].to_string(), "a");
     assert_eq!(
@@ -118,6 +118,9 @@ impl pytree_core::Leaf for Handle {
             shape: vec![1],
         })
     }
+    fn values(&self) -> Option<Vec<f64>> {
+        (self.0 > 0).then(|| vec![1.0])
+    }
     fn storage_identity(&self) -> Option<usize> {
         Some(self.0)
     }
@@ -150,14 +153,32 @@ fn leaves_that_are_one_array_are_found() {
     );
     assert!(said(&tied(1, 2, 3)).is_empty(), "states may hold the same");
     let dynamic: DynamicModule = DynamicModule::from_value(&tied(1, 2, 1)).unwrap();
-    let findings = scan(&dynamic);
+    let findings = lint(&dynamic);
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].paths().len(), 3);
     assert!(findings[0].is_mistake());
     let shared = Shared::new(tied(1, 2, 3));
     assert!(
-        scan(&(shared.clone(), shared))
+        lint(&(shared.clone(), shared))
             .iter()
             .all(|finding| !finding.is_mistake())
+    );
+}
+
+#[test]
+fn values_that_cannot_be_read_are_told() {
+    let model = Tied {
+        first: Handle(1),
+        second: Handle(0),
+        third: [Handle(2), Handle(0)],
+    };
+    let findings = lint(&model);
+    assert!(!findings[0].is_mistake());
+    assert_eq!(findings[0].paths().len(), 2);
+    assert_eq!(
+        said(&model),
+        [
+            "the values at second, third[1] are not known here, so that no search for NaN was made: call `lint` outside of the transformation"
+        ]
     );
 }

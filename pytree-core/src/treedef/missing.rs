@@ -1,0 +1,56 @@
+//! What was meant by a path that leads nowhere.
+
+use super::TreeDef;
+use crate::error::{TreeError, edit_distance};
+use crate::path::{Key, KeyPath};
+
+/// The most keys of paths that are looked at for the one that is most alike.
+const LOOKED_AT: usize = 1_000_000;
+
+impl TreeDef {
+    /// Whether a path leads to a static field.
+    pub(crate) fn is_static(&self, path: &KeyPath) -> bool {
+        let Some((Key::Field(name), above)) = path.keys().split_last() else {
+            return false;
+        };
+        let mut node = self.below_transparent(0);
+        for key in above {
+            let children = self.child_positions(node).into_iter().enumerate();
+            let found = children
+                .filter(|(position, _)| self.child_key(node, *position).as_ref() == Some(key))
+                .map(|(_, child)| child)
+                .next();
+            match found {
+                Some(child) => node = self.below_transparent(child),
+                None => return false,
+            }
+        }
+        let shape = self.0.nodes.get(node).map(|node| node.shape);
+        shape.is_some_and(|shape| shape.statics.contains(&&**name))
+    }
+
+    /// A node or, if it is transparent, what is in it.
+    fn below_transparent(&self, node: usize) -> usize {
+        let nodes = self.0.nodes.iter().skip(node);
+        let transparent =
+            nodes.take_while(|node| node.shape.kind.is_transparent() && node.arity == 1);
+        node + transparent.count()
+    }
+
+    /// The error that a path leads to no node: to a static field, or elsewhere than the path that is most alike.
+    pub(crate) fn no_node(&self, path: &KeyPath) -> TreeError {
+        let path = path.clone();
+        if self.is_static(&path) {
+            return TreeError::StaticField { path };
+        }
+        // All paths of a tree that is deep and long are too many.
+        let nodes = self.num_nodes().min(LOOKED_AT / self.depth().max(1));
+        let all: Vec<usize> = (0..nodes).collect();
+        let text = path.to_string();
+        let paths = self.node_paths(&all).into_iter();
+        let nearest = paths
+            .filter(|path| !path.keys().is_empty())
+            .min_by_key(|path| edit_distance(&path.to_string(), &text));
+        TreeError::NoNode { path, nearest }
+    }
+}
