@@ -63,13 +63,13 @@ fn check_case(case: &Value, apply: Apply) {
             .map(tensor)
             .collect()
     };
-    let gradient = grad(loss).wrt(floats());
-    for (found, expected) in gradient(&x).leaves().iter().zip(some(&case["gradients"])) {
-        assert_close(&format!("{what}: gradient"), found, &expected);
-    }
     let direction = some(&case["direction"]);
     if direction.is_empty() {
         return;
+    }
+    let gradient = grad(loss).wrt(floats());
+    for (found, expected) in gradient(&x).leaves().iter().zip(some(&case["gradients"])) {
+        assert_close(&format!("{what}: gradient"), found, &expected);
     }
     let slope = |x: &Arguments| inner(gradient(x).leaves(), &direction);
     for (found, expected) in grad(slope).wrt(floats())(&x)

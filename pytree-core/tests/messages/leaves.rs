@@ -4,6 +4,7 @@ use ndarray::array;
 use pytree_core::{AnyLeaf, KeyPath, Leaf, Tree, TreeError, tree};
 
 #[derive(Leaf, Clone, Debug)]
+#[allow(dead_code, reason = "it is read as text")]
 struct Opaque(i32);
 
 #[test]
