@@ -74,7 +74,7 @@ fn callbacks_are_called_where_values_are() {
     let jaxpr = make_jaxpr(compiled.clone())(x.clone());
     assert!(seen.take().is_empty());
     assert!(jaxpr.has_effect());
-    jaxpr.evaluate(&[x.clone()]);
+    jaxpr.evaluate(std::slice::from_ref(&x));
     assert_eq!(seen.take(), ["x 3.0", "y 9.0"]);
 }
 

@@ -17,18 +17,12 @@ use crate::transformations::function::{Function, Traceable, rebuild, transformed
 ///
 /// # Examples
 /// ```
-/// use pytree_transform::{Tensor, grad, make_jaxpr};
-/// let jaxpr = make_jaxpr(grad(|x: &Tensor| x.sin()))(Tensor::from(1.0_f32));
-/// assert_eq!(
-///     jaxpr.to_string(),
-///     "\
-/// { lambda ; a:f32[]. let
-///     _:f32[] = sin a
-///     b:f32[] = cos a
-///     c:f32[] = full[dtype=f32 shape=() value=1.0]
-///     d:f32[] = mul c b
-///   in (d,) }"
-/// );
+/// use pytree_transform::{DType, Tensor, make_jaxpr, vmap};
+/// let jaxpr = make_jaxpr(vmap(|x: Tensor| x.sin().sum() * x))(Tensor::ones(DType::F32, [2, 3]));
+/// let names: Vec<_> = jaxpr.equations().map(|equation| equation.name()).collect();
+/// assert_eq!(names, ["sin", "reduce_sum", "broadcast_in_dim", "mul"]);
+/// let jaxpr = make_jaxpr(|x: Tensor| x.sin())(Tensor::from(1.0_f32));
+/// assert_eq!(jaxpr.to_string(), "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }");
 /// ```
 ///
 /// # Panics
