@@ -5,42 +5,43 @@
 //!     # jit: a function becomes a list of equations
 //!     `jit` runs the function once, with tensors that only have a shape and an element type,
 //!     and records what is done to them: a jaxpr. Calls after that replay it.
-//!     { lambda ; a:f64[2]. let
-//!         b:f64[2] = sin a
-//!         c:f64[2] = mul b a
-//!       in (c,) }
+//!     { lambda ; a:f64[2]. let b:f64[2] = sin a; c:f64[2] = mul b a in (c,) }
 //!     # jit of grad, and grad of jit
 //!     The derivative of x³ is 3x². Compiled, its two halves, up and back, are one list of
 //!     equations. The gradient of a compiled function splits its call in two: the first also
 //!     computes what the second, which is linear, needs.
 //!     { lambda ; a:f64[]. let
-//!         c:f64[] = integer_pow[y=2] a
-//!         e:f64[] = mul c 3.0:f64[]
-//!         f:f64[] = full[dtype=f64 shape=() value=1.0]
-//!         g:f64[] = mul f e
-//!       in (g,) }
+//!         b:f64[] = integer_pow[y=2] a
+//!         c:f64[] = mul b 3.0:f64[]
+//!         d:f64[] = full[dtype=f64 shape=() value=1.0]
+//!         e:f64[] = mul d c
+//!       in (e,) }
 //!     12.0
 //!     12.0
 //!     { lambda ; a:f64[]. let
-//!         b:f64[] c:f64[] = jit[jaxpr={ lambda ; a:f64[]. let
-//!             b:f64[] = integer_pow[y=3] a
-//!             c:f64[] = integer_pow[y=2] a
-//!             e:f64[] = mul c 3.0:f64[]
-//!           in (b, e) }] a
+//!         _:f64[] b:f64[] = jit[
+//!           name=<closure>
+//!           jaxpr={ lambda ; a:f64[]. let
+//!               _:f64[] = integer_pow[y=3] a
+//!               c:f64[] = integer_pow[y=2] a
+//!               b:f64[] = mul c 3.0:f64[]
+//!             in (_, b) }
+//!         ] a
 //!         d:f64[] = full[dtype=f64 shape=() value=1.0]
-//!         e:f64[] = jit[jaxpr={ lambda ; a:f64[] b:f64[]. let
-//!             c:f64[] = mul b a
-//!           in (c,) }] c d
+//!         e:f64[] = jit[
+//!           name=<closure>
+//!           jaxpr={ lambda ; b:f64[] d:f64[]. let e:f64[] = mul d b in (e,) }
+//!         ] b d
 //!       in (e,) }
 //!     # vmap of grad
 //!     `vmap` makes of a function of an example one of a batch. Nothing is looped over: each
 //!     equation is of the whole batch, which the jaxpr shows by its shapes.
 //!     { lambda ; a:f64[3]. let
-//!         c:f64[3] = cos a
-//!         d:f64[] = full[dtype=f64 shape=() value=1.0]
-//!         e:f64[3] = broadcast_in_dim[shape=(3,) broadcast_dimensions=()] d
-//!         f:f64[3] = mul e c
-//!       in (f,) }
+//!         b:f64[3] = cos a
+//!         c:f64[] = full[dtype=f64 shape=() value=1.0]
+//!         d:f64[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] c
+//!         e:f64[3] = mul d b
+//!       in (e,) }
 //!     [ 1.          0.54030231 -0.41614684]
 //!     # per-example gradients
 //!     The gradient with respect to a model is a part of that model. Mapped over the examples,
