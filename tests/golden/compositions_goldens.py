@@ -25,7 +25,7 @@ def shape_at(axes):
 def functions(w, square):
     """Of each function its name, itself, and what its points are drawn by."""
     labels = np.array([0, 3, 2])
-    order = np.array([2, 0, 0, 1])
+    places = np.array([2, 0, 0, 1])
 
     def tanh_product(x):
         return jnp.sum(jnp.tanh(x @ w) ** 2)
@@ -38,7 +38,7 @@ def functions(w, square):
         return chosen * jnp.max(x) + jnp.maximum(x**2, x[::-1])
 
     def positions(x):
-        taken = jnp.take(jnp.exp(x), order, mode="clip")
+        taken = jnp.take(jnp.exp(x), places, mode="clip")
         return jnp.concatenate([taken, x**2])[::3] * x[0]
 
     def reductions(x):
@@ -68,6 +68,9 @@ def functions(w, square):
             x = jnp.sin(square @ x)
         return x
 
+    def order(x):
+        return jnp.cumsum(jnp.sort(x) ** 3) * jnp.exp(x)
+
     return [
         ("tanh of a product", tanh_product, any_float),
         ("cross entropy", cross_entropy, any_float),
@@ -79,6 +82,7 @@ def functions(w, square):
         ("powers", powers, any_float),
         ("outer product", outer_product, any_float),
         ("loop", loop, any_float),
+        ("order with ties", order, grid),
     ]
 
 
