@@ -39,6 +39,7 @@ import elementwise_goldens
 import convolution_goldens
 import structural_goldens
 import jaxpr_goldens
+import compositions_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -623,59 +624,6 @@ def higher_order():
     return {"points": array(points), "orders": orders}
 
 
-def compositions():
-    """Every chain of up to three of jit, vmap (at most once), grad and jvp.
-
-    The base is g(x) = sum(tanh(x @ W)**2). "grad" is the gradient of the sum
-    of the outputs. "jvp" is the tangent of the output along a fixed direction:
-    `direction` where its input is x, `directions` where its input is xs. A
-    chain is applied to xs if it has a vmap, to x if it has none, and is
-    written outermost first.
-    """
-    rng = generator("compositions")
-    w = any_float(rng, (3, 4), np.float64)
-    x = any_float(rng, (3,), np.float64)
-    xs = any_float(rng, (6, 3), np.float64)
-    direction = any_float(rng, (3,), np.float64)
-    directions = any_float(rng, (6, 3), np.float64)
-
-    def g(x):
-        return jnp.sum(jnp.tanh(x @ w) ** 2)
-
-    def along(f):
-        def tangent(x):
-            v = direction if x.ndim == 1 else directions
-            return jax.jvp(f, (x,), (jnp.asarray(v),))[1]
-
-        return tangent
-
-    rules = {
-        "jit": jax.jit,
-        "vmap": jax.vmap,
-        "grad": lambda f: jax.grad(lambda x: jnp.sum(f(x))),
-        "jvp": along,
-    }
-    cases = []
-    for depth in (0, 1, 2, 3):
-        for chain in itertools.product(rules, repeat=depth):
-            if chain.count("vmap") > 1:
-                continue
-            f = g
-            for name in reversed(chain):
-                f = rules[name](f)
-            argument = "xs" if "vmap" in chain else "x"
-            value = f(jnp.asarray(xs if argument == "xs" else x))
-            cases.append({"transforms": list(chain), "input": argument, "output": array(value)})
-    return {
-        "w": array(w),
-        "x": array(x),
-        "xs": array(xs),
-        "direction": array(direction),
-        "directions": array(directions),
-        "cases": cases,
-    }
-
-
 def perturbation_confusion():
     grad = jax.grad
     derivative = lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
@@ -705,7 +653,6 @@ def make_transforms():
 
     with x64():
         scalars = higher_order()
-        chains = compositions()
         confusion = perturbation_confusion()
     write(
         "transforms",
@@ -715,7 +662,6 @@ def make_transforms():
             "rosenbrock": for_floats(rosenbrock),
             "higher_order": scalars,
             "perturbation_confusion": confusion,
-            "compositions": chains,
         },
     )
 
@@ -798,6 +744,7 @@ FILES = {
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,
     "jaxprs": make_jaxprs,
+    "compositions": compositions_goldens.make_compositions,
 }
 
 if __name__ == "__main__":

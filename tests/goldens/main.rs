@@ -13,6 +13,8 @@ mod cases;
 mod collectives;
 mod compositions;
 mod convolution;
+mod coverage;
+mod derivatives;
 mod display;
 mod elementwise;
 mod files;
