@@ -85,6 +85,11 @@ impl<L> Tree<L> {
         (self.leaves, self.treedef)
     }
 
+    /// The leaves, in order: what `for leaf in &tree` goes through.
+    pub fn iter(&self) -> std::slice::Iter<'_, L> {
+        self.leaves.iter()
+    }
+
     /// The leaves with their paths, in order.
     pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
         self.treedef.leaf_paths().into_iter().zip(&self.leaves)
@@ -242,7 +247,7 @@ impl<'a, L> IntoIterator for &'a Tree<L> {
     type IntoIter = std::slice::Iter<'a, L>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.leaves.iter()
+        self.iter()
     }
 }
 

@@ -106,7 +106,7 @@ impl NodeShape {
         let key = key(kind, name, fields, statics);
         let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
         let known = &mut shapes.get_or_insert_default().known;
-        *known.entry(key).or_insert_with_key(make)
+        known.entry(key).or_insert_with_key(make)
     }
 
     /// As [`interned`](Self::interned), of a shape that was read from bytes: if the program has not made it, it counts

@@ -26,6 +26,8 @@ fn trees_of_any_leaves_are_compared() {
     assert_eq!(AnyLeaf::new(Opaque(1)), AnyLeaf::new(Opaque(1)));
     assert_ne!(AnyLeaf::new(Opaque(1)), AnyLeaf::new(Opaque(2)));
     assert_ne!(AnyLeaf::new("a"), AnyLeaf::new("a".to_owned()));
+    let leaf = AnyLeaf::new(Opaque(3));
+    assert_eq!(leaf.downcast_ref::<Opaque>().unwrap().0, 3);
 }
 
 #[test]
