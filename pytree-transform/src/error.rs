@@ -122,11 +122,11 @@ pub enum TensorError {
         /// The user's line.
         line: &'static std::panic::Location<'static>,
         /// What is in the result, and how often.
-        what: String,
+        what: Box<str>,
         /// The equation.
-        equation: String,
+        equation: Box<str>,
         /// What the operands hold.
-        operands: String,
+        operands: Box<str>,
     },
     /// A traced tensor outlived its transformation, or left its thread.
     #[error(

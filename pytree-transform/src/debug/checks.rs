@@ -176,16 +176,18 @@ pub(crate) fn evaluate(
         return Err(TensorError::NotFinite {
             operation: primitive.name(),
             line,
-            what: format!("{name} in {count} of {} elements", result.info.len()),
+            what: format!("{name} in {count} of {} elements", result.info.len()).into(),
             equation: match equation {
                 Some(equation) => equation.to_string(),
                 None => written(primitive, result, &operands),
-            },
+            }
+            .into(),
             operands: if summaries.is_empty() {
                 "it has no operands".to_owned()
             } else {
                 summaries.join(", ")
-            },
+            }
+            .into(),
         });
     }
     Ok(results)
