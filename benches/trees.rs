@@ -31,7 +31,7 @@ trait Walk: Sized {
     fn rebuild(&self, leaves: &mut std::vec::IntoIter<Tensor>) -> Self;
     fn map(&self, function: &mut impl FnMut(&Tensor) -> Tensor) -> Self;
     fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self;
-    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]);
+    fn split_kinds(&self, state: bool, out: &mut [Vec<Tensor>; 2]);
     fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self;
     fn hash_structure(&self, hasher: &mut DefaultHasher);
 }
@@ -52,7 +52,7 @@ impl Walk for Tensor {
     fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
         function(self, other)
     }
-    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+    fn split_kinds(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
         out[usize::from(state)].push(self.clone());
     }
     fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
@@ -83,8 +83,8 @@ impl<T: Walk> Walk for Vec<T> {
             .map(|(item, other)| item.map2(other, function))
             .collect()
     }
-    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
-        self.iter().for_each(|item| item.split(state, out));
+    fn split_kinds(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+        self.iter().for_each(|item| item.split_kinds(state, out));
     }
     fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
         self.iter().map(|item| item.merge(state, from)).collect()
@@ -119,8 +119,8 @@ impl<T: Walk> Walk for BTreeMap<String, T> {
             .map(|((key, item), other)| (key.clone(), item.map2(other, function)))
             .collect()
     }
-    fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
-        self.values().for_each(|item| item.split(state, out));
+    fn split_kinds(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+        self.values().for_each(|item| item.split_kinds(state, out));
     }
     fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
         self.iter()
@@ -154,8 +154,8 @@ macro_rules! walk {
             fn map2(&self, other: &Self, function: &mut impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
                 Self { $($field: self.$field.map2(&other.$field, function)),* }
             }
-            fn split(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
-                $(self.$field.split(state || stringify!($field) == "b", out);)*
+            fn split_kinds(&self, state: bool, out: &mut [Vec<Tensor>; 2]) {
+                $(self.$field.split_kinds(state || stringify!($field) == "b", out);)*
             }
             fn merge(&self, state: bool, from: &mut [std::vec::IntoIter<Tensor>; 2]) -> Self {
                 Self { $($field: self.$field.merge(state || stringify!($field) == "b", from)),* }
@@ -184,7 +184,7 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
     let [params, states] =
         partition::split(model, [Filter::param(), Filter::everything()]).unwrap();
     let mut split_leaves = [Vec::new(), Vec::new()];
-    model.split(false, &mut split_leaves);
+    model.split_kinds(false, &mut split_leaves);
     let mut matched = Vec::with_capacity(leaves.len());
     type Timed<'a> = (&'static str, Box<dyn FnMut() + 'a>);
     let mut timed: Vec<Timed<'_>> = vec![
@@ -259,7 +259,7 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
             "partition by kind, by hand",
             Box::new(|| {
                 let mut out = [Vec::new(), Vec::new()];
-                model.split(false, &mut out);
+                model.split_kinds(false, &mut out);
                 black_box(out);
             }),
         ),

@@ -114,7 +114,7 @@ impl Transformer {
         let position = Tensor::arange(DType::I32, TOKENS);
         let hidden = position
             .expand_dims(1)
-            .less(&position.expand_dims(0))
+            .less(position.expand_dims(0))
             .broadcast_to([BATCH, HEADS, TOKENS, TOKENS]);
         let x = self
             .blocks
