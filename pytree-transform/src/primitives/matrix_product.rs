@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{Shape, TensorElement};
 use crate::instructions::are_portable;
-use crate::primitives::shape::gather;
+use crate::primitives::shape::{gather, reused};
 use crate::threads;
 
 /// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
@@ -147,6 +147,22 @@ impl Loops {
         outer * self.rows.length * self.columns.length * self.depth.length
     }
 
+    /// The loops of the transposed product of one matrix: operands change places.
+    fn transposed(&self) -> Self {
+        let swapped = |axis: LoopAxis, result: usize| LoopAxis {
+            left: axis.right,
+            right: axis.left,
+            result,
+            ..axis
+        };
+        Self {
+            outer: LoopAxes::new(),
+            rows: swapped(self.columns, self.rows.length),
+            columns: swapped(self.rows, 1),
+            depth: swapped(self.depth, 0),
+        }
+    }
+
     /// Both halves of the loops, cut so that the first one's results lie before the second one's, and the
     /// offsets of the second half in left, right and result.
     fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
@@ -196,6 +212,12 @@ impl Loops {
 /// The number of multiplications from which on a second thread is worth waking: a tenth of a millisecond.
 const PARALLEL: usize = 8 << 20;
 
+/// The number of elements from which on an operand whose columns are its rows in memory is laid out anew.
+const LAID_OUT: usize = 1 << 12;
+
+/// The number of rows of the result from which on that pays.
+const REUSED: usize = 16;
+
 /// Writes a product to `target`, on several threads if there is enough to do.
 pub(super) fn multiply<T: Factor>(
     loops: &Loops,
@@ -204,6 +226,82 @@ pub(super) fn multiply<T: Factor>(
     target: &mut [T],
     threads: usize,
 ) {
+    let Loops {
+        rows,
+        columns,
+        depth,
+        ..
+    } = *loops;
+    let turned = columns.length * depth.length;
+    // The kernels read neighbouring columns together: where those of the right operand are its rows in
+    // memory they would be gathered again and again.
+    let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
+    if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
+        return divide(loops, left, right, target, threads);
+    }
+    let other_way = rows.length * (depth.length + columns.length);
+    let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
+    if whole && 3 * other_way < 2 * turned {
+        // It is the transpose of the product of the transposes, whose right operand is the left one here.
+        let mut transposed = reused(rows.length * columns.length);
+        multiply(&loops.transposed(), right, left, &mut transposed, threads);
+        turn(&transposed, rows.length, target, columns.length, threads);
+        return keep(transposed);
+    }
+    let mut laid_out = reused(turned);
+    turn(right, columns.right, &mut laid_out, columns.length, threads);
+    let mut loops = loops.clone();
+    (loops.columns.right, loops.depth.right) = (1, columns.length);
+    divide(&loops, left, &laid_out, target, threads);
+    keep(laid_out);
+}
+
+/// Gives memory back as that of an array, which is kept for the next.
+fn keep<T: TensorElement>(elements: Vec<T>) {
+    drop(Array::new([elements.len()], elements));
+}
+
+/// Writes the rows of `source`, `stride` apart, as the columns of `target`, which has `width` of them.
+fn turn<T: TensorElement + Send + Sync>(
+    source: &[T],
+    stride: usize,
+    target: &mut [T],
+    width: usize,
+    threads: usize,
+) {
+    /// A row of a block is a line of the cache, so that each is read and written once.
+    const BLOCK: usize = 16;
+    let rows = target.len() / width;
+    if threads > 1 && target.len() >= PARALLEL / 64 && rows >= 2 * BLOCK {
+        let middle = (rows / 2).next_multiple_of(BLOCK);
+        let (before, after) = target.split_at_mut(middle * width);
+        let (some, others) = (threads / 2, threads - threads / 2);
+        threads::join(
+            || turn(source, stride, before, width, some),
+            || turn(&source[middle..], stride, after, width, others),
+        );
+        return;
+    }
+    let mut block = [[T::default(); BLOCK]; BLOCK];
+    for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
+        let height = band.len() / width;
+        for across in (0..width).step_by(BLOCK) {
+            let count = BLOCK.min(width - across);
+            for column in 0..count {
+                let line = &source[(across + column) * stride + down * BLOCK..][..height];
+                for (row, &element) in block.iter_mut().zip(line) {
+                    row[column] = element;
+                }
+            }
+            for (row, line) in block.iter().zip(band.chunks_exact_mut(width)) {
+                line[across..across + count].copy_from_slice(&row[..count]);
+            }
+        }
+    }
+}
+
+/// Writes a product to `target`, one half on another thread if there is enough to do.
+fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
     if threads > 1
         && loops.work() >= PARALLEL
         && let Some((first, second, [l, r, t])) = loops.halves()
@@ -211,8 +309,8 @@ pub(super) fn multiply<T: Factor>(
         let (before, after) = target.split_at_mut(t);
         let (some, others) = (threads / 2, threads - threads / 2);
         threads::join(
-            || multiply(&first, left, right, before, some),
-            || multiply(&second, &left[l..], &right[r..], after, others),
+            || divide(&first, left, right, before, some),
+            || divide(&second, &left[l..], &right[r..], after, others),
         );
         return;
     }
@@ -376,8 +474,51 @@ mod tests {
     }
 
     #[test]
+    fn a_right_operand_may_lie_turned() {
+        for (rows, columns, depth) in [(20, 300, 200), (200, 100, 90), (17, 64, 64), (3, 100, 100)]
+        {
+            let numbers = |count: usize| (0..count).map(|n| (n % 13) as f32 - 6.0).collect();
+            let (left, right): (Vec<f32>, Vec<f32>) =
+                (numbers(rows * depth), numbers(columns * depth));
+            let mut loops = loops(1, rows, columns, depth);
+            (loops.columns.right, loops.depth.right) = (depth, 1);
+            let mut target = vec![f32::NAN; rows * columns];
+            multiply(&loops, &left, &right, &mut target, 2);
+            for (position, &element) in target.iter().enumerate() {
+                let (row, column) = (position / columns, position % columns);
+                let pairs = left[row * depth..][..depth]
+                    .iter()
+                    .zip(&right[column * depth..]);
+                assert_eq!(element, pairs.map(|(l, r)| l * r).sum::<f32>());
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_are_turned_whatever_their_shape() {
+        for (rows, columns, stride) in [
+            (1, 1, 1),
+            (5, 3, 9),
+            (16, 16, 16),
+            (40, 33, 50),
+            (2100, 600, 2100),
+        ] {
+            let source: Vec<i32> = (0..).take((columns - 1) * stride + rows).collect();
+            for threads in [1, 2, 3] {
+                let mut target = vec![-1; rows * columns];
+                turn(&source, stride, &mut target, columns, threads);
+                for (position, &element) in target.iter().enumerate() {
+                    let (row, column) = (position / columns, position % columns);
+                    assert_eq!(element, source[column * stride + row]);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn several_threads_compute_what_one_does() {
         for (batch, rows, columns, depth) in [
+            (1, 20, 900, 800),
             (1, 300, 200, 160),
             (3, 200, 150, 130),
             (1, 1, 3000, 3000),
