@@ -489,7 +489,8 @@ mod tests {
                 let pairs = left[row * depth..][..depth]
                     .iter()
                     .zip(&right[column * depth..]);
-                assert_eq!(element, pairs.map(|(l, r)| l * r).sum::<f32>());
+                let sum: f32 = pairs.map(|(l, r)| l * r).sum();
+                assert!((element - sum).abs() < 0.5, "whole numbers");
             }
         }
     }
