@@ -35,6 +35,9 @@ const LONGEST_UNIT: usize = 1024;
 /// The steps times elements from which on a second thread is worth waking: a tenth of a millisecond.
 const PARALLEL: usize = 1 << 21;
 
+/// How many inputs a result is offered the memory of: looking at each costs time in each call.
+const MOST_OFFERS: usize = 4;
+
 /// Whether a value has a number for each element, or one for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
@@ -328,16 +331,21 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
                 }
             }
         }
+        // Each result is offered an input of its own first, then some others.
+        let mut offered = vec![false; pass.inputs.len()];
         for store in &mut pass.stores {
-            store.takes = (0..pass.inputs.len())
-                .filter(|&input| {
-                    let info = self.planner.jaxpr.info(pass.inputs[input]);
-                    !repeated[input]
-                        && levels[input] == Some(store.level)
-                        && info.dtype == store.info.dtype
-                        && info.len() == store.info.len()
-                })
-                .collect();
+            let fits = |&input: &usize| {
+                let info = self.planner.jaxpr.info(pass.inputs[input]);
+                !repeated[input]
+                    && levels[input] == Some(store.level)
+                    && info.dtype == store.info.dtype
+                    && info.len() == store.info.len()
+            };
+            let inputs = 0..pass.inputs.len();
+            let own = inputs.clone().find(|input| !offered[*input] && fits(input));
+            own.into_iter().for_each(|input| offered[input] = true);
+            let others = inputs.filter(|input| Some(*input) != own && fits(input));
+            store.takes = own.into_iter().chain(others).take(MOST_OFFERS).collect();
         }
     }
 }
