@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Executable;
 use super::schedule::{Scheduled, schedule};
+use super::{Executable, Slots};
 use crate::dtype::{AbstractArray, DType};
 use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
