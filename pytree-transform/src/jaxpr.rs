@@ -169,6 +169,55 @@ impl Jaxpr {
         names
     }
 
+    /// Adds an input that nothing uses.
+    pub(crate) fn unused_input(&mut self, info: AbstractArray) -> Variable {
+        self.variables.push(info);
+        // More than 2^32 variables would need over 100 GB.
+        Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// For each variable, whether it depends on one of these inputs.
+    pub(crate) fn depending_on(&self, inputs: &[Variable]) -> Vec<bool> {
+        let mut depends = vec![false; self.variables.len()];
+        inputs
+            .iter()
+            .for_each(|input| depends[input.index()] = true);
+        for equation in &self.equations {
+            if equation.inputs.iter().any(|input| depends[input.index()]) {
+                equation
+                    .outputs
+                    .iter()
+                    .for_each(|output| depends[output.index()] = true);
+            }
+        }
+        depends
+    }
+
+    /// For each variable, whether one of these outputs needs it.
+    pub(crate) fn needed_by(&self, outputs: impl Iterator<Item = Variable>) -> Vec<bool> {
+        let mut needed = vec![false; self.variables.len()];
+        outputs.for_each(|output| needed[output.index()] = true);
+        for equation in self.equations.iter().rev() {
+            if equation.outputs.iter().any(|output| needed[output.index()]) {
+                equation
+                    .inputs
+                    .iter()
+                    .for_each(|input| needed[input.index()] = true);
+            }
+        }
+        needed
+    }
+
+    /// Without the equations and constants that no output needs, effects included.
+    pub(crate) fn only_needed(mut self) -> Self {
+        let needed = self.needed_by(self.outputs.iter().copied());
+        self.equations
+            .retain(|equation| equation.outputs.iter().any(|output| needed[output.index()]));
+        self.constants
+            .retain(|(variable, _)| needed[variable.index()]);
+        self
+    }
+
     /// Applies the recorded function to tensors of whatever levels, operation by operation.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];

@@ -38,14 +38,30 @@ pub use crate::operations::einsum::{einsum, try_einsum};
 pub use crate::operations::{convolution, indexing, pooling, update};
 pub use crate::ravel::{Unravel, ravel, try_ravel};
 pub use crate::tensor::{NestedArray, Tensor};
+pub use crate::transformations::abstract_shape::eval_shape;
 pub use crate::transformations::axes::Axes;
+pub use crate::transformations::control::associative::{associative_scan, associative_scan_with};
+pub use crate::transformations::control::cond::{cond, switch};
+pub use crate::transformations::control::loops::{
+    Bound, ScanOptions, fori_loop, map, scan, scan_with,
+};
+pub use crate::transformations::control::while_loop::while_loop;
+pub use crate::transformations::custom::custom_jvp::{CustomJvp, custom_jvp};
+pub use crate::transformations::custom::custom_vjp::{CustomVjp, custom_vjp};
+pub use crate::transformations::custom::remat::{Remat, RematPolicy, remat};
 pub use crate::transformations::function::{Function, Loss, Traceable};
 pub use crate::transformations::grad::{
     Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad,
     value_and_grad_mut, vjp,
 };
+pub use crate::transformations::jacobian::{
+    Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, hessian, jacfwd, jacrev,
+};
 pub use crate::transformations::jit::{Jit, jit};
-pub use crate::transformations::jvp::{Hessian, hessian, jvp};
+pub use crate::transformations::jvp::jvp;
+pub use crate::transformations::linear::{
+    Linearization, linear_transpose, linearize, saved_residuals,
+};
 pub use crate::transformations::lowered::{Lowered, Memory, Step};
 pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
 pub use crate::transformations::retrace::{Retrace, RetraceDifference};

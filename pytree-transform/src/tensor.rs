@@ -176,7 +176,7 @@ impl Tensor {
             Handle::Concrete(array) => Ok(array),
             Handle::Traced(tracer) => match &tracer.payload {
                 Payload::Jvp { primal, .. } => primal.value(),
-                payload => Err(no_value(&tracer.info, payload)),
+                _ => Err(no_value(tracer)),
             },
         }
     }
@@ -259,22 +259,20 @@ impl Tensor {
     }
 }
 
-fn no_value(info: &AbstractArray, payload: &Payload) -> TensorError {
-    let (transformation, stands_for, mend) = match payload {
+fn no_value(tracer: &Tracer) -> TensorError {
+    let (stands_for, mend) = match tracer.payload {
         Payload::Batch { .. } => (
-            "vmap",
             "all values of the batch at once",
-            "choose between values with `select`, or map only what does not depend on the value",
+            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, or map only what does not depend on the value",
         ),
         _ => (
-            "jit",
             "a value that is known only when the compiled function runs",
-            "choose between values with `select`, make the deciding value a static field, or leave this part out of `jit`",
+            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, make the deciding value a static field, or leave this part out",
         ),
     };
     TensorError::Traced {
-        found: info.clone(),
-        transformation,
+        found: tracer.info.clone(),
+        transformation: tracer.transformation(),
         stands_for,
         mend,
     }
@@ -371,12 +369,9 @@ impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Handle::Concrete(_) => crate::display::write_debug(self, f),
-            Handle::Traced(tracer) => write!(
-                f,
-                "Traced<{}>({})",
-                tracer.payload.transformation(),
-                tracer.info
-            ),
+            Handle::Traced(tracer) => {
+                write!(f, "Traced<{}>({})", tracer.transformation(), tracer.info)
+            }
         }
     }
 }

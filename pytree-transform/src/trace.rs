@@ -37,14 +37,16 @@ pub(crate) enum Interpreter {
     Batch { size: usize, name: Option<AxisName> },
     /// Records operations on tangents for transposition.
     Tape(Rc<RefCell<Builder>>),
-    /// Records operations for compilation; creations too.
-    Stage(Rc<RefCell<Builder>>),
+    /// Records operations for compilation, creations too; named as messages name the transformation.
+    Stage(Rc<RefCell<Builder>>, &'static str),
 }
 
 #[derive(Clone, Debug)]
 struct Level {
     id: TraceId,
     interpreter: Interpreter,
+    /// The level that was innermost when this one began.
+    below: Option<usize>,
 }
 
 /// A tensor under a transformation.
@@ -72,19 +74,43 @@ pub(crate) enum Payload {
     Stage(Variable),
 }
 
-impl Payload {
+impl Tracer {
     /// The transformation, as messages name it.
     pub(crate) fn transformation(&self) -> &'static str {
-        match self {
-            Self::Jvp { .. } | Self::Tape(_) => "grad",
-            Self::Batch { .. } => "vmap",
-            Self::Stage(_) => "jit",
+        match self.payload {
+            Payload::Jvp { .. } | Payload::Tape(_) => "grad",
+            Payload::Batch { .. } => "vmap",
+            Payload::Stage(_) => LEVELS.with_borrow(|levels| match levels.get(self.level) {
+                Some(Level {
+                    id,
+                    interpreter: Interpreter::Stage(_, name),
+                    ..
+                }) if *id == self.id => name,
+                _ => "jit",
+            }),
         }
     }
 }
 
+/// Whether a transformation is in progress on this thread.
+pub(crate) fn is_transforming() -> bool {
+    LEVELS.with_borrow(|levels| !levels.is_empty())
+}
+
+/// Whether the operations on these tangents are recorded for transposition. Then nothing that does not
+/// depend on them may be computed together with them, or it would be recorded, too.
+pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
+    tangents.any(|tangent| {
+        tangent
+            .tracer()
+            .is_some_and(|tracer| matches!(tracer.payload, Payload::Tape(_)))
+    })
+}
+
 thread_local! {
     static LEVELS: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
+    /// The innermost level for the code that runs: while a rule runs, the one below its own.
+    static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
@@ -102,11 +128,13 @@ impl Trace {
     pub(crate) fn begin(interpreter: Interpreter) -> Self {
         let id = TraceId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         LEVELS.with_borrow_mut(|levels| {
-            levels.push(Level { id, interpreter });
-            Self {
-                level: levels.len() - 1,
+            let level = levels.len();
+            levels.push(Level {
                 id,
-            }
+                interpreter,
+                below: INNERMOST.replace(Some(level)),
+            });
+            Self { level, id }
         })
     }
 
@@ -172,7 +200,10 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        LEVELS.with_borrow_mut(|levels| levels.truncate(self.level));
+        LEVELS.with_borrow_mut(|levels| {
+            INNERMOST.set(levels.get(self.level).and_then(|level| level.below));
+            levels.truncate(self.level);
+        });
     }
 }
 
@@ -189,7 +220,7 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
     Err(TensorError::Escaped {
         operation,
         found: tracer.info.clone(),
-        transformation: tracer.payload.transformation(),
+        transformation: tracer.transformation(),
     })
 }
 
@@ -199,11 +230,7 @@ pub(crate) fn bind(
     primitive: &dyn Primitive,
     operands: &[&Tensor],
 ) -> Result<Outputs<Tensor>, TensorError> {
-    // A closure would not know the caller.
-    let line = match LINE.get() {
-        Some(line) => line,
-        None => Location::caller(),
-    };
+    let line = current_line();
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let results = primitive.abstract_evaluation(&infos)?;
@@ -258,9 +285,14 @@ pub(crate) fn first<T>(results: Outputs<T>) -> T {
 /// become a stored constant; and effects, or they would happen while the function is recorded.
 fn innermost_stage() -> Option<usize> {
     LEVELS.with_borrow(|levels| {
-        levels
-            .iter()
-            .rposition(|level| matches!(level.interpreter, Interpreter::Stage(_)))
+        let mut place = INNERMOST.get();
+        while let Some(level) = place.and_then(|place| levels.get(place)) {
+            if matches!(level.interpreter, Interpreter::Stage(..)) {
+                break;
+            }
+            place = level.below;
+        }
+        place
     })
 }
 
@@ -303,7 +335,7 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
     };
     LEVELS.with_borrow(|levels| {
         for above in &levels[level + 1..] {
-            if let Interpreter::Stage(builder) = &above.interpreter {
+            if let Interpreter::Stage(builder, _) = &above.interpreter {
                 builder.borrow_mut().depend_on(name, length);
             }
         }
@@ -357,13 +389,19 @@ fn interpret(
     results: &Outputs<AbstractArray>,
     line: &'static Location<'static>,
 ) -> Result<Outputs<Tensor>, TensorError> {
-    let Some(Level { id, interpreter }) = LEVELS.with_borrow(|levels| levels.get(level).cloned())
+    let found = LEVELS.with_borrow(|levels| levels.get(level).cloned());
+    let Some(Level {
+        id,
+        interpreter,
+        below,
+    }) = found
     else {
         return evaluate(primitive, operands, line);
     };
     // The level stays on the stack; this handle only makes and reads its tensors.
     let trace = std::mem::ManuallyDrop::new(Trace { level, id });
     let _line = LineGuard::set(line);
+    let _below = InnermostGuard(INNERMOST.replace(below));
     match interpreter {
         Interpreter::Jvp => {
             let (primals, tangents): (Vec<_>, Vec<_>) = operands
@@ -413,7 +451,7 @@ fn interpret(
             line,
             Payload::Tape,
         )),
-        Interpreter::Stage(builder) => Ok(record(
+        Interpreter::Stage(builder, _) => Ok(record(
             &trace,
             &builder,
             primitive,
@@ -454,6 +492,16 @@ fn record(
         .collect()
 }
 
+/// While it lives, the levels from that of a rule on are not there for what the rule creates: its results are
+/// of a level below, and may outlive them.
+struct InnermostGuard(Option<usize>);
+
+impl Drop for InnermostGuard {
+    fn drop(&mut self) {
+        INNERMOST.set(self.0);
+    }
+}
+
 /// While it lives, operations are attributed to the user's line of the operation whose rule runs.
 struct LineGuard(Option<&'static Location<'static>>);
 
@@ -465,6 +513,16 @@ impl LineGuard {
 impl Drop for LineGuard {
     fn drop(&mut self) {
         LINE.set(self.0);
+    }
+}
+
+/// The user's line of the operation whose rule runs; the caller's if none does.
+#[track_caller]
+pub(crate) fn current_line() -> &'static Location<'static> {
+    // A closure would be its own caller.
+    match LINE.get() {
+        Some(line) => line,
+        None => Location::caller(),
     }
 }
 

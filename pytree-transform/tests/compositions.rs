@@ -126,6 +126,20 @@ fn state_written_under_grad_comes_out() {
 }
 
 #[test]
+fn a_compiled_function_may_use_what_is_differentiated_outside() {
+    // The rules of `square` and `max` make constants: not in the inner function, which is over when they are needed.
+    let f = |x: &Tensor| {
+        let x = x.clone();
+        let product = jit(move |y: Tensor| y.sum() * x.square().max());
+        product(Tensor::from([2.0_f64, 3.0]))
+    };
+    assert_eq!(
+        grad(f)(&Tensor::from([1.0_f64, 4.0])).to_vec::<f64>(),
+        [0.0, 40.0]
+    );
+}
+
+#[test]
 fn auxiliary_results_come_with_the_loss() {
     let ((loss, twice), slope) = value_and_grad(|x: &Tensor| (x.exp(), x * 2.0))(&scalar(0.5));
     close(&loss, 0.5_f64.exp());

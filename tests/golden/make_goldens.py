@@ -35,6 +35,7 @@ from flax import nnx
 from jax import lax
 
 import collectives_goldens
+import control_goldens
 import elementwise_goldens
 import convolution_goldens
 import structural_goldens
@@ -745,6 +746,7 @@ FILES = {
     "elementwise": elementwise_goldens.make_elementwise,
     "jaxprs": make_jaxprs,
     "compositions": compositions_goldens.make_compositions,
+    "control": control_goldens.make_control,
 }
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ fn check_case(case: &Value, apply: Apply) {
     );
 }
 
-fn check_vmap(what: &str, case: &Value, f: &(impl Fn(&Arguments) -> Tensor + Send + Sync)) {
+pub fn check_vmap(what: &str, case: &Value, f: &(impl Fn(&Arguments) -> Tensor + Send + Sync)) {
     for variant in case["vmap"].as_array().unwrap() {
         let inputs: Vec<Tensor> = variant["inputs"]
             .as_array()

@@ -12,6 +12,7 @@
 mod cases;
 mod collectives;
 mod compositions;
+mod control;
 mod convolution;
 mod coverage;
 mod derivatives;

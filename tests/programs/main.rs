@@ -31,3 +31,4 @@ mod p15_by_hand;
 mod p16_selectors;
 mod p17_vmap_states;
 mod p18_inspecting;
+mod p19_control_flow;

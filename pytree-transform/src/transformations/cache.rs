@@ -16,7 +16,7 @@ use crate::dtype::AbstractArray;
 use crate::error::or_panic;
 use crate::tensor::Tensor;
 use crate::trace::{axis_length, bound_length};
-use crate::transformations::call::Body;
+use crate::transformations::body::Body;
 use crate::transformations::function::Traceable;
 
 /// How many entries a function keeps by default: as many as JAX does.

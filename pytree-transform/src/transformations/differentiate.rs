@@ -9,17 +9,19 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use crate::dtype::AbstractArray;
 use crate::error::or_panic;
 use crate::jaxpr::{Builder, Equation, Jaxpr, Variable};
-use crate::primitive::Linear;
+use crate::primitive::{Linear, Primitive, one};
+use crate::primitives::create::Full;
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Payload, Trace, at_line, bind};
+use crate::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
 /// The linear operations recorded while a function ran.
 #[derive(Debug)]
 pub(crate) struct Tape {
-    builder: Builder,
+    pub(crate) builder: Builder,
     /// For each output, the variable of its tangent; none stands for zeros.
     pub(crate) outputs: Vec<Option<Variable>>,
 }
@@ -68,6 +70,34 @@ pub(crate) fn linearize<R>(
     (primals, Tape { builder, outputs }, rest)
 }
 
+/// Records a function of tangents, which must be linear in them, and gives what else it returns.
+pub(crate) fn record_linear<R>(
+    infos: &[AbstractArray],
+    run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
+) -> (Tape, R) {
+    let builder = Rc::new(RefCell::new(Builder::default()));
+    let tape = Trace::begin(Interpreter::Tape(Rc::clone(&builder)));
+    let tangents = infos
+        .iter()
+        .map(|info| {
+            let variable = builder.borrow_mut().input(info.clone());
+            tape.tensor(info.clone(), Payload::Tape(variable))
+        })
+        .collect();
+    let (results, rest) = run(tangents);
+    let outputs = results
+        .iter()
+        .map(|result| match or_panic(tape.payload(result)) {
+            Some(Payload::Tape(variable)) => Some(*variable),
+            _ => None,
+        })
+        .collect();
+    drop(results);
+    drop(tape);
+    let builder = builder.take();
+    (Tape { builder, outputs }, rest)
+}
+
 impl Tape {
     /// The cotangents of the active inputs from those of the outputs. None stands for zeros.
     pub(crate) fn transpose(self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
@@ -100,6 +130,26 @@ impl Tape {
         let outputs = self.outputs.into_iter().flatten().collect();
         let (jaxpr, captured) = self.builder.finish(outputs);
         (jaxpr, captured)
+    }
+
+    /// Gives an output whose tangent is zeros a tangent nevertheless.
+    #[track_caller]
+    pub(crate) fn force(&mut self, output: usize, info: &AbstractArray) {
+        if self.outputs[output].is_some() {
+            return;
+        }
+        let zeros = Full {
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+            value: 0.0,
+        };
+        let results = self.builder.equation(
+            zeros.to_shared(),
+            SmallVec::new(),
+            &one(info.clone()),
+            current_line(),
+        );
+        self.outputs[output] = results.first().copied();
     }
 
     /// As [`transpose`](Self::transpose), keeping the tape for another time.
@@ -171,7 +221,7 @@ impl Backward {
     }
 
     /// Transposes one equation.
-    fn step(&mut self, variables: &[crate::AbstractArray], equation: &Equation) {
+    fn step(&mut self, variables: &[AbstractArray], equation: &Equation) {
         let cotangents: SmallVec<[Option<Tensor>; 1]> = equation
             .outputs
             .iter()

@@ -119,38 +119,38 @@ macro_rules! transformed {
             }
         }
     };
-    (reference [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty) => {
-        impl<'f, $($generics)*> std::ops::Deref for $type {
+    (reference [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {
+        impl<'f, $($generics)*> std::ops::Deref for $type $(where $($bounds)+)? {
             type Target = dyn Fn(&$argument) -> $output + Send + Sync + 'f;
             fn deref(&self) -> &Self::Target {
                 &*self.call
             }
         }
-        impl<'f, $($generics)*> $crate::Function<$argument> for $type {
+        impl<'f, $($generics)*> $crate::Function<$argument> for $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: $argument) -> $output {
                 (self.call)(&argument)
             }
         }
-        impl<'f, 'a, $($generics)*> $crate::Function<&'a $argument> for $type {
+        impl<'f, 'a, $($generics)*> $crate::Function<&'a $argument> for $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
                 (self.call)(argument)
             }
         }
-        impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type {
+        impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: $argument) -> $output {
                 $crate::Function::<$argument>::call(*self, argument)
             }
         }
-        impl<'r, 'f, 'a, $($generics)*> $crate::Function<&'a $argument> for &'r $type {
+        impl<'r, 'f, 'a, $($generics)*> $crate::Function<&'a $argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
                 $crate::Function::<&'a $argument>::call(*self, argument)
             }
         }
-        impl<'f, $($generics)*> std::fmt::Debug for $type {
+        impl<'f, $($generics)*> std::fmt::Debug for $type $(where $($bounds)+)? {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "{}", stringify!($type))
             }

@@ -175,7 +175,7 @@ impl<M: SelectPart<Tensor>, L> std::fmt::Debug for ValueAndGradMut<'_, M, L> {
 }
 
 /// Which leaves to differentiate, with their kinds.
-fn active_leaves(
+pub(crate) fn active_leaves(
     treedef: &TreeDef,
     leaves: &[Tensor],
     wrt: Option<&Filter>,
@@ -265,6 +265,25 @@ fn assemble<M: SelectPart<Tensor>>(
     kinds: &[Option<LeafKind>],
     cotangents: Vec<Option<Tensor>>,
 ) -> Gradient<M> {
+    assemble_as::<M>(
+        treedef,
+        leaves,
+        active,
+        kinds,
+        cotangents,
+        Tensor::zeros_like,
+    )
+}
+
+/// As [`assemble`], with other zeros.
+pub(crate) fn assemble_as<M: SelectPart<Tensor>>(
+    treedef: &TreeDef,
+    leaves: &[Tensor],
+    active: &[bool],
+    kinds: &[Option<LeafKind>],
+    cotangents: Vec<Option<Tensor>>,
+    zeros: impl Fn(&Tensor) -> Tensor,
+) -> Gradient<M> {
     let mut cotangents = cotangents.into_iter();
     // A tensor that is the argument, or a member of a tuple, has a gradient that is a tensor.
     let members = treedef.is_tuple_member();
@@ -279,7 +298,7 @@ fn assemble<M: SelectPart<Tensor>>(
                 None
             };
             if member || (active && kind.is_none()) {
-                return Some(cotangent.unwrap_or_else(|| Tensor::zeros_like(leaf)));
+                return Some(cotangent.unwrap_or_else(|| zeros(leaf)));
             }
             cotangent
         })
@@ -332,19 +351,9 @@ where
     });
     let output_infos = results.iter().map(|result| result.info().clone()).collect();
     let output = rebuild(&output_treedef, results);
-    (
-        output,
-        Pullback {
-            tape,
-            output_infos,
-            treedef,
-            leaves,
-            active,
-            kinds,
-            output_treedef,
-            types: std::marker::PhantomData,
-        },
-    )
+    let argument = (treedef, leaves, active, kinds);
+    let pullback = Pullback::new(tape, argument, (output_treedef, output_infos));
+    (output, pullback)
 }
 
 /// The function from a cotangent of a result to that of the argument: see [`vjp`].
@@ -361,6 +370,24 @@ pub struct Pullback<M, R> {
 }
 
 impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
+    /// From a tape, the argument's structure, leaves, active leaves and kinds, and the result's form.
+    pub(crate) fn new(
+        tape: Tape,
+        (treedef, leaves, active, kinds): (TreeDef, Vec<Tensor>, Vec<bool>, Vec<Option<LeafKind>>),
+        (output_treedef, output_infos): (TreeDef, Vec<AbstractArray>),
+    ) -> Self {
+        Self {
+            tape,
+            treedef,
+            leaves,
+            active,
+            kinds,
+            output_treedef,
+            output_infos,
+            types: std::marker::PhantomData,
+        }
+    }
+
     /// The cotangent of the argument.
     ///
     /// # Panics

@@ -11,8 +11,9 @@ use crate::debug::checks::Checks;
 use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
 use crate::trace::{at_line_by_default, at_own_lines, is_staging};
+use crate::transformations::body::{Body, Derivative, stage};
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
-use crate::transformations::call::{Body, call, stage};
+use crate::transformations::call::call;
 use crate::transformations::function::{Function, Traceable, rebuild};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
@@ -144,11 +145,11 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
 
     fn trace(&self, signature: Signature) -> Entry {
         let treedef = &signature.treedef;
-        let (jaxpr, captured, output_treedef) = stage(&signature.infos, |tensors| {
+        let (jaxpr, captured, output_treedef) = stage("jit", &signature.infos, |tensors| {
             let output = at_own_lines(|| (self.function)(rebuild(treedef, tensors)));
             graph::flatten::<Tensor, R>(&output)
         });
-        let body = Body::new("jit", self.name.clone(), jaxpr);
+        let body = Body::with_derivative("jit", self.name.clone(), jaxpr, Derivative::Recorded);
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         match &history.last {
             Some(last) => history.why = Some(Retrace::between(self.line, last, &signature)),

@@ -1,4 +1,4 @@
-//! `jvp` and `hessian`: forward-mode differentiation.
+//! `jvp`: forward-mode differentiation.
 
 use std::panic::Location;
 
@@ -7,9 +7,7 @@ use pytree_core::graph;
 use crate::error::or_panic;
 use crate::tensor::Tensor;
 use crate::trace::{Interpreter, Trace, at_line_by_default, at_own_lines};
-use crate::transformations::function::{Function, Traceable, rebuild, transformed};
-use crate::transformations::grad::grad;
-use crate::transformations::vmap::vmap;
+use crate::transformations::function::{Function, Traceable, rebuild};
 
 /// The result of a function and its derivative along a direction, by forward-mode differentiation.
 ///
@@ -80,43 +78,3 @@ where
         rebuild(&output_treedef, tangents_out),
     )
 }
-
-/// The matrix of second derivatives of a scalar function of one tensor, shaped `[x…, x…]`.
-///
-/// # Examples
-/// ```
-/// use pytree_transform::{Tensor, hessian};
-/// let second = hessian(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0_f64, 2.0]));
-/// assert_eq!(second.to_vec::<f64>(), [6.0, 0.0, 0.0, 12.0]);
-/// ```
-///
-/// # Panics
-/// When called: as [`grad`].
-#[track_caller]
-pub fn hessian<'f, F>(function: F) -> Hessian<'f>
-where
-    F: for<'a> Function<&'a Tensor, Output = Tensor> + Send + Sync + 'f,
-{
-    let gradient = grad(function);
-    Hessian {
-        call: Box::new(move |x: &Tensor| {
-            let count = x.len();
-            let mut basis_shape = vec![count];
-            basis_shape.extend_from_slice(x.shape());
-            let basis = Tensor::eye(x.dtype(), count).reshape(&basis_shape);
-            let columns =
-                vmap(|direction: Tensor| jvp(|x: &Tensor| gradient.call(x), x, &direction).1)(
-                    basis,
-                );
-            let mut shape = x.shape().to_vec();
-            shape.extend_from_slice(x.shape());
-            columns.reshape(&shape)
-        }),
-    }
-}
-
-/// What [`hessian`] returns: a function from a tensor to the second derivatives there.
-pub struct Hessian<'f> {
-    call: Box<dyn Fn(&Tensor) -> Tensor + Send + Sync + 'f>,
-}
-transformed!(reference [] Hessian<'f>, (Tensor) -> Tensor);

@@ -6,7 +6,7 @@ use pytree_core::graph;
 
 use crate::jaxpr::{Jaxpr, debug_verify};
 use crate::trace::at_own_lines;
-use crate::transformations::call::stage;
+use crate::transformations::body::stage;
 use crate::transformations::function::{Function, Traceable, rebuild, transformed};
 
 /// The function that records another one: from an argument to the [`Jaxpr`] of the function for its structure,
@@ -40,7 +40,7 @@ where
                 .iter()
                 .map(|leaf: &crate::Tensor| leaf.info().clone())
                 .collect();
-            let (jaxpr, _, ()) = stage(&infos, |tensors| {
+            let (jaxpr, _, ()) = stage("make_jaxpr", &infos, |tensors| {
                 let output = at_own_lines(|| function.call(rebuild(&treedef, tensors)));
                 (graph::flatten::<_, R>(&output).0, ())
             });

@@ -1,15 +1,21 @@
 //! The transformations: functions of pytrees in, functions of pytrees out.
 
+pub(crate) mod abstract_shape;
 pub(crate) mod axes;
 pub(crate) mod batch;
+pub(crate) mod body;
 pub(crate) mod cache;
 pub(crate) mod call;
+pub(crate) mod control;
+pub(crate) mod custom;
 pub(crate) mod differentiate;
 pub(crate) mod executor;
 pub(crate) mod function;
 pub(crate) mod grad;
+pub(crate) mod jacobian;
 pub(crate) mod jit;
 pub(crate) mod jvp;
+pub(crate) mod linear;
 pub(crate) mod lowered;
 pub(crate) mod make_jaxpr;
 pub(crate) mod rebuilt;

@@ -30,6 +30,9 @@ pub(crate) struct Executable {
     outputs: Vec<usize>,
 }
 
+/// The values of a run, by slot; all empty between runs.
+pub(crate) type Slots = Vec<Option<Arc<Array>>>;
+
 struct Step {
     work: Work,
     inputs: SmallVec<[Use; 4]>,
@@ -118,9 +121,10 @@ impl Executable {
         self.slots = count;
     }
 
-    /// Runs on the inputs, whose memory is reused where nobody else holds them.
-    pub(crate) fn run(&self, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
-        let mut values: Vec<Option<Arc<Array>>> = vec![None; self.slots];
+    /// Runs on the inputs, whose memory is reused where nobody else holds them. The slots may be those of an earlier
+    /// run: a loop makes them once.
+    pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        values.resize(self.slots, None);
         for (slot, array) in &self.constants {
             values[*slot] = Some(Arc::clone(array));
         }
@@ -147,10 +151,13 @@ impl Executable {
                 values[slot] = Some(Arc::new(result));
             }
         }
-        self.outputs
+        let outputs = self
+            .outputs
             .iter()
             .filter_map(|&slot| values[slot].clone())
-            .collect()
+            .collect();
+        values.fill(None);
+        outputs
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Executable;
 use super::schedule::{Scheduled, schedule};
+use super::{Executable, Slots};
 use crate::dtype::{AbstractArray, DType};
 use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
-use crate::transformations::call::stage;
+use crate::transformations::body::stage;
 
 type Function = fn(&[Tensor]) -> Vec<Tensor>;
 
@@ -16,7 +16,7 @@ fn recorded(shapes: &[&[usize]], function: Function) -> Jaxpr {
         .iter()
         .map(|shape| AbstractArray::new(DType::F32, shape))
         .collect();
-    stage(&infos, |inputs| (function(&inputs), ())).0
+    stage("jit", &infos, |inputs| (function(&inputs), ())).0
 }
 
 /// Multiples of 1/8 between -4 and 4, different in each row.
@@ -56,7 +56,7 @@ fn check(shapes: &[&[usize]], function: Function) {
     let kept = inputs();
     for given in [inputs(), kept.clone()] {
         let arrays = given.into_iter().filter_map(Tensor::into_array).collect();
-        let found = executable.run(arrays);
+        let found = executable.run_in(&mut Slots::new(), arrays);
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.into_iter().zip(&expected) {
             let found = Tensor::from_shared(Arc::clone(&found));

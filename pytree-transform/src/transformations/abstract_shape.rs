@@ -1,0 +1,40 @@
+//! `eval_shape`: the form of a result without the result.
+
+use pytree_core::{Tree, graph};
+
+use crate::dtype::AbstractArray;
+use crate::tensor::Tensor;
+use crate::transformations::custom::check::{Form, record};
+use crate::transformations::function::{Function, Traceable};
+
+/// Element types and shapes of what a function gives, in the structure of its result. Nothing is computed, and no
+/// memory is taken for what the function makes.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{DType, Tensor, eval_shape};
+/// let f = |x: &Tensor| (x.matmul(x), x.sum());
+/// let shapes = eval_shape(f, &Tensor::zeros(DType::F32, [3, 3]));
+/// assert_eq!(shapes.leaves()[0].to_string(), "f32[3,3]");
+/// assert_eq!(shapes.leaves()[1].to_string(), "f32[]");
+/// ```
+///
+/// # Panics
+/// As the function does; it must not look at values.
+#[track_caller]
+pub fn eval_shape<M, R, F>(function: F, argument: &M) -> Tree<AbstractArray>
+where
+    M: Traceable,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
+    let form = Form::of(treedef, &leaves);
+    let recorded = record("eval_shape", &form, |argument: &M| function.call(argument));
+    match Tree::new(recorded.result.treedef, recorded.result.infos) {
+        Ok(tree) => tree,
+        Err(error) => {
+            panic!("a result has other leaves than its structure: {error}; this is a bug of pytree")
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `associative_scan`: all partial combinations, in a tree of few steps.
+
+use pytree_core::{TreeDef, graph};
+
+use crate::dtype::{AbstractArray, Shape};
+use crate::error::or_panic;
+use crate::primitives::slice::{concatenate, reverse, slice};
+use crate::tensor::Tensor;
+use crate::transformations::control::loops::{ScanOptions, length_of};
+use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::function::{Traceable, rebuild};
+
+/// The combinations of the first 1, 2, 3, … elements along axis 0 by an associative function.
+///
+/// The function is called with stacks of elements, which it must combine pair by pair: about 2 log₂ n times for n
+/// elements, instead of the n - 1 times of a [`scan`](crate::scan), since `(a + b) + (c + d)` is
+/// `a + (b + (c + d))` (Blelloch 1990, "Prefix sums and their applications").
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, associative_scan};
+/// let x = Tensor::from([1.0_f32, 2.0, 3.0, 4.0]);
+/// let products = associative_scan(|a, b| a * b, x);
+/// assert_eq!(products.to_vec::<f32>(), [1.0, 2.0, 6.0, 24.0]);
+/// ```
+///
+/// # Panics
+/// If the elements differ in the length of their first axis, or have none, or the function gives another
+/// structure, shape or element type.
+#[track_caller]
+pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X) -> X {
+    associative_scan_with(ScanOptions::new(), function, elements)
+}
+
+/// As [`associative_scan`], with options: in reverse it gives the combinations of the last 1, 2, 3, … elements,
+/// and the function gets the later element first.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{ScanOptions, Tensor, associative_scan_with};
+/// let x = Tensor::from([1.0_f32, 2.0, 3.0]);
+/// let sums = associative_scan_with(ScanOptions::new().reverse(), |a, b| a + b, x);
+/// assert_eq!(sums.to_vec::<f32>(), [6.0, 5.0, 3.0]);
+/// ```
+///
+/// # Panics
+/// As [`associative_scan`]; and if a length is given that is not that of the elements.
+#[track_caller]
+pub fn associative_scan_with<X: Traceable>(
+    options: ScanOptions,
+    function: impl Fn(X, X) -> X,
+    elements: X,
+) -> X {
+    let (leaves, treedef) = graph::flatten::<Tensor, X>(&elements);
+    length_of("scan", &treedef, &leaves, options.given_length());
+    let flipped = |leaves: Vec<Tensor>| -> Vec<Tensor> {
+        if !options.is_reverse() {
+            return leaves;
+        }
+        let flip = |leaf: &Tensor| or_panic(reverse(leaf, &[0]));
+        leaves.iter().map(flip).collect()
+    };
+    let leaves = flipped(leaves);
+    let mut problems = Vec::new();
+    let combine = |left: Vec<Tensor>, right: Vec<Tensor>| {
+        let expected = infos(&left);
+        let result = function(rebuild(&treedef, left), rebuild(&treedef, right));
+        let (leaves, after) = graph::flatten::<Tensor, X>(&result);
+        let found = infos(&leaves);
+        (leaves, difference(&treedef, &expected, &after, &found))
+    };
+    let results = prefixes(
+        &mut |left, right| {
+            let (leaves, found) = combine(left, right);
+            problems.extend(found);
+            problems.is_empty().then_some(leaves)
+        },
+        leaves,
+    );
+    assert!(
+        problems.is_empty(),
+        "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {MEND}",
+        problems.join("; ")
+    );
+    rebuild(&treedef, flipped(results.unwrap_or_default()))
+}
+
+fn difference(
+    expected_treedef: &TreeDef,
+    expected: &[AbstractArray],
+    treedef: &TreeDef,
+    found: &[AbstractArray],
+) -> Vec<String> {
+    differences((expected_treedef, expected), (treedef, found))
+}
+
+fn infos(leaves: &[Tensor]) -> Vec<AbstractArray> {
+    leaves.iter().map(|leaf| leaf.info().clone()).collect()
+}
+
+/// Every `step`-th element from `start` up to `limit`.
+fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
+    let mut starts: Shape = leaf.shape().iter().map(|_| 0).collect();
+    let mut limits = Shape::from_slice(leaf.shape());
+    let mut steps: Shape = leaf.shape().iter().map(|_| 1).collect();
+    (starts[0], limits[0], steps[0]) = (start, limit, step);
+    or_panic(slice(leaf, &starts, &limits, &steps))
+}
+
+/// Combines stacks pair by pair; none if the result does not fit.
+type Combine<'c> = dyn FnMut(Vec<Tensor>, Vec<Tensor>) -> Option<Vec<Tensor>> + 'c;
+
+/// Neighbours are combined, their prefixes are found, and the elements in between follow from these.
+fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor>> {
+    let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
+    if length < 2 {
+        return Some(leaves);
+    }
+    let parts = |start: usize, limit: usize, step: usize| -> Vec<Tensor> {
+        let part = |leaf: &Tensor| part(leaf, start, limit, step);
+        leaves.iter().map(part).collect()
+    };
+    let pairs = combine(parts(0, length - 1, 2), parts(1, length, 2))?;
+    let odd = prefixes(combine, pairs)?;
+    let first = parts(0, 1, 1);
+    let even = if length == 2 {
+        first
+    } else {
+        let before: Vec<Tensor> = odd
+            .iter()
+            .map(|leaf| part(leaf, 0, (length - 1) / 2, 1))
+            .collect();
+        let rest = combine(before, parts(2, length, 2))?;
+        let both = first.iter().zip(&rest);
+        both.map(|(first, rest)| or_panic(concatenate(&[first, rest], 0)))
+            .collect()
+    };
+    let both = even.iter().zip(&odd);
+    Some(both.map(|(even, odd)| interleaved(even, odd)).collect())
+}
+
+/// The elements of two stacks in turn; the first may have one more.
+fn interleaved(even: &Tensor, odd: &Tensor) -> Tensor {
+    let count = odd.shape()[0];
+    let pairs = [part(even, 0, count, 1), odd.clone()];
+    let mut shape = Shape::from_slice(even.shape());
+    shape[0] = 2 * count;
+    let mixed = Tensor::stack(&pairs, 1).reshape(&shape);
+    if even.shape()[0] == count {
+        return mixed;
+    }
+    let last = part(even, count, count + 1, 1);
+    or_panic(concatenate(&[&mixed, &last], 0))
+}

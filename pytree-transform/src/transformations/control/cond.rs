@@ -1,0 +1,457 @@
+//! `cond` and `switch`: one of several functions, chosen by a value.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pytree_core::{TreeDef, graph};
+use smallvec::SmallVec;
+
+use crate::array::Array;
+use crate::axis_names::AxisName;
+use crate::dtype::{AbstractArray, DType};
+use crate::error::{TensorError, or_panic};
+use crate::jaxpr::Jaxpr;
+use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
+use crate::tensor::Tensor;
+use crate::trace::{at_own_lines, on_tape};
+use crate::transformations::body::{Body, all_axis_names, in_places, stage, with_all_captured};
+use crate::transformations::call::{bind_all, call, known_and_cotangents};
+use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::function::{Traceable, rebuild};
+
+/// Applies `on_true` or `on_false` to an operand, as a predicate says.
+///
+/// Both are traced, and must give the same structure, shapes and element types; only one of them runs. Under
+/// `vmap` with a predicate for each example both run for all examples, and `select` chooses. With a
+/// predicate whose value is at hand Rust's `if` does the same without tracing; `cond` is for `jit`, `vmap` and
+/// the bodies of loops.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, cond, jit};
+/// let absolute = jit(|x: Tensor| cond(&x.less(0.0), |x| -x, |x| x, x.clone()));
+/// assert_eq!(absolute(Tensor::from(-2.0_f32)).item::<f32>(), 2.0);
+/// ```
+///
+/// # Panics
+/// If the predicate is no bool without axes, or the results differ in structure, shapes or element types.
+#[track_caller]
+pub fn cond<A, R>(
+    predicate: &Tensor,
+    on_true: impl Fn(A) -> R,
+    on_false: impl Fn(A) -> R,
+    operand: A,
+) -> R
+where
+    A: Traceable,
+    R: Traceable,
+{
+    assert!(
+        predicate.rank() == 0 && predicate.dtype() == DType::Bool,
+        "cannot choose a branch by a {}: the predicate of cond must be a bool without axes; compare, for instance with `.greater(0.0)`, reduce with `.all()` or `.any()`, or choose element by element with `select`",
+        predicate.info()
+    );
+    choose(
+        "cond",
+        &["the branch for false", "the branch for true"],
+        &predicate.convert(DType::I32),
+        &[&on_false, &on_true],
+        &operand,
+    )
+}
+
+/// Applies one of several functions to an operand, as an index says. An index below 0 chooses the first, one
+/// that is too large the last.
+///
+/// All are traced, and must give the same structure, shapes and element types; only one of them runs. Under
+/// `vmap` with an index for each example all run for all examples, and `select` chooses. The first branch
+/// says the operand's type, the others infer it.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, switch, vmap};
+/// let f = |(index, x): (Tensor, Tensor)| {
+///     switch(&index, &[&|x: Tensor| x.sin(), &|x| x.cos(), &|x| x * 2.0], x)
+/// };
+/// assert_eq!(f((Tensor::from(2), Tensor::from(1.5_f32))).item::<f32>(), 3.0);
+/// let both = vmap(f).in_axes((0, None));
+/// let values = both((Tensor::from([1, 7]), Tensor::from(0.0_f32)));
+/// assert_eq!(values.to_vec::<f32>(), [1.0, 0.0]);
+/// ```
+///
+/// # Panics
+/// If the index is no integer without axes, there is no branch, or the results differ in structure, shapes or
+/// element types.
+#[track_caller]
+pub fn switch<A, R>(index: &Tensor, branches: &[&dyn Fn(A) -> R], operand: A) -> R
+where
+    A: Traceable,
+    R: Traceable,
+{
+    let integer = matches!(index.dtype(), DType::I32 | DType::I64 | DType::U32);
+    assert!(
+        index.rank() == 0 && integer,
+        "cannot choose a branch by a {}: the index of switch must be an integer without axes; take one element, or convert with `.convert(DType::I32)`",
+        index.info()
+    );
+    assert!(
+        !branches.is_empty(),
+        "cannot choose among no branches; give switch at least one"
+    );
+    let names: Vec<String> = (0..branches.len())
+        .map(|position| format!("branch {position}"))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // Clipped before it is converted, so that a large index stays large.
+    let last = (branches.len() - 1) as f64;
+    let index = index.clip(0.0, last).convert(DType::I32);
+    choose("switch", &names, &index, branches, &operand)
+}
+
+/// Records the branches, checks that they agree, and binds the primitive.
+#[track_caller]
+fn choose<A: Traceable, R: Traceable>(
+    operation: &'static str,
+    names: &[&str],
+    index: &Tensor,
+    branches: &[&dyn Fn(A) -> R],
+    operand: &A,
+) -> R {
+    let (leaves, treedef) = graph::flatten::<Tensor, A>(operand);
+    let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
+    let recorded: Vec<(Jaxpr, Vec<Tensor>, TreeDef)> = branches
+        .iter()
+        .map(|branch| {
+            stage(operation, &infos, |tensors| {
+                let result = at_own_lines(|| branch(rebuild(&treedef, tensors)));
+                graph::flatten::<Tensor, R>(&result)
+            })
+        })
+        .collect();
+    let results: Vec<Vec<AbstractArray>> = recorded
+        .iter()
+        .map(|(jaxpr, ..)| jaxpr.output_infos().cloned().collect())
+        .collect();
+    let mut problems = Vec::new();
+    let expected = (&recorded[0].2, results[0].as_slice());
+    for ((name, (_, _, treedef)), infos) in names.iter().zip(&recorded).zip(&results).skip(1) {
+        let found = differences(expected, (treedef, infos));
+        let first = names[0];
+        problems.extend(
+            found
+                .iter()
+                .map(|found| format!("{name} differs from {first}: {found}")),
+        );
+    }
+    assert!(
+        problems.is_empty(),
+        "cannot choose by {operation}: {}; all branches must give the same structure, shapes and element types: {MEND}",
+        problems.join("; ")
+    );
+    let output_treedef = recorded[0].2.clone();
+    let recorded = recorded
+        .into_iter()
+        .map(|(jaxpr, captured, _)| (jaxpr, captured));
+    let (branches, captured) = with_all_captured(leaves.len(), recorded.collect());
+    let branches = branches
+        .into_iter()
+        .map(|jaxpr| Body::new(operation, jaxpr));
+    let branches = branches.collect();
+    let mut operands = vec![index.clone()];
+    operands.extend(leaves);
+    operands.extend(captured);
+    rebuild(&output_treedef, bind_all(&Cond::new(branches), &operands))
+}
+
+/// One of several functions; the first operand is its index, clipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Cond {
+    branches: Vec<Arc<Body>>,
+    /// The names of the batch axes that operations of any branch work over.
+    axis_names: Vec<AxisName>,
+}
+
+impl Cond {
+    fn new(branches: Vec<Arc<Body>>) -> Self {
+        let axis_names = all_axis_names(&branches);
+        Self {
+            branches,
+            axis_names,
+        }
+    }
+
+    fn outputs(&self) -> Vec<AbstractArray> {
+        let infos = self.branches.first().map(|body| body.jaxpr.output_infos());
+        infos.into_iter().flatten().cloned().collect()
+    }
+
+    /// Derives from each branch until all branches give the outputs that any of them gives.
+    fn agreed<D>(
+        &self,
+        derive: impl Fn(&Body, &[bool]) -> Arc<D>,
+        has: impl Fn(&D) -> &[bool],
+    ) -> (Vec<Arc<D>>, Vec<bool>) {
+        let any = |derived: &[Arc<D>]| {
+            let mut flags: Vec<bool> = Vec::new();
+            for derived in derived {
+                let own = has(derived);
+                flags.resize(own.len(), false);
+                flags
+                    .iter_mut()
+                    .zip(own)
+                    .for_each(|(flag, own)| *flag |= own);
+            }
+            flags
+        };
+        let free: Vec<Arc<D>> = self.branches.iter().map(|body| derive(body, &[])).collect();
+        let flags = any(&free);
+        if free.iter().all(|derived| has(derived) == flags) {
+            return (free, flags);
+        }
+        let forced = self.branches.iter().map(|body| derive(body, &flags));
+        (forced.collect(), flags)
+    }
+
+    fn pushed(
+        &self,
+        primals: &[Tensor],
+        active: &[bool],
+        tangents: impl Iterator<Item = Tensor>,
+    ) -> Derivatives {
+        let (pushed, has_tangent) = self.agreed(
+            |body, force| body.pushed(active, force),
+            |pushed| &pushed.has_tangent,
+        );
+        let operands: Vec<Tensor> = primals.iter().cloned().chain(tangents).collect();
+        let branches = pushed.iter().map(|it| Arc::clone(&it.body)).collect();
+        let mut results = bind_all(&Self::new(branches), &operands);
+        let tangents = results.split_off(has_tangent.len());
+        (
+            results.into_iter().collect(),
+            in_places(tangents, &has_tangent).into_iter().collect(),
+        )
+    }
+
+    /// The branch that is taken gives its residuals, and zeros for those of the others; residuals of
+    /// different branches with one shape and element type share a place.
+    fn linearized(
+        &self,
+        primals: &[Tensor],
+        active: &[bool],
+        tangents: impl Iterator<Item = Tensor>,
+    ) -> Derivatives {
+        let (splits, has_tangent) = self.agreed(
+            |body, force| body.linearized(active, force),
+            |split| &split.has_tangent,
+        );
+        let mut places: Vec<AbstractArray> = Vec::new();
+        let taken: Vec<Vec<usize>> = splits
+            .iter()
+            .map(|split| {
+                let mut own: Vec<usize> = Vec::new();
+                for info in split.known.jaxpr.output_infos().skip(split.outputs) {
+                    let free = (0..places.len())
+                        .find(|place| !own.contains(place) && places[*place] == *info);
+                    own.push(free.unwrap_or_else(|| {
+                        places.push(info.clone());
+                        places.len() - 1
+                    }));
+                }
+                own
+            })
+            .collect();
+        let known = splits.iter().zip(&taken).map(|(split, own)| {
+            let (jaxpr, _, ()) = stage(split.known.name, &split.known.input_infos(), |tensors| {
+                let mut results = split.known.jaxpr.apply(&tensors);
+                let residuals = results.split_off(split.outputs);
+                for (place, info) in places.iter().enumerate() {
+                    let own = own.iter().position(|own| *own == place);
+                    let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                    results.push(own.map_or_else(zeros, |own| residuals[own].clone()));
+                }
+                (results, ())
+            });
+            Body::new(split.known.name, jaxpr)
+        });
+        let branches = known.collect();
+        let mut results = bind_all(&Self::new(branches), primals);
+        let residuals = results.split_off(has_tangent.len());
+
+        let of_tangents = active.iter().filter(|&&active| active).count();
+        let linear = splits.iter().zip(&taken).map(|(split, own)| {
+            let mut jaxpr = split.linear.jaxpr.clone();
+            let own_inputs = jaxpr.inputs.split_off(of_tangents);
+            for (place, info) in places.iter().enumerate() {
+                let input = match own.iter().position(|own| *own == place) {
+                    Some(own) => own_inputs[own],
+                    None => jaxpr.unused_input(info.clone()),
+                };
+                jaxpr.inputs.push(input);
+            }
+            Body::new(split.linear.name, jaxpr)
+        });
+        let branches = linear.collect();
+        let operands: Vec<Tensor> = primals[..1]
+            .iter()
+            .cloned()
+            .chain(tangents)
+            .chain(residuals)
+            .collect();
+        let tangents = bind_all(&Self::new(branches), &operands);
+        (
+            results.into_iter().collect(),
+            in_places(tangents, &has_tangent).into_iter().collect(),
+        )
+    }
+
+    /// All branches for all examples, of which `select` chooses.
+    fn select(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> Vec<Tensor> {
+        let index = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let all = vec![true; self.outputs().len()];
+        let of_branch = |branch: &Arc<Body>| {
+            let batched = branch.batched(&axes[1..], size, name, &all);
+            call(&batched.body, &operands[1..])
+        };
+        let mut branches = self.branches.iter().map(of_branch);
+        let mut chosen = branches.next().unwrap_or_default();
+        for (position, results) in branches.enumerate() {
+            let here = index.greater(position as f64);
+            for (chosen, result) in chosen.iter_mut().zip(results) {
+                let condition = or_panic(broadcast_in_dim(&here, result.shape(), &[0]));
+                *chosen = condition.select(&result, chosen);
+            }
+        }
+        chosen
+    }
+}
+
+type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+impl Primitive for Cond {
+    fn name(&self) -> &'static str {
+        "cond"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(self.outputs().into_iter().collect())
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let mut operands = operands.into_iter();
+        let index = operands.next().map(|index| index.elements::<i32>()[0]);
+        let last = self.branches.len().saturating_sub(1);
+        let index = usize::try_from(index.unwrap_or(0)).unwrap_or(0).min(last);
+        let results = self.branches[index].run(operands.collect());
+        results.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let active: Vec<bool> = tangents[1..].iter().map(Option::is_some).collect();
+        let tangents = tangents.iter().flatten().cloned();
+        if !active.contains(&true) {
+            let results = bind_all(self, primals);
+            let none = results.iter().map(|_| None).collect();
+            return (results.into_iter().collect(), none);
+        }
+        if on_tape(tangents.clone()) {
+            self.linearized(primals, &active, tangents)
+        } else {
+            self.pushed(primals, &active, tangents)
+        }
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
+        let has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+        let (transposed, has_cotangent) = self.agreed(
+            |body, force| body.transposed(&unknown[1..], &has, force),
+            |transposed| &transposed.has_cotangent,
+        );
+        let branches = transposed.iter().map(|it| Arc::clone(&it.body)).collect();
+        let inputs = known_and_cotangents(operands, cotangents);
+        let results = in_places(bind_all(&Self::new(branches), &inputs), &has_cotangent);
+        let results = in_places(results, &unknown).into_iter();
+        results.map(Option::flatten).collect()
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, None)
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        let branches = self.branches.iter();
+        branches.map(|branch| ("branches", &branch.jaxpr)).collect()
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for Cond {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, Some(name))
+    }
+}
+
+impl Cond {
+    /// The results for a batch, whose axis has a name if operations inside work over it.
+    fn map(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        if axes[0].is_some() {
+            let results = self.select(operands, axes, size, name);
+            let axes = results.iter().map(|_| Some(0)).collect();
+            return (results.into_iter().collect(), axes);
+        }
+        let (batched, mapped) = self.agreed(
+            |body, force| body.batched(&axes[1..], size, name, force),
+            |batched| &batched.mapped,
+        );
+        let branches = batched.iter().map(|it| Arc::clone(&it.body)).collect();
+        let results = bind_all(&Self::new(branches), operands);
+        let axes = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
+        (results.into_iter().collect(), axes)
+    }
+}

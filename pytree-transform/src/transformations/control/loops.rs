@@ -1,0 +1,351 @@
+//! `scan`, `fori_loop` and `map`: loops whose number of iterations is known.
+
+use pytree_core::{TreeDef, graph};
+
+use crate::dtype::{AbstractArray, DType};
+use crate::tensor::Tensor;
+use crate::trace::at_own_lines;
+use crate::transformations::body::{Body, stage};
+use crate::transformations::call::bind_all;
+use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::control::scan::Scan;
+use crate::transformations::control::while_loop::repeat;
+use crate::transformations::function::{Traceable, rebuild};
+
+/// How a [`scan_with`] or [`associative_scan_with`](crate::associative_scan_with) goes over its inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanOptions {
+    reverse: bool,
+    length: Option<usize>,
+}
+
+impl ScanOptions {
+    /// From the first element to the last, as many as there are: what [`scan`] does.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From the last element to the first; outputs stay in the places of their inputs.
+    #[must_use]
+    pub fn reverse(self) -> Self {
+        Self {
+            reverse: true,
+            ..self
+        }
+    }
+
+    /// The number of iterations, for a scan without inputs: `()`.
+    #[must_use]
+    pub fn length(self, length: usize) -> Self {
+        Self {
+            length: Some(length),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_reverse(self) -> bool {
+        self.reverse
+    }
+
+    pub(crate) fn given_length(self) -> Option<usize> {
+        self.length
+    }
+}
+
+/// Applies a function to each element along axis 0 of `inputs`, handing a carry on; gives the last carry and the
+/// stacked outputs.
+///
+/// The function is traced once, and its gradient is a scan in the other direction. An input is a pytree whose
+/// leaves have one more axis than in the function; all first axes have one length, which may be 0.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, scan};
+/// let x = Tensor::from([1.0_f32, 2.0, 3.0]);
+/// let (sum, sums) = scan(
+///     |sum, x| {
+///         let sum = sum + x;
+///         (sum.clone(), sum)
+///     },
+///     Tensor::from(0.0_f32),
+///     x,
+/// );
+/// assert_eq!(sum.item::<f32>(), 6.0);
+/// assert_eq!(sums.to_vec::<f32>(), [1.0, 3.0, 6.0]);
+/// ```
+///
+/// # Panics
+/// If the function gives a carry of another structure, shape or element type, or the inputs differ in the length
+/// of their first axis, or have none.
+#[track_caller]
+pub fn scan<C, X, Y>(function: impl Fn(C, X) -> (C, Y), init: C, inputs: X) -> (C, Y)
+where
+    C: Traceable,
+    X: Traceable,
+    Y: Traceable,
+{
+    scan_with(ScanOptions::new(), function, init, inputs)
+}
+
+/// As [`scan`], with options.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{ScanOptions, Tensor, scan_with};
+/// let (last, powers) = scan_with(
+///     ScanOptions::new().length(4),
+///     |x, ()| (&x * 2.0, x),
+///     Tensor::from(1.0_f32),
+///     (),
+/// );
+/// assert_eq!(last.item::<f32>(), 16.0);
+/// assert_eq!(powers.to_vec::<f32>(), [1.0, 2.0, 4.0, 8.0]);
+/// ```
+///
+/// # Panics
+/// As [`scan`]; and if the length is not that of the inputs.
+#[track_caller]
+pub fn scan_with<C, X, Y>(
+    options: ScanOptions,
+    function: impl Fn(C, X) -> (C, Y),
+    init: C,
+    inputs: X,
+) -> (C, Y)
+where
+    C: Traceable,
+    X: Traceable,
+    Y: Traceable,
+{
+    let step = |_: Option<Tensor>, carry, input| function(carry, input);
+    run("scan", options, None, step, init, inputs)
+}
+
+/// The loop under another name, and with the number of the iteration from `first` if there is one.
+#[track_caller]
+fn run<C, X, Y>(
+    operation: &'static str,
+    options: ScanOptions,
+    first: Option<i32>,
+    function: impl Fn(Option<Tensor>, C, X) -> (C, Y),
+    init: C,
+    inputs: X,
+) -> (C, Y)
+where
+    C: Traceable,
+    X: Traceable,
+    Y: Traceable,
+{
+    let (carry, carry_treedef) = graph::flatten::<Tensor, C>(&init);
+    let (stacked, inputs_treedef) = graph::flatten::<Tensor, X>(&inputs);
+    drop((init, inputs));
+    let length = length_of(operation, &inputs_treedef, &stacked, options.length);
+    let of_carry: Vec<AbstractArray> = carry.iter().map(|leaf| leaf.info().clone()).collect();
+    let elements = stacked.iter().map(|leaf| {
+        let shape = leaf.shape().get(1..).unwrap_or_default();
+        AbstractArray::new(leaf.dtype(), shape)
+    });
+    let index: Vec<Tensor> = first.into_iter().map(Tensor::from).collect();
+    let infos: Vec<AbstractArray> = index
+        .iter()
+        .map(|index| index.info().clone())
+        .chain(of_carry.iter().cloned())
+        .chain(elements)
+        .collect();
+    let (mut jaxpr, captured, (after, outputs_treedef)) =
+        stage(operation, &infos, |mut tensors| {
+            let elements = tensors.split_off(index.len() + of_carry.len());
+            let carry = rebuild(&carry_treedef, tensors.split_off(index.len()));
+            let elements = rebuild(&inputs_treedef, elements);
+            let index = tensors.pop();
+            let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
+            let (carry, outputs) = at_own_lines(|| function(index, carry, elements));
+            let (carry, after) = graph::flatten::<Tensor, C>(&carry);
+            let (outputs, outputs_treedef) = graph::flatten::<Tensor, Y>(&outputs);
+            results.extend(carry);
+            results.extend(outputs);
+            (results, (after, outputs_treedef))
+        });
+    let found: Vec<AbstractArray> = jaxpr
+        .output_infos()
+        .skip(index.len())
+        .take(after.num_leaves())
+        .cloned()
+        .collect();
+    let problems = differences((&carry_treedef, &of_carry), (&after, &found));
+    assert!(
+        problems.is_empty(),
+        "cannot loop: the carry that the function of {operation} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {MEND}",
+        problems.join("; ")
+    );
+    // What was captured comes first.
+    jaxpr.inputs.rotate_left(infos.len());
+    let primitive = Scan {
+        body: Body::new(operation, jaxpr),
+        constants: captured.len(),
+        carry: index.len() + carry.len(),
+        length,
+        reverse: options.reverse,
+    };
+    let of_index = index.len();
+    let operands: Vec<Tensor> = captured
+        .into_iter()
+        .chain(index)
+        .chain(carry)
+        .chain(stacked)
+        .collect();
+    let mut results = bind_all(&primitive, &operands);
+    let outputs = results.split_off(of_index + of_carry.len());
+    (
+        rebuild(&carry_treedef, results.split_off(of_index)),
+        rebuild(&outputs_treedef, outputs),
+    )
+}
+
+/// The length that the first axes of all leaves have.
+#[track_caller]
+pub(crate) fn length_of(
+    operation: &str,
+    treedef: &TreeDef,
+    leaves: &[Tensor],
+    given: Option<usize>,
+) -> usize {
+    let first = leaves.iter().find_map(|leaf| leaf.shape().first().copied());
+    let Some(length) = given.or(first) else {
+        assert!(
+            leaves.is_empty(),
+            "cannot {operation} over {treedef}: its leaves have no axes; stack the elements along axis 0"
+        );
+        panic!(
+            "cannot {operation} over {treedef}: it has no leaves to tell the number of iterations; give it, with `ScanOptions::new().length(…)`"
+        )
+    };
+    let paths = treedef.leaf_paths();
+    let problems: Vec<String> = leaves
+        .iter()
+        .zip(&paths)
+        .filter(|(leaf, _)| leaf.shape().first() != Some(&length))
+        .map(|(leaf, path)| format!("{} is {}", path.or_root(), leaf.info()))
+        .collect();
+    assert!(
+        problems.is_empty(),
+        "cannot {operation} over {length} elements: {}; the first axis of every input must have this length",
+        problems.join(", ")
+    );
+    length
+}
+
+/// A bound of a [`fori_loop`]: a number, or a tensor.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Bound {
+    /// Known when the loop is traced.
+    Number(i32),
+    /// An integer without axes.
+    Tensor(Tensor),
+}
+
+impl From<i32> for Bound {
+    fn from(number: i32) -> Self {
+        Self::Number(number)
+    }
+}
+impl From<Tensor> for Bound {
+    fn from(tensor: Tensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+impl From<&Tensor> for Bound {
+    fn from(tensor: &Tensor) -> Self {
+        Self::Tensor(tensor.clone())
+    }
+}
+
+/// Applies a function to the numbers from `lower` up to, not including, `upper`, handing a carry on.
+///
+/// The number is an i32 tensor without axes. With bounds that are numbers, or tensors whose value is at hand, this
+/// is a [`scan`] and has gradients; with traced bounds it is a [`while_loop`].
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{DType, Tensor, fori_loop, grad};
+/// let factorial = fori_loop(1, 6, |i, product| product * i, Tensor::from(1));
+/// assert_eq!(factorial.item::<i32>(), 120);
+/// let cubed = |x: &Tensor| fori_loop(0, 3, |_, power| power * x, Tensor::from(1.0_f64));
+/// assert_eq!(grad(cubed)(&Tensor::from(2.0_f64)).item::<f64>(), 12.0);
+/// ```
+///
+/// # Panics
+/// If a bound is no i32 without axes, or the function gives a carry of another structure, shape or element type.
+#[track_caller]
+pub fn fori_loop<C: Traceable>(
+    lower: impl Into<Bound>,
+    upper: impl Into<Bound>,
+    body: impl Fn(Tensor, C) -> C,
+    init: C,
+) -> C {
+    let (lower, upper) = (value_of(lower.into()), value_of(upper.into()));
+    if let (Bound::Number(from), Bound::Number(to)) = (&lower, &upper) {
+        let length = usize::try_from(i64::from(*to) - i64::from(*from)).unwrap_or(0);
+        let step = |index: Option<Tensor>, carry, (): ()| {
+            let index = index.unwrap_or_else(|| Tensor::from(*from));
+            (body(index, carry), ())
+        };
+        let options = ScanOptions::new().length(length);
+        return run("fori_loop", options, Some(*from), step, init, ()).0;
+    }
+    let tensor = |bound| match bound {
+        Bound::Number(number) => Tensor::from(number),
+        Bound::Tensor(tensor) => tensor,
+    };
+    let (lower, upper) = (tensor(lower), tensor(upper));
+    repeat(
+        "fori_loop",
+        ", after the number,",
+        |(index, _): &(Tensor, C)| index.less(&upper),
+        |(index, carry)| {
+            let after = body(index.clone(), carry);
+            (index + 1, after)
+        },
+        (lower, init),
+    )
+    .1
+}
+
+/// A bound as a number, if its value is at hand.
+#[track_caller]
+fn value_of(bound: Bound) -> Bound {
+    if let Bound::Tensor(tensor) = &bound {
+        assert!(
+            tensor.rank() == 0 && tensor.dtype() == DType::I32,
+            "cannot loop up to a {}: the bounds of fori_loop must be i32 without axes; convert with `.convert(DType::I32)`",
+            tensor.info()
+        );
+        if tensor.array().is_some() {
+            return Bound::Number(tensor.item::<i32>());
+        }
+    }
+    bound
+}
+
+/// Applies a function to each element along axis 0 of `inputs`, one after the other, and stacks the results.
+///
+/// As `vmap`, with less memory: only one element is worked on at a time.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, map};
+/// let squares = map(|x| &x * &x, Tensor::from([1.0_f32, 2.0, 3.0]));
+/// assert_eq!(squares.to_vec::<f32>(), [1.0, 4.0, 9.0]);
+/// ```
+///
+/// # Panics
+/// If the inputs differ in the length of their first axis, or have none.
+#[track_caller]
+pub fn map<X, Y>(function: impl Fn(X) -> Y, inputs: X) -> Y
+where
+    X: Traceable,
+    Y: Traceable,
+{
+    let step = |_: Option<Tensor>, (), input| ((), function(input));
+    run("map", ScanOptions::new(), None, step, (), inputs).1
+}

@@ -1,0 +1,562 @@
+//! The scan: a loop with a fixed number of iterations, as a primitive.
+//!
+//! Operands are the constants, the first carry and the stacked inputs; results are the last carry and the
+//! stacked outputs. Which carries are mapped, or have tangents, is the least fixed point of the body's.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::array::{Array, with_type};
+use crate::axis_names::AxisName;
+use crate::dtype::{AbstractArray, TensorElement};
+use crate::error::{TensorError, or_panic};
+use crate::jaxpr::Jaxpr;
+use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::primitives::elementwise::sum_of;
+use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
+use crate::tensor::Tensor;
+use crate::trace::on_tape;
+use crate::transformations::body::{Body, chosen, in_places, stage};
+use crate::transformations::call::{bind_all, call, known_and_cotangents};
+use crate::transformations::executor::Slots;
+
+/// A body applied once for each element of stacked inputs, with a carry handed on.
+#[derive(Clone, Debug)]
+pub(crate) struct Scan {
+    /// From constants, carry and elements of the inputs to the carry and elements of the outputs.
+    pub(crate) body: Arc<Body>,
+    pub(crate) constants: usize,
+    pub(crate) carry: usize,
+    pub(crate) length: usize,
+    /// Whether the inputs are taken, and the outputs put, from the last to the first.
+    pub(crate) reverse: bool,
+}
+
+/// Gives the flags that grow from `first` by `step` until they stay, and what the last step made.
+///
+/// `step` gives the flags of the carry that comes out for those of the carry that goes in.
+pub(crate) fn fixed_point<D>(
+    first: Vec<bool>,
+    mut step: impl FnMut(&[bool]) -> (Vec<bool>, D),
+) -> (Vec<bool>, D) {
+    let mut flags = first;
+    loop {
+        let (after, derived) = step(&flags);
+        let grown: Vec<bool> = flags
+            .iter()
+            .zip(after)
+            .map(|(before, after)| *before || after)
+            .collect();
+        if grown == flags {
+            return (flags, derived);
+        }
+        flags = grown;
+    }
+}
+
+/// Where the linear part of a scan finds a residual of its body.
+enum Residual {
+    /// It is an operand of the scan.
+    Operand(usize),
+    /// It depends on constants only: computed once, at this place of the results.
+    Invariant(usize),
+    /// It is one of the outputs that the known part stacks for it.
+    Stacked(usize),
+}
+
+impl Scan {
+    fn with(&self, body: Arc<Body>, constants: usize, carry: usize) -> Self {
+        Self {
+            body,
+            constants,
+            carry,
+            ..*self
+        }
+    }
+
+    fn flags(before: &[bool], carry: &[bool], after: &[bool]) -> Vec<bool> {
+        [before, carry, after].concat()
+    }
+
+    /// Values and tangents in one loop.
+    fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let of_constants = self.constants;
+        let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+        let all = of_constants + self.carry;
+        let (carry, pushed) = fixed_point(active[of_constants..all].to_vec(), |carry| {
+            let active = Self::flags(&active[..of_constants], carry, &active[all..]);
+            let pushed = self.body.pushed(&active, carry);
+            (pushed.has_tangent[..self.carry].to_vec(), pushed)
+        });
+        let active = Self::flags(&active[..of_constants], &carry, &active[all..]);
+        let tangents = with_carry_tangents(primals, tangents, of_constants, &carry);
+        // The body's inputs are all primals, then the tangents of the active ones; those of each part
+        // belong beside it.
+        let mut place = active.len();
+        let places: Vec<Option<usize>> = active
+            .iter()
+            .map(|&active| {
+                place += usize::from(active);
+                active.then_some(place - 1)
+            })
+            .collect();
+        let parts = [0..of_constants, of_constants..all, all..active.len()];
+        let mut inputs = Vec::new();
+        let mut operands = Vec::new();
+        for part in parts.clone() {
+            inputs.extend(part.clone());
+            operands.extend_from_slice(&primals[part.clone()]);
+            inputs.extend(places[part.clone()].iter().flatten());
+            operands.extend(tangents[part].iter().flatten().cloned());
+        }
+        let count = pushed.has_tangent.len();
+        let active_carry = carry.iter().filter(|&&active| active).count();
+        let of_outputs = pushed.has_tangent.iter().filter(|&&has| has).count();
+        let outputs: Vec<usize> = (0..self.carry)
+            .chain(count..count + active_carry)
+            .chain(self.carry..count)
+            .chain(count + active_carry..count + of_outputs)
+            .collect();
+        let constants = of_constants + places[parts[0].clone()].iter().flatten().count();
+        let body = pushed.body.rearranged(&inputs, &outputs);
+        let scan = self.with(body, constants, self.carry + active_carry);
+        let mut values = bind_all(&scan, &operands);
+        let mut tail = values.split_off(self.carry + active_carry);
+        let mut tangents = values.split_off(self.carry);
+        tangents.extend(tail.split_off(count - self.carry));
+        values.extend(tail);
+        (
+            values.into_iter().collect(),
+            in_places(tangents, &pushed.has_tangent)
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    /// Values in one loop, which stacks the residuals, and tangents in another.
+    fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let first = self.constants;
+        let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+        let all = first + self.carry;
+        let (carry, split) = fixed_point(active[first..all].to_vec(), |carry| {
+            let active = Self::flags(&active[..first], carry, &active[all..]);
+            let split = self.body.linearized(&active, carry);
+            (split.has_tangent[..self.carry].to_vec(), split)
+        });
+        let active = Self::flags(&active[..first], &carry, &active[all..]);
+        let tangents = with_carry_tangents(primals, tangents, first, &carry);
+        let count = split.outputs;
+        let (residuals, invariant, stacked) = self.residuals(&split.known, count);
+
+        let inputs: Vec<usize> = (0..active.len()).collect();
+        let outputs: Vec<usize> = (0..count).chain(stacked).collect();
+        let known = self.with(split.known.rearranged(&inputs, &outputs), first, self.carry);
+        let mut values = bind_all(&known, primals);
+        let stacks = values.split_off(count);
+        let invariants = if invariant.is_empty() {
+            Vec::new()
+        } else {
+            let used = split.known.needed_inputs(&invariant);
+            let body = split.known.rearranged(&used, &invariant);
+            let operands: Vec<Tensor> = used.iter().map(|&at| primals[at].clone()).collect();
+            call(&body, &operands)
+        };
+
+        // The linear part: its constants, carry and stacked inputs, each with its place in the body's inputs.
+        let mut constants: Vec<(usize, Tensor)> = Vec::new();
+        let mut carries: Vec<(usize, Tensor)> = Vec::new();
+        let mut elements: Vec<(usize, Tensor)> = Vec::new();
+        let mut place = 0;
+        for (position, tangent) in tangents.into_iter().enumerate() {
+            let Some(tangent) = tangent else { continue };
+            let part = if position < first {
+                &mut constants
+            } else if position < all {
+                &mut carries
+            } else {
+                &mut elements
+            };
+            part.push((place, tangent));
+            place += 1;
+        }
+        for residual in residuals {
+            match residual {
+                Residual::Operand(at) if at < first => constants.push((place, primals[at].clone())),
+                Residual::Operand(at) => elements.push((place, primals[at].clone())),
+                Residual::Invariant(at) => constants.push((place, invariants[at].clone())),
+                Residual::Stacked(at) => elements.push((place, stacks[at].clone())),
+            }
+            place += 1;
+        }
+        let of_tangents = split.has_tangent.iter().filter(|&&has| has).count();
+        let (of_constants, of_carries) = (constants.len(), carries.len());
+        let (inputs, operands): (Vec<usize>, Vec<Tensor>) =
+            constants.into_iter().chain(carries).chain(elements).unzip();
+        let outputs: Vec<usize> = (0..of_tangents).collect();
+        let body = split.linear.rearranged(&inputs, &outputs);
+        let linear = self.with(body, of_constants, of_carries);
+        let tangents = bind_all(&linear, &operands);
+        (
+            values.into_iter().collect(),
+            in_places(tangents, &split.has_tangent)
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    /// Where each residual of the body is found; the outputs of the known body that are computed once, and
+    /// those that are stacked.
+    fn residuals(&self, known: &Body, outputs: usize) -> (Vec<Residual>, Vec<usize>, Vec<usize>) {
+        let jaxpr = &known.jaxpr;
+        let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
+        let carry = self.constants..self.constants + self.carry;
+        let (mut invariant, mut stacked) = (Vec::new(), Vec::new());
+        let residuals = jaxpr
+            .outputs
+            .iter()
+            .enumerate()
+            .skip(outputs)
+            .map(|(position, residual)| {
+                let operand = jaxpr.inputs.iter().position(|input| input == residual);
+                match operand.filter(|operand| !carry.contains(operand)) {
+                    Some(operand) => Residual::Operand(operand),
+                    None if varying[residual.index()] => {
+                        stacked.push(position);
+                        Residual::Stacked(stacked.len() - 1)
+                    }
+                    None => {
+                        invariant.push(position);
+                        Residual::Invariant(invariant.len() - 1)
+                    }
+                }
+            })
+            .collect();
+        (residuals, invariant, stacked)
+    }
+}
+
+type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+/// The tangents, with zeros for the carries that get a tangent in the loop.
+pub(crate) fn with_carry_tangents(
+    primals: &[Tensor],
+    tangents: &[Option<Tensor>],
+    first: usize,
+    carry: &[bool],
+) -> Vec<Option<Tensor>> {
+    let mut tangents = tangents.to_vec();
+    for (position, _) in carry.iter().enumerate().filter(|(_, active)| **active) {
+        let place = first + position;
+        tangents[place].get_or_insert_with(|| Tensor::zeros_like(&primals[place]));
+    }
+    tangents
+}
+
+/// One element of a stacked array.
+fn element(stacked: &Array, position: usize) -> Array {
+    let shape = &stacked.shape()[1..];
+    let length: usize = shape.iter().product();
+    let info = AbstractArray::new(stacked.dtype(), shape);
+    let mut part = Array::reused(&info);
+    with_type!(stacked.dtype(), T => {
+        let from = &stacked.elements::<T>()[position * length..(position + 1) * length];
+        if let Some(to) = T::slice_mut(&mut part.data) {
+            to.copy_from_slice(from);
+        }
+    });
+    part
+}
+
+/// Writes one element of a stacked array.
+fn put(stacked: &mut Array, position: usize, part: &Array) {
+    let length = part.info.len();
+    with_type!(part.dtype(), T => {
+        if let Some(to) = T::slice_mut(&mut stacked.data) {
+            to[position * length..(position + 1) * length].copy_from_slice(part.elements::<T>());
+        }
+    });
+}
+
+impl Primitive for Scan {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        let results = self.body.jaxpr.output_infos().enumerate();
+        Ok(results
+            .map(|(position, info)| {
+                let mut info = info.clone();
+                if position >= self.carry {
+                    info.shape = with_front(self.length, &info.shape);
+                }
+                info
+            })
+            .collect())
+    }
+
+    /// The carry moves through the iterations, so that the body may write into its memory.
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let mut operands = operands.into_vec();
+        let inputs = operands.split_off(self.constants + self.carry);
+        let mut carry = operands.split_off(self.constants);
+        let mut outputs: Vec<Array> = self
+            .body
+            .jaxpr
+            .output_infos()
+            .skip(self.carry)
+            .map(|info| {
+                Array::reused(&AbstractArray {
+                    dtype: info.dtype,
+                    shape: with_front(self.length, &info.shape),
+                })
+            })
+            .collect();
+        let mut slots = Slots::new();
+        for step in 0..self.length {
+            let position = if self.reverse {
+                self.length - 1 - step
+            } else {
+                step
+            };
+            let mut given = Vec::with_capacity(operands.len() + carry.len() + inputs.len());
+            given.extend(operands.iter().cloned());
+            given.append(&mut carry);
+            given.extend(
+                inputs
+                    .iter()
+                    .map(|input| Arc::new(element(input, position))),
+            );
+            carry = self.body.run_in(&mut slots, given);
+            let parts = carry.split_off(self.carry);
+            for (output, part) in outputs.iter_mut().zip(parts) {
+                put(output, position, &part);
+            }
+        }
+        carry
+            .into_iter()
+            .map(Arc::unwrap_or_clone)
+            .chain(outputs)
+            .collect()
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        if tangents.iter().all(Option::is_none) {
+            let results = bind_all(self, primals);
+            let none = results.iter().map(|_| None).collect();
+            return (results.into_iter().collect(), none);
+        }
+        if on_tape(tangents.iter().flatten().cloned()) {
+            self.linearized(primals, tangents)
+        } else {
+            self.pushed(primals, tangents)
+        }
+    }
+
+    /// A scan in the other direction: its carry is the cotangent of the carry, with the sums of the cotangents
+    /// of the constants.
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let all = self.constants + self.carry;
+        let mut unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
+        unknown[self.constants..all].fill(true);
+        let infos: Vec<AbstractArray> = self.body.jaxpr.output_infos().cloned().collect();
+        let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+        has[..self.carry].fill(true);
+        // The carry keeps its cotangents, also where one iteration gives none.
+        let of_constants = unknown[..self.constants].iter().filter(|&&is| is).count();
+        let force = [vec![false; of_constants], vec![true; self.carry]].concat();
+        let transposed = self.body.transposed(&unknown, &has, &force);
+        let summed = &transposed.has_cotangent[..of_constants];
+        let of_sums = summed.iter().filter(|&&has| has).count();
+
+        let known_constants: Vec<Tensor> = known(&operands[..self.constants]);
+        let known_inputs: Vec<Tensor> = known(&operands[all..]);
+        let carry: Vec<Tensor> = cotangents[..self.carry]
+            .iter()
+            .zip(&infos)
+            .map(|(cotangent, info)| {
+                let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                cotangent.clone().unwrap_or_else(zeros)
+            })
+            .collect();
+        let unknown_constants: Vec<AbstractArray> = operands[..self.constants]
+            .iter()
+            .filter(|operand| operand.is_unknown())
+            .map(Linear::info)
+            .collect();
+        let sums: Vec<Tensor> = chosen(&unknown_constants, summed)
+            .map(|info| Tensor::zeros(info.dtype, &info.shape))
+            .collect();
+        let of_known = known_constants.len();
+        let inputs: Vec<Tensor> = known_constants
+            .into_iter()
+            .chain(sums)
+            .chain(carry)
+            .chain(known_inputs)
+            .chain(cotangents[self.carry..].iter().flatten().cloned())
+            .collect();
+        let body = self.transposed_body(&transposed.body, &unknown, of_known, of_sums, &has);
+        let scan = Self {
+            reverse: !self.reverse,
+            ..self.with(body, of_known, of_sums + self.carry)
+        };
+        let results = bind_all(&scan, &inputs);
+        let results = in_places(results, &transposed.has_cotangent);
+        let results = in_places(results, &unknown);
+        results
+            .into_iter()
+            .zip(operands)
+            .map(|(result, operand)| result.flatten().filter(|_| operand.is_unknown()))
+            .collect()
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, None)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "length={} num_carry={} num_consts={} reverse={}",
+            self.length, self.carry, self.constants, self.reverse
+        )
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        vec![("jaxpr", &self.body.jaxpr)]
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.body.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for Scan {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.body.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, Some(name))
+    }
+}
+
+impl Scan {
+    /// The results for a batch, whose axis has a name if operations inside work over it.
+    fn map(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let all = self.constants + self.carry;
+        let mut operands = operands.to_vec();
+        let mut axes = axes.to_vec();
+        // The first axis of an input stays the one that is looped over; the body has none of it.
+        for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
+            if *axis == Some(0) {
+                *operand = or_panic(move_axis(operand, 0, 1));
+                *axis = Some(1);
+            }
+            *axis = axis.map(|axis| axis - 1);
+        }
+        let given: Vec<Option<usize>> = axes[self.constants..all].to_vec();
+        let first = given.iter().map(Option::is_some).collect();
+        let (carry, batched) = fixed_point(first, |carry| {
+            for (axis, mapped) in axes[self.constants..all].iter_mut().zip(carry) {
+                *axis = mapped.then_some(0);
+            }
+            let batched = self.body.batched(&axes, size, name, carry);
+            (batched.mapped[..self.carry].to_vec(), batched)
+        });
+        for (position, _) in carry.iter().enumerate().filter(|(_, mapped)| **mapped) {
+            let place = self.constants + position;
+            operands[place] = or_panic(batch_axis_first(&operands[place], given[position], size));
+        }
+        let scan = self.with(Arc::clone(&batched.body), self.constants, self.carry);
+        let results = bind_all(&scan, &operands);
+        let axes = batched.mapped.iter().enumerate().map(|(position, mapped)| {
+            let axis = usize::from(position >= self.carry);
+            mapped.then_some(axis)
+        });
+        (results.into_iter().collect(), axes.collect())
+    }
+}
+
+impl Scan {
+    /// The body of the transposed scan: that of one iteration, with the cotangents of the constants added up.
+    fn transposed_body(
+        &self,
+        transposed: &Body,
+        unknown: &[bool],
+        known_constants: usize,
+        sums: usize,
+        has: &[bool],
+    ) -> Arc<Body> {
+        let all = self.constants + self.carry;
+        let infos = transposed.input_infos();
+        // Inputs of one iteration: known constants, known elements, cotangents of the carry and of the elements.
+        let known_elements = unknown[all..].iter().filter(|&&unknown| !unknown).count();
+        let of_outputs = has[self.carry..].iter().filter(|&&has| has).count();
+        let carry_at = known_constants + known_elements;
+        let results: Vec<AbstractArray> = transposed.jaxpr.output_infos().cloned().collect();
+        let given: Vec<AbstractArray> = infos[..known_constants]
+            .iter()
+            .chain(&results[..sums])
+            .chain(&infos[carry_at..carry_at + self.carry])
+            .chain(&infos[known_constants..carry_at])
+            .chain(&infos[carry_at + self.carry..carry_at + self.carry + of_outputs])
+            .cloned()
+            .collect();
+        let (jaxpr, _, ()) = stage("scan", &given, |mut tensors| {
+            let elements = tensors.split_off(known_constants + sums + self.carry);
+            let carry = tensors.split_off(known_constants + sums);
+            let before = tensors.split_off(known_constants);
+            let (known, of_outputs) = elements.split_at(known_elements);
+            let inputs: Vec<Tensor> = tensors
+                .into_iter()
+                .chain(known.iter().cloned())
+                .chain(carry)
+                .chain(of_outputs.iter().cloned())
+                .collect();
+            let mut results = transposed.jaxpr.apply(&inputs);
+            for (sum, before) in results.iter_mut().zip(before) {
+                if let Some(added) = sum_of(Some(before), Some(sum.clone())) {
+                    *sum = added;
+                }
+            }
+            (results, ())
+        });
+        Body::new(self.body.name, jaxpr)
+    }
+}
+
+/// The values of the operands that are known.
+fn known(operands: &[Linear]) -> Vec<Tensor> {
+    known_and_cotangents(operands, &[])
+}

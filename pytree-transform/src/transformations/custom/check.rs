@@ -1,0 +1,65 @@
+//! What rules must give, and how the functions that have rules are recorded.
+
+use pytree_core::{TreeDef, graph};
+
+use crate::dtype::AbstractArray;
+use crate::jaxpr::Jaxpr;
+use crate::tensor::Tensor;
+use crate::trace::at_own_lines;
+use crate::transformations::body::stage;
+use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::function::{Traceable, rebuild};
+
+/// The structure of a value with the element types and shapes of its leaves.
+pub(crate) struct Form {
+    pub(crate) treedef: TreeDef,
+    pub(crate) infos: Vec<AbstractArray>,
+}
+
+impl Form {
+    pub(crate) fn of(treedef: TreeDef, leaves: &[Tensor]) -> Self {
+        let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
+        Self { treedef, infos }
+    }
+
+    pub(crate) fn is_float(&self) -> Vec<bool> {
+        self.infos
+            .iter()
+            .map(|info| info.dtype.is_float())
+            .collect()
+    }
+
+    /// How another value differs from what is expected, as an error; nothing if it does not.
+    pub(crate) fn mistake(&self, what: &str, other: &Self) -> Option<String> {
+        let expected = (&self.treedef, self.infos.as_slice());
+        let found = differences(expected, (&other.treedef, &other.infos));
+        (!found.is_empty()).then(|| format!("{what}: {}; {MEND}", found.join("; ")))
+    }
+}
+
+/// A recorded function, what it captured, and the form of its result.
+pub(crate) struct Recorded {
+    pub(crate) jaxpr: Jaxpr,
+    pub(crate) captured: Vec<Tensor>,
+    pub(crate) result: Form,
+}
+
+/// Records a function of a pytree.
+pub(crate) fn record<A: Traceable, R: Traceable>(
+    name: &'static str,
+    argument: &Form,
+    function: impl FnOnce(&A) -> R,
+) -> Recorded {
+    let (jaxpr, captured, result) = stage(name, &argument.infos, |tensors| {
+        let argument = rebuild(&argument.treedef, tensors);
+        let result = at_own_lines(|| function(&argument));
+        let (leaves, treedef) = graph::flatten::<Tensor, R>(&result);
+        let form = Form::of(treedef, &leaves);
+        (leaves, form)
+    });
+    Recorded {
+        jaxpr,
+        captured,
+        result,
+    }
+}

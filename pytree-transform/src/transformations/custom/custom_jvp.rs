@@ -1,0 +1,139 @@
+//! `custom_jvp`: a function with a rule for its tangents.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use pytree_core::graph;
+
+use crate::tensor::Tensor;
+use crate::trace::{at_line, at_own_lines, is_transforming};
+use crate::transformations::body::{
+    Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
+};
+use crate::transformations::call::call;
+use crate::transformations::custom::check::{Form, Recorded, record};
+use crate::transformations::differentiate::record_linear;
+use crate::transformations::function::{Traceable, rebuild, transformed};
+
+/// A function whose derivative is a rule: from the argument and its tangent to the result and its tangent.
+///
+/// The rule must be linear in the tangent; reverse mode transposes it, and derivatives of higher order
+/// differentiate it. Tangents of leaves that are no floats are zeros, and are ignored in the result.
+/// Function and rule may capture values; with respect to those there is no derivative.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, custom_jvp, grad};
+/// // log(1 + eˣ), whose derivative would overflow as recorded.
+/// let softplus = custom_jvp(
+///     |x: &Tensor| (x.exp() + 1.0).log(),
+///     |x, tangent| ((x.exp() + 1.0).log(), tangent * (1.0 - 1.0 / (1.0 + x.exp()))),
+/// );
+/// assert_eq!(grad(&softplus)(&Tensor::from(100.0_f32)).item::<f32>(), 1.0);
+/// ```
+///
+/// # Panics
+/// When called under a transformation: if what the rule gives differs from the function's result in structure,
+/// shapes or element types.
+#[track_caller]
+pub fn custom_jvp<'f, A, R>(
+    function: impl Fn(&A) -> R + Send + Sync + 'f,
+    rule: impl Fn(&A, &A) -> (R, R) + Send + Sync + 'f,
+) -> CustomJvp<'f, A, R>
+where
+    A: Traceable,
+    R: Traceable,
+{
+    let line = Location::caller();
+    CustomJvp {
+        call: Box::new(move |argument| run(&function, &rule, argument, line)),
+    }
+}
+
+/// What [`custom_jvp`] returns: the function with its rule.
+pub struct CustomJvp<'f, A, R> {
+    call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
+}
+transformed!(reference [A: Traceable, R: Traceable] CustomJvp<'f, A, R>, (A) -> R);
+
+fn run<A: Traceable, R: Traceable>(
+    function: &impl Fn(&A) -> R,
+    rule: &impl Fn(&A, &A) -> (R, R),
+    argument: &A,
+    line: &'static Location<'static>,
+) -> R {
+    if !is_transforming() {
+        return function(argument);
+    }
+    let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
+    let form = Form::of(treedef, &operands);
+    let Recorded {
+        jaxpr,
+        captured,
+        result,
+    } = record("custom_jvp", &form, function);
+    let floats = form.is_float();
+    let of_tangents: Vec<_> = chosen(&form.infos, &floats).cloned().collect();
+    let has_tangent = result.is_float();
+    let (known, known_captured, linear) = stage("custom_jvp", &form.infos, |primals| {
+        let (mut tape, (mut values, mistakes)) = record_linear(&of_tangents, |tangents| {
+            let tangents = in_places(tangents, &floats)
+                .into_iter()
+                .zip(&primals)
+                .map(|(tangent, primal)| tangent.unwrap_or_else(|| Tensor::zeros_like(primal)))
+                .collect();
+            let primal: A = rebuild(&form.treedef, primals.clone());
+            let tangent: A = rebuild(&form.treedef, tangents);
+            let (value, tangent) = at_own_lines(|| rule(&primal, &tangent));
+            let (values, value_treedef) = graph::flatten::<Tensor, R>(&value);
+            let (tangents, tangent_treedef) = graph::flatten::<Tensor, R>(&tangent);
+            let mut mistakes = Vec::new();
+            mistakes.extend(result.mistake(
+                "the value that the rule gives differs from the function's result",
+                &Form::of(value_treedef, &values),
+            ));
+            mistakes.extend(result.mistake(
+                "the tangent that the rule gives differs from the function's result",
+                &Form::of(tangent_treedef, &tangents),
+            ));
+            let tangents = if mistakes.is_empty() {
+                chosen(&tangents, &has_tangent).cloned().collect()
+            } else {
+                Vec::new()
+            };
+            (tangents, (values, mistakes))
+        });
+        assert!(
+            mistakes.is_empty(),
+            "cannot apply the rule of the custom_jvp at {line}: {}",
+            mistakes.join("; ")
+        );
+        for (position, info) in chosen(&result.infos, &has_tangent).enumerate() {
+            tape.force(position, info);
+        }
+        let (linear, residuals) = tape.into_jaxpr();
+        values.extend(residuals);
+        (values, linear)
+    });
+    let recorded = vec![(jaxpr, captured), (known, known_captured)];
+    let (jaxprs, captured) = with_all_captured(operands.len(), recorded);
+    let [jaxpr, known]: [_; 2] = match jaxprs.try_into() {
+        Ok(both) => both,
+        Err(_) => unreachable!("two functions are recorded"),
+    };
+    let split = Linearized::new(
+        Body::new("custom_jvp", known),
+        Body::new("custom_jvp", linear),
+        result.infos.len(),
+        has_tangent,
+    );
+    let rule = GivenRule {
+        split: Arc::new(split),
+        arguments: operands.len(),
+        forward: true,
+    };
+    let body = Body::with_derivative("custom_jvp", String::new(), jaxpr, Derivative::Given(rule));
+    operands.extend(captured);
+    let results = at_line(line, || call(&body, &operands));
+    rebuild(&result.treedef, results)
+}

@@ -1,0 +1,343 @@
+//! `custom_vjp`: a function with a rule for its cotangents.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use pytree_core::graph;
+use smallvec::SmallVec;
+
+use crate::array::Array;
+use crate::axis_names::AxisName;
+use crate::dtype::AbstractArray;
+use crate::error::{TensorError, or_panic};
+use crate::jaxpr::Jaxpr;
+use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::primitives::shape::batch_axis_first;
+use crate::tensor::Tensor;
+use crate::trace::{at_line, at_own_lines, current_line, is_transforming};
+use crate::transformations::body::{
+    Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
+};
+use crate::transformations::call::{bind_all, call, known_and_cotangents};
+use crate::transformations::custom::check::{Form, Recorded, record};
+use crate::transformations::function::{Traceable, rebuild, transformed};
+
+/// A function whose gradient is a rule in two halves: `forward` gives the result with what the other half needs of
+/// it, the residuals; `backward` gives the cotangent of the argument from the residuals and the cotangent of the
+/// result.
+///
+/// Derivatives of higher order differentiate both halves. In forward mode there is none. Cotangents of leaves
+/// that are no floats are zeros, and are ignored in the argument's. All three functions may capture
+/// values; with respect to those there is no derivative.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, custom_vjp, grad};
+/// let clipped = custom_vjp(
+///     |x: &Tensor| x.clone(),
+///     |x| (x.clone(), ()),
+///     |(), cotangent| cotangent.clip(-1.0, 1.0),
+/// );
+/// let slope = grad(|x: &Tensor| clipped(x).square().sum())(&Tensor::from([0.25_f32, 3.0]));
+/// assert_eq!(slope.to_vec::<f32>(), [0.5, 1.0]);
+/// ```
+///
+/// # Panics
+/// When called under a transformation: if what a half gives differs from the function's result or argument in
+/// structure, shapes or element types.
+#[track_caller]
+pub fn custom_vjp<'f, A, R, S>(
+    function: impl Fn(&A) -> R + Send + Sync + 'f,
+    forward: impl Fn(&A) -> (R, S) + Send + Sync + 'f,
+    backward: impl Fn(S, R) -> A + Send + Sync + 'f,
+) -> CustomVjp<'f, A, R>
+where
+    A: Traceable,
+    R: Traceable,
+    S: Traceable,
+{
+    let line = Location::caller();
+    CustomVjp {
+        call: Box::new(move |argument| run(&function, &forward, &backward, argument, line)),
+    }
+}
+
+/// What [`custom_vjp`] returns: the function with its rule.
+pub struct CustomVjp<'f, A, R> {
+    call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
+}
+transformed!(reference [A: Traceable, R: Traceable] CustomVjp<'f, A, R>, (A) -> R);
+
+const NAME: &str = "custom_vjp";
+
+fn run<A: Traceable, R: Traceable, S: Traceable>(
+    function: &impl Fn(&A) -> R,
+    forward: &impl Fn(&A) -> (R, S),
+    backward: &impl Fn(S, R) -> A,
+    argument: &A,
+    line: &'static Location<'static>,
+) -> R {
+    if !is_transforming() {
+        return function(argument);
+    }
+    let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
+    let form = Form::of(treedef, &operands);
+    let Recorded {
+        jaxpr,
+        captured,
+        result,
+    } = record(NAME, &form, function);
+    let (known, known_captured, (value, residuals)) = stage(NAME, &form.infos, |tensors| {
+        let argument = rebuild(&form.treedef, tensors);
+        let (value, residuals) = at_own_lines(|| forward(&argument));
+        let (mut leaves, treedef) = graph::flatten::<Tensor, R>(&value);
+        let value = Form::of(treedef, &leaves);
+        let (residuals, treedef) = graph::flatten::<Tensor, S>(&residuals);
+        let form = Form::of(treedef, &residuals);
+        leaves.extend(residuals);
+        (leaves, (value, form))
+    });
+    let mistake = result.mistake(
+        "the value that `forward` gives differs from the function's result",
+        &value,
+    );
+    if let Some(mistake) = mistake {
+        panic!("cannot apply the rule of the custom_vjp at {line}: {mistake}");
+    }
+    let (floats, has_tangent) = (form.is_float(), result.is_float());
+    let of_results: Vec<AbstractArray> = chosen(&result.infos, &has_tangent).cloned().collect();
+    let of_tangents: Vec<AbstractArray> = chosen(&form.infos, &floats).cloned().collect();
+    let infos = [residuals.infos.as_slice(), &of_results].concat();
+    let (mut back, back_captured, mistake) = stage(NAME, &infos, |mut tensors| {
+        let given = tensors.split_off(residuals.infos.len());
+        let cotangents = in_places(given, &has_tangent)
+            .into_iter()
+            .zip(&result.infos)
+            .map(|(cotangent, info)| {
+                cotangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
+            })
+            .collect();
+        let residuals: S = rebuild(&residuals.treedef, tensors);
+        let cotangent: R = rebuild(&result.treedef, cotangents);
+        let cotangent = at_own_lines(|| backward(residuals, cotangent));
+        let (leaves, treedef) = graph::flatten::<Tensor, A>(&cotangent);
+        let mistake = form.mistake(
+            "the cotangent that `backward` gives differs from the argument",
+            &Form::of(treedef, &leaves),
+        );
+        match mistake {
+            None => (chosen(&leaves, &floats).cloned().collect(), None),
+            mistake => (Vec::new(), mistake),
+        }
+    });
+    if let Some(mistake) = mistake {
+        panic!("cannot apply the rule of the custom_vjp at {line}: {mistake}");
+    }
+    // What `backward` captured comes to it as residuals, the last ones.
+    let captured_by_back = back.inputs.split_off(infos.len());
+    let cotangents = back.inputs.split_off(residuals.infos.len());
+    back.inputs.extend(captured_by_back);
+    back.inputs.extend(cotangents);
+    let recorded = vec![(jaxpr, captured), (known, known_captured)];
+    let (mut jaxprs, mut all) = with_all_captured(operands.len(), recorded);
+    forward_captured(&back_captured, operands.len(), &mut jaxprs, &mut all);
+    let backward = Backward {
+        body: Body::new(NAME, back),
+        tangents: of_tangents.len(),
+        results: of_results,
+    };
+    let kept = residuals.infos.into_iter();
+    let kept = kept.chain(back_captured.iter().map(|tensor| tensor.info().clone()));
+    let infos: Vec<AbstractArray> = of_tangents.into_iter().chain(kept).collect();
+    let (linear, _, ()) = stage(NAME, &infos, |tensors| (bind_all(&backward, &tensors), ()));
+    let (known, jaxpr) = (jaxprs.pop(), jaxprs.pop());
+    let (Some(known), Some(jaxpr)) = (known, jaxpr) else {
+        unreachable!("two functions are recorded")
+    };
+    let split = Linearized::new(
+        Body::new(NAME, known),
+        Body::new(NAME, linear),
+        result.infos.len(),
+        has_tangent,
+    );
+    let rule = GivenRule {
+        split: Arc::new(split),
+        arguments: operands.len(),
+        forward: false,
+    };
+    let body = Body::with_derivative(NAME, String::new(), jaxpr, Derivative::Given(rule));
+    operands.extend(all);
+    let results = at_line(line, || call(&body, &operands));
+    rebuild(&result.treedef, results)
+}
+
+/// Makes what `backward` captured the last residuals: the recorded functions get it as inputs, and the last
+/// of them, the known part, gives it on.
+fn forward_captured(
+    captured: &[Tensor],
+    arguments: usize,
+    jaxprs: &mut [Jaxpr],
+    all: &mut Vec<Tensor>,
+) {
+    for tensor in captured {
+        let place = all.iter().position(|known| known.same_handle(tensor));
+        let place = place.unwrap_or_else(|| {
+            for jaxpr in jaxprs.iter_mut() {
+                let input = jaxpr.unused_input(tensor.info().clone());
+                jaxpr.inputs.push(input);
+            }
+            all.push(tensor.clone());
+            all.len() - 1
+        });
+        if let Some(known) = jaxprs.last_mut() {
+            known.outputs.push(known.inputs[arguments + place]);
+        }
+    }
+}
+
+/// The linear function that is known by its transpose only. Operands are tangents and residuals.
+#[derive(Clone, Debug)]
+struct Backward {
+    /// From residuals and cotangents of the results to the cotangents of the tangents.
+    body: Arc<Body>,
+    tangents: usize,
+    results: Vec<AbstractArray>,
+}
+
+impl Backward {
+    fn no_forward_mode(&self) -> ! {
+        panic!(
+            "cannot differentiate the {} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",
+            self.name(),
+            current_line()
+        )
+    }
+}
+
+impl Primitive for Backward {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(self.results.iter().cloned().collect())
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        self.no_forward_mode()
+    }
+
+    fn jvp(
+        &self,
+        _: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        self.no_forward_mode()
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let cotangents: Vec<Option<Tensor>> = cotangents
+            .iter()
+            .zip(&self.results)
+            .map(|(cotangent, info)| {
+                let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                Some(cotangent.clone().unwrap_or_else(zeros))
+            })
+            .collect();
+        let inputs = known_and_cotangents(&operands[self.tangents..], &cotangents);
+        let results = call(&self.body, &inputs).into_iter().map(Some);
+        let results = results.chain(std::iter::repeat(None));
+        results
+            .zip(operands)
+            .map(|(result, operand)| result.filter(|_| operand.is_unknown()))
+            .collect()
+    }
+
+    /// Every tangent and every result has a batch axis then.
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, None)
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        vec![("bwd_jaxpr", &self.body.jaxpr)]
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.body.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for Backward {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.body.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, Some(name))
+    }
+}
+
+impl Backward {
+    /// The results for a batch, whose axis has a name if operations inside work over it.
+    fn map(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let (tangents, residuals) = operands.split_at(self.tangents);
+        let (of_tangents, of_residuals) = axes.split_at(self.tangents);
+        let operands: Vec<Tensor> = tangents
+            .iter()
+            .zip(of_tangents)
+            .map(|(tangent, axis)| or_panic(batch_axis_first(tangent, *axis, size)))
+            .chain(residuals.iter().cloned())
+            .collect();
+        let mut axes = of_residuals.to_vec();
+        axes.extend(self.results.iter().map(|_| Some(0)));
+        let batched = self
+            .body
+            .batched(&axes, size, name, &vec![true; self.tangents]);
+        let batch = |info: &AbstractArray| {
+            let mut info = info.clone();
+            info.shape.insert(0, size);
+            info
+        };
+        let primitive = Self {
+            body: Arc::clone(&batched.body),
+            tangents: self.tangents,
+            results: self.results.iter().map(batch).collect(),
+        };
+        let results = bind_all(&primitive, &operands);
+        let axes = results.iter().map(|_| Some(0)).collect();
+        (results.into_iter().collect(), axes)
+    }
+}

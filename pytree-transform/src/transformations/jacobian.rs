@@ -1,0 +1,342 @@
+//! `jacfwd`, `jacrev` and `hessian`: all partial derivatives at once.
+
+use pytree_core::{LeafKind, Partition, SelectPart, TreeDef, graph};
+
+use crate::dtype::{AbstractArray, Shape};
+use crate::error::or_panic;
+use crate::primitives::shape::batch_axis_first;
+use crate::primitives::slice::slice;
+use crate::tensor::Tensor;
+use crate::trace::{Interpreter, Trace, at_own_lines};
+use crate::transformations::differentiate::linearize;
+use crate::transformations::function::{Function, Loss, Traceable, rebuild, transformed};
+use crate::transformations::grad::{Gradient, active_leaves, assemble_as, grad};
+
+/// A result that has a Jacobian: a tensor, or tensors in tuples, a `Vec` or a part of a model.
+///
+/// The Jacobian of a tensor is a `P`, that is a gradient of the argument whose leaves have the axes of the result in
+/// front; that of everything else has the structure of the result with such a gradient for each tensor.
+#[diagnostic::on_unimplemented(
+    message = "there is no Jacobian of a `{Self}`",
+    note = "return a `Tensor`, or tensors in a tuple or a `Vec`"
+)]
+pub trait Jacobian<P>: Traceable {
+    /// What the Jacobian is.
+    type Rows;
+
+    /// The Jacobian from that of each tensor, asked for in the order of the leaves.
+    fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Self::Rows;
+}
+
+impl<P> Jacobian<P> for Tensor {
+    type Rows = P;
+    fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> P {
+        of_tensor()
+    }
+}
+impl<P, T: Jacobian<P>> Jacobian<P> for Vec<T> {
+    type Rows = Vec<T::Rows>;
+    fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Vec<T::Rows> {
+        self.iter().map(|member| member.rows(of_tensor)).collect()
+    }
+}
+impl<P, M: 'static> Jacobian<P> for Partition<M, Tensor> {
+    type Rows = Partition<M, P>;
+    fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Partition<M, P> {
+        self.map(|_| of_tensor())
+    }
+}
+macro_rules! tuples {
+    ($(($($name:ident),+))*) => {$(
+        #[allow(non_snake_case, reason = "the type parameters name the members")]
+        impl<P_, $($name: Jacobian<P_>),+> Jacobian<P_> for ($($name,)+) {
+            type Rows = ($($name::Rows,)+);
+            fn rows(&self, of_tensor: &mut dyn FnMut() -> P_) -> Self::Rows {
+                let ($($name,)+) = self;
+                ($($name.rows(of_tensor),)+)
+            }
+        }
+    )*};
+}
+tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+
+/// A function that gives derivatives at an argument.
+type Derivative<'f, M, D> = dyn Fn(&M) -> D + Send + Sync + 'f;
+
+/// What the Jacobian of an `R` with respect to an `M` is.
+pub type JacobianOf<M, R> = <R as Jacobian<Gradient<M>>>::Rows;
+
+/// The argument of a function, taken apart.
+struct Argument {
+    treedef: TreeDef,
+    leaves: Vec<Tensor>,
+    active: Vec<bool>,
+    kinds: Vec<Option<LeafKind>>,
+}
+
+impl Argument {
+    #[track_caller]
+    fn of<M: SelectPart<Tensor>>(argument: &M) -> Self {
+        let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
+        let line = std::panic::Location::caller();
+        let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
+        Self {
+            treedef,
+            leaves,
+            active,
+            kinds,
+        }
+    }
+
+    /// The Jacobian of one tensor from its blocks for the active leaves.
+    fn gradient<M: SelectPart<Tensor>>(
+        &self,
+        result: &AbstractArray,
+        blocks: Vec<Option<Tensor>>,
+    ) -> Gradient<M> {
+        let shape =
+            |leaf: &Tensor| -> Shape { result.shape.iter().chain(leaf.shape()).copied().collect() };
+        let active = self.leaves.iter().zip(&self.active);
+        let blocks = active
+            .filter(|(_, active)| **active)
+            .zip(blocks)
+            .map(|((leaf, _), block)| block.map(|block| block.reshape(shape(leaf))))
+            .collect();
+        let zeros = |leaf: &Tensor| Tensor::zeros(leaf.dtype(), shape(leaf));
+        assemble_as::<M>(
+            &self.treedef,
+            &self.leaves,
+            &self.active,
+            &self.kinds,
+            blocks,
+            zeros,
+        )
+    }
+}
+
+/// The Jacobian of a function by reverse mode: for each tensor of the result a gradient whose leaves are shaped
+/// `[result…, leaf…]`. The right choice where the result has fewer elements than the argument.
+///
+/// Differentiated are the leaves that [`grad`] takes. A parameter without influence is absent.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, jacrev};
+/// let jacobian = jacrev(|x: &Tensor| x.square() * 3.0)(&Tensor::from([1.0_f64, 2.0]));
+/// assert_eq!(jacobian.to_vec::<f64>(), [6.0, 0.0, 0.0, 12.0]);
+/// ```
+///
+/// # Panics
+/// When called: if a leaf to differentiate, or of the result, is no float.
+#[track_caller]
+pub fn jacrev<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
+where
+    M: SelectPart<Tensor>,
+    R: Jacobian<Gradient<M>>,
+    F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
+{
+    Jacobians {
+        call: Box::new(move |model: &M| {
+            let argument = Argument::of(model);
+            let (results, tape, output_treedef) =
+                linearize(&argument.leaves, &argument.active, |traced| {
+                    let model = rebuild(&argument.treedef, traced);
+                    let output = at_own_lines(|| function.call(&model));
+                    graph::flatten::<Tensor, R>(&output)
+                });
+            check_floats(&output_treedef, &results);
+            let mut rows = (0..results.len()).map(|position| {
+                let info = results[position].info();
+                let size = info.len();
+                let trace = Trace::begin(Interpreter::Batch { size, name: None });
+                let mut cotangents = vec![None; results.len()];
+                cotangents[position] = Some(trace.batched(basis(info), 0));
+                let blocks = tape.transpose_again(cotangents);
+                let blocks = blocks.into_iter().map(|block| {
+                    let (value, axis) = or_panic(trace.unbatched(&block?));
+                    Some(or_panic(batch_axis_first(&value, axis, size)))
+                });
+                let blocks = blocks.collect();
+                drop(trace);
+                argument.gradient::<M>(info, blocks)
+            });
+            let output: R = rebuild(&output_treedef, results.clone());
+            output.rows(&mut || next(&mut rows))
+        }),
+    }
+}
+
+/// The Jacobian of a function by forward mode: as [`jacrev`]. The right choice where the argument has fewer elements
+/// than the result.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, jacfwd};
+/// let jacobian = jacfwd(|(x, y): &(Tensor, Tensor)| x * y);
+/// let point = (Tensor::from([1.0_f64, 2.0]), Tensor::from(3.0_f64));
+/// let (of_x, of_y) = jacobian(&point);
+/// assert_eq!(of_x.to_vec::<f64>(), [3.0, 0.0, 0.0, 3.0]);
+/// assert_eq!(of_y.to_vec::<f64>(), [1.0, 2.0]);
+/// ```
+///
+/// # Panics
+/// As [`jacrev`].
+#[track_caller]
+pub fn jacfwd<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
+where
+    M: SelectPart<Tensor>,
+    R: Jacobian<Gradient<M>>,
+    F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
+{
+    Jacobians {
+        call: Box::new(move |model: &M| forward(&function, model)),
+    }
+}
+
+fn forward<M, R, F>(function: &F, model: &M) -> JacobianOf<M, R>
+where
+    M: SelectPart<Tensor>,
+    R: Jacobian<Gradient<M>>,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let argument = Argument::of(model);
+    // One tangent for each element of each active leaf, one leaf after the other.
+    let active = argument.leaves.iter().zip(&argument.active);
+    let lengths: Vec<usize> = active
+        .map(|(leaf, &active)| if active { leaf.len() } else { 0 })
+        .collect();
+    let size: usize = lengths.iter().sum();
+    let batch = Trace::begin(Interpreter::Batch { size, name: None });
+    let trace = Trace::begin(Interpreter::Jvp);
+    let mut before = 0;
+    let mut duals = Vec::with_capacity(lengths.len());
+    for ((leaf, &active), &length) in argument.leaves.iter().zip(&argument.active).zip(&lengths) {
+        if !active {
+            duals.push(leaf.clone());
+            continue;
+        }
+        let after = size - before - length;
+        let rows = Tensor::eye(leaf.dtype(), length);
+        let padding = [(before.cast_signed(), after.cast_signed(), 0), (0, 0, 0)];
+        let mut shape = vec![size];
+        shape.extend_from_slice(leaf.shape());
+        let tangents = rows.pad(0.0, padding).reshape(shape);
+        duals.push(trace.dual(leaf.clone(), Some(batch.batched(tangents, 0))));
+        before += length;
+    }
+    let model = rebuild(&argument.treedef, duals);
+    let output = at_own_lines(|| function.call(&model));
+    let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
+    drop(output);
+    let mut values = Vec::with_capacity(results.len());
+    let mut tangents = Vec::with_capacity(results.len());
+    for result in &results {
+        let (value, tangent) = or_panic(trace.undual(result));
+        tangents.push(tangent.map(|tangent| or_panic(batch.unbatched(&tangent))));
+        values.push(value);
+    }
+    drop((results, model));
+    drop(trace);
+    drop(batch);
+    check_floats(&output_treedef, &values);
+    let mut rows = values.iter().zip(tangents).map(|(value, tangent)| {
+        let info = value.info();
+        let columns = tangent.map(|(tangent, axis)| {
+            let first = or_panic(batch_axis_first(&tangent, axis, size));
+            first.reshape([size, info.len()]).t()
+        });
+        let mut from = 0;
+        let active = lengths.iter().zip(&argument.active);
+        let blocks = active.filter(|(_, active)| **active).map(|(&length, _)| {
+            let to = from + length;
+            let block = columns
+                .as_ref()
+                .map(|columns| or_panic(slice(columns, &[0, from], &[info.len(), to], &[1, 1])));
+            from = to;
+            block
+        });
+        let blocks = blocks.collect();
+        argument.gradient::<M>(info, blocks)
+    });
+    let output: R = rebuild(&output_treedef, values.clone());
+    output.rows(&mut || next(&mut rows))
+}
+
+fn next<T>(rows: &mut impl Iterator<Item = T>) -> T {
+    match rows.next() {
+        Some(row) => row,
+        None => panic!("a result has more tensors than leaves; this is a bug of pytree"),
+    }
+}
+
+/// The unit vectors of an array, along a new first axis.
+fn basis(info: &AbstractArray) -> Tensor {
+    let count = info.len();
+    let mut shape = vec![count];
+    shape.extend_from_slice(&info.shape);
+    Tensor::eye(info.dtype, count).reshape(shape)
+}
+
+fn check_floats(treedef: &TreeDef, results: &[Tensor]) {
+    let paths = treedef.leaf_paths();
+    let places: Vec<String> = paths
+        .iter()
+        .zip(results)
+        .filter(|(_, result)| !result.dtype().is_float())
+        .map(|(path, result)| format!("{} ({})", path.or_root(), result.info()))
+        .collect();
+    assert!(
+        places.is_empty(),
+        "cannot take the Jacobian of {}: only f32 and f64 have derivatives; convert to floats, or leave it out of the result",
+        places.join(", ")
+    );
+}
+
+/// What [`jacfwd`] and [`jacrev`] return: a function from an argument to the Jacobian there.
+pub struct Jacobians<'f, M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>> {
+    call: Box<Derivative<'f, M, JacobianOf<M, R>>>,
+}
+transformed!(reference [M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>] Jacobians<'f, M, R>, (M) -> JacobianOf<M, R>);
+
+/// What the second derivatives with respect to an `M` are: the Jacobian of its gradient.
+pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
+
+/// The second derivatives of a loss, forward mode over reverse mode: the Jacobian of its gradient.
+///
+/// For a tensor `x` it is a tensor shaped `[x…, x…]`, for a tuple a tuple of tuples, and for a model a part whose leaves
+/// are parts.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, hessian};
+/// let second = hessian(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0_f64, 2.0]));
+/// assert_eq!(second.to_vec::<f64>(), [6.0, 0.0, 0.0, 12.0]);
+/// let point = (Tensor::from(2.0_f64), Tensor::from(3.0_f64));
+/// let ((xx, xy), _) = hessian(|(x, y): &(Tensor, Tensor)| x * x * y)(&point);
+/// assert_eq!((xx.item::<f64>(), xy.item::<f64>()), (6.0, 4.0));
+/// ```
+///
+/// # Panics
+/// When called: as [`grad`].
+#[track_caller]
+pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M>
+where
+    M: SelectPart<Tensor> + 'f,
+    L: Loss + 'f,
+    Gradient<M>: Jacobian<Gradient<M>>,
+    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+{
+    let gradient = grad(function);
+    Hessian {
+        call: Box::new(move |model: &M| forward(&|model: &M| (*gradient)(model), model)),
+    }
+}
+
+/// What [`hessian`] returns: a function from an argument to the second derivatives there.
+pub struct Hessian<'f, M: SelectPart<Tensor>>
+where
+    Gradient<M>: Jacobian<Gradient<M>>,
+{
+    call: Box<Derivative<'f, M, HessianOf<M>>>,
+}
+transformed!(reference [M: SelectPart<Tensor>] Hessian<'f, M>, (M) -> HessianOf<M> where Gradient<M>: Jacobian<Gradient<M>>);

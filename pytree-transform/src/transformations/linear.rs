@@ -1,0 +1,246 @@
+//! `linearize`, `linear_transpose`, and what reverse mode would keep.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use pytree_core::{SelectPart, TreeDef, graph};
+
+use crate::dtype::AbstractArray;
+use crate::jaxpr::{Builder, Jaxpr};
+use crate::tensor::Tensor;
+use crate::trace::at_own_lines;
+use crate::transformations::body::{chosen, in_places, stage};
+use crate::transformations::custom::check::Form;
+use crate::transformations::differentiate::{Tape, linearize as on_tape};
+use crate::transformations::function::{Function, Traceable, rebuild};
+use crate::transformations::grad::{Pullback, active_leaves};
+
+/// The result of a function, and its derivative there as a linear function of the tangent.
+///
+/// As [`jvp`](crate::jvp) for many tangents at one point: the function runs once.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linearize};
+/// let (y, derivative) = linearize(|x: &Tensor| x.powi(3), &Tensor::from(2.0_f64));
+/// assert_eq!(y.item::<f64>(), 8.0);
+/// assert_eq!(derivative.call(&Tensor::from(1.0_f64)).item::<f64>(), 12.0);
+/// assert_eq!(derivative.call(&Tensor::from(0.5_f64)).item::<f64>(), 6.0);
+/// ```
+///
+/// # Panics
+/// As the function does.
+#[track_caller]
+pub fn linearize<M, R, F>(function: F, primals: &M) -> (R, Linearization<M, R>)
+where
+    M: Traceable,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
+    let (results, tape, output_treedef) = on_tape(&leaves, &active, |traced| {
+        let output = at_own_lines(|| function.call(&rebuild(&treedef, traced)));
+        graph::flatten::<Tensor, R>(&output)
+    });
+    let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
+    let output = Form::of(output_treedef, &results);
+    let (jaxpr, residuals) = tape.into_jaxpr();
+    let value = rebuild(&output.treedef, results);
+    let linearization = Linearization {
+        jaxpr: jaxpr.only_needed(),
+        residuals,
+        input: Form::of(treedef, &leaves),
+        active,
+        output,
+        has_tangent,
+        types: PhantomData,
+    };
+    (value, linearization)
+}
+
+/// The derivative of a function at a point: see [`linearize`].
+pub struct Linearization<M, R> {
+    jaxpr: Jaxpr,
+    residuals: Vec<Tensor>,
+    input: Form,
+    active: Vec<bool>,
+    output: Form,
+    has_tangent: Vec<bool>,
+    types: PhantomData<fn(M) -> R>,
+}
+
+impl<M: Traceable, R: Traceable> Linearization<M, R> {
+    /// The tangent of the result. Tangents of leaves that are no floats are ignored.
+    ///
+    /// # Panics
+    /// If the tangents differ from the point in structure, shapes or element types.
+    #[track_caller]
+    pub fn call(&self, tangents: &M) -> R {
+        let (leaves, treedef) = graph::flatten::<Tensor, M>(tangents);
+        let found = Form::of(treedef, &leaves);
+        let mistake = self
+            .input
+            .mistake("the tangents differ from the point", &found);
+        if let Some(mistake) = mistake {
+            panic!("cannot apply a derivative: {mistake}");
+        }
+        let inputs: Vec<Tensor> = chosen(&leaves, &self.active)
+            .chain(&self.residuals)
+            .cloned()
+            .collect();
+        let tangents = in_places(self.jaxpr.apply(&inputs), &self.has_tangent);
+        let tangents = tangents
+            .into_iter()
+            .zip(&self.output.infos)
+            .map(|(tangent, info)| {
+                tangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
+            })
+            .collect();
+        rebuild(&self.output.treedef, tangents)
+    }
+}
+
+impl<M, R> std::fmt::Debug for Linearization<M, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Linearization({})", self.jaxpr)
+    }
+}
+
+/// A function recorded at an abstract point, with its derivative.
+struct Recorded {
+    known: Jaxpr,
+    captured: Vec<Tensor>,
+    linear: Jaxpr,
+    has_tangent: Vec<bool>,
+    output: Form,
+}
+
+fn record<M, R, F>(function: &F, leaves: &[Tensor], treedef: &TreeDef, active: &[bool]) -> Recorded
+where
+    M: Traceable,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
+    let (known, captured, (linear, has_tangent, output)) = stage("linearize", &infos, |tensors| {
+        let (results, tape, output_treedef) = on_tape(&tensors, active, |traced| {
+            let output = at_own_lines(|| function.call(&rebuild(treedef, traced)));
+            graph::flatten::<Tensor, R>(&output)
+        });
+        let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
+        let output = Form::of(output_treedef, &results);
+        let (linear, residuals) = tape.into_jaxpr();
+        (residuals, (linear.only_needed(), has_tangent, output))
+    });
+    Recorded {
+        known: known.only_needed(),
+        captured,
+        linear,
+        has_tangent,
+        output,
+    }
+}
+
+/// The transpose of a linear function: from a cotangent of the result to that of the argument.
+///
+/// Of the argument only structure, shapes and element types count; nothing is computed from its floats. A
+/// constant that the function adds does not count either.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{DType, Tensor, linear_transpose};
+/// let differences = |x: &Tensor| x.index(pytree_transform::ix![1..]) - x.index(pytree_transform::ix![..2]);
+/// let transpose = linear_transpose(differences, &Tensor::zeros(DType::F32, [3]));
+/// let x = transpose.call(&Tensor::from([1.0_f32, 10.0]));
+/// assert_eq!(x.to_vec::<f32>(), [-1.0, -9.0, 10.0]);
+/// ```
+///
+/// # Panics
+/// If the function is not linear, or a leaf to transpose to is no float.
+#[track_caller]
+pub fn linear_transpose<M, R, F>(function: F, example: &M) -> Pullback<M, R>
+where
+    M: SelectPart<Tensor>,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let (mut leaves, treedef) = graph::flatten::<Tensor, M>(example);
+    let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
+    let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
+    let Recorded { known, linear, .. } = &recorded;
+    let inputs: Vec<_> = chosen(&known.inputs, &active).copied().collect();
+    let depends = known.depending_on(&inputs);
+    let count = inputs.len();
+    for (residual, input) in known.outputs.iter().zip(&linear.inputs[count..]) {
+        let by = linear
+            .equations
+            .iter()
+            .find(|equation| equation.inputs.contains(input));
+        if let (true, Some(equation)) = (depends[residual.index()], by) {
+            panic!(
+                "cannot transpose: the function is not linear in its argument, by the operation at {}; take its derivative at a point, with `vjp`",
+                equation.line
+            );
+        }
+    }
+    let given = leaves.len();
+    leaves.extend(recorded.captured);
+    let residuals = recorded.known.apply(&leaves);
+    leaves.truncate(given);
+    let mut outputs = recorded.linear.outputs.iter().copied();
+    let outputs = recorded
+        .has_tangent
+        .iter()
+        .map(|&has| if has { outputs.next() } else { None })
+        .collect();
+    let mut inputs = recorded.linear.inputs;
+    let mut constants = recorded.linear.constants;
+    constants.extend(inputs.split_off(count).into_iter().zip(residuals));
+    let builder = Builder {
+        variables: recorded.linear.variables,
+        inputs,
+        constants,
+        equations: recorded.linear.equations,
+        ..Builder::default()
+    };
+    Pullback::new(
+        Tape { builder, outputs },
+        (treedef, leaves, active, kinds),
+        (recorded.output.treedef, recorded.output.infos),
+    )
+}
+
+/// The values that reverse mode of a function would keep for its backward pass, as abstract arrays: what
+/// [`remat`](crate::remat) makes less of (JAX's `jax.ad_checkpoint.saved_residuals`). Nothing is computed.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, remat, saved_residuals};
+/// let f = |x: &Tensor| x.sin().sin().sin();
+/// let x = Tensor::from([1.0_f32, 2.0]);
+/// assert_eq!(saved_residuals(f, &x).len(), 3);
+/// assert_eq!(saved_residuals(remat(f), &x).len(), 1);
+/// ```
+///
+/// # Panics
+/// As the function does.
+#[track_caller]
+pub fn saved_residuals<M, R, F>(function: F, primals: &M) -> Vec<AbstractArray>
+where
+    M: Traceable,
+    R: Traceable,
+    F: for<'a> Function<&'a M, Output = R>,
+{
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
+    let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
+    let mut seen = Vec::new();
+    for output in &recorded.known.outputs {
+        if !seen.contains(output) {
+            seen.push(*output);
+        }
+    }
+    let info = |variable| recorded.known.info(variable).clone();
+    seen.into_iter().map(info).collect()
+}
