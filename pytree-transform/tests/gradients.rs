@@ -18,6 +18,8 @@
 mod batches;
 #[path = "gradients/collectives.rs"]
 mod collectives;
+#[path = "gradients/control.rs"]
+mod control;
 #[path = "gradients/derivatives.rs"]
 mod derivatives;
 #[path = "gradients/sample.rs"]
@@ -381,8 +383,12 @@ fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
 /// The names of all primitives.
 fn names_in_the_sources() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/primitives");
-    add_names(&folder, &mut names);
+    for folder in ["src/primitives", "src/transformations"] {
+        add_names(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
+            &mut names,
+        );
+    }
     names
 }
 

@@ -62,6 +62,7 @@ pub fn table() -> Vec<Case> {
     table.extend(sliding());
     table.extend(rest());
     table.extend(crate::collectives::collectives());
+    table.extend(crate::control::control());
     table
 }
 

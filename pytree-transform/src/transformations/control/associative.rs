@@ -1,11 +1,14 @@
 //! `associative_scan`: all partial combinations, in a tree of few steps.
 
+use std::panic::Location;
+
 use pytree_core::{TreeDef, graph};
 
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::or_panic;
 use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
+use crate::trace::{at_line_by_default, at_own_lines};
 use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{MEND, differences};
 use crate::transformations::function::{Traceable, rebuild};
@@ -60,29 +63,30 @@ pub fn associative_scan_with<X: Traceable>(
         let flip = |leaf: &Tensor| or_panic(reverse(leaf, &[0]));
         leaves.iter().map(flip).collect()
     };
-    let leaves = flipped(leaves);
+    let line = Location::caller();
+    let leaves = at_line_by_default(line, || flipped(leaves));
     let mut problems = Vec::new();
     let combine = |left: Vec<Tensor>, right: Vec<Tensor>| {
         let expected = infos(&left);
-        let result = function(rebuild(&treedef, left), rebuild(&treedef, right));
+        let (left, right) = (rebuild(&treedef, left), rebuild(&treedef, right));
+        let result = at_own_lines(|| function(left, right));
         let (leaves, after) = graph::flatten::<Tensor, X>(&result);
         let found = infos(&leaves);
         (leaves, difference(&treedef, &expected, &after, &found))
     };
-    let results = prefixes(
-        &mut |left, right| {
-            let (leaves, found) = combine(left, right);
-            problems.extend(found);
-            problems.is_empty().then_some(leaves)
-        },
-        leaves,
-    );
+    let mut pairs = |left, right| {
+        let (leaves, found) = combine(left, right);
+        problems.extend(found);
+        problems.is_empty().then_some(leaves)
+    };
+    let results = at_line_by_default(line, || prefixes(&mut pairs, leaves));
     assert!(
         problems.is_empty(),
         "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {MEND}",
         problems.join("; ")
     );
-    rebuild(&treedef, flipped(results.unwrap_or_default()))
+    let results = at_line_by_default(line, || flipped(results.unwrap_or_default()));
+    rebuild(&treedef, results)
 }
 
 fn difference(

@@ -263,7 +263,7 @@ impl From<&Tensor> for Bound {
 /// Applies a function to the numbers from `lower` up to, not including, `upper`, handing a carry on.
 ///
 /// The number is an i32 tensor without axes. With bounds that are numbers, or tensors whose value is at hand, this
-/// is a [`scan`] and has gradients; with traced bounds it is a [`while_loop`].
+/// is a [`scan`] and has gradients; with traced bounds it is a [`while_loop`](crate::while_loop).
 ///
 /// # Examples
 /// ```

@@ -1,6 +1,7 @@
 //! `remat`: derivatives that compute values again instead of keeping them.
 
 use std::collections::HashSet;
+use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::graph;
@@ -8,7 +9,7 @@ use pytree_core::graph;
 use crate::dtype::AbstractArray;
 use crate::jaxpr::Variable;
 use crate::tensor::Tensor;
-use crate::trace::is_transforming;
+use crate::trace::{at_line_by_default, is_transforming};
 use crate::transformations::body::{Body, Derivative, Linearized, stage};
 use crate::transformations::call::call;
 use crate::transformations::custom::check::{Form, record};
@@ -49,29 +50,35 @@ where
     A: Traceable,
     R: Traceable,
 {
-    Remat::new(Arc::new(function), RematPolicy::Nothing)
+    Remat::new(Arc::new(function), RematPolicy::Nothing, Location::caller())
 }
 
 /// What [`remat`] returns: the function with another derivative.
 pub struct Remat<'f, A, R> {
     function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>,
+    line: &'static Location<'static>,
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
 transformed!(reference [A: Traceable, R: Traceable] Remat<'f, A, R>, (A) -> R);
 
 impl<'f, A: Traceable, R: Traceable> Remat<'f, A, R> {
-    fn new(function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>, policy: RematPolicy) -> Self {
+    fn new(
+        function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>,
+        policy: RematPolicy,
+        line: &'static Location<'static>,
+    ) -> Self {
         let inner = Arc::clone(&function);
         Self {
             function,
-            call: Box::new(move |argument| run(&*inner, policy, argument)),
+            line,
+            call: Box::new(move |argument| run(&*inner, policy, argument, line)),
         }
     }
 
     /// Keeps what a policy says.
     #[must_use]
     pub fn policy(self, policy: RematPolicy) -> Self {
-        Self::new(self.function, policy)
+        Self::new(self.function, policy, self.line)
     }
 }
 
@@ -79,6 +86,7 @@ fn run<A: Traceable, R: Traceable>(
     function: &(dyn Fn(&A) -> R + Send + Sync + '_),
     policy: RematPolicy,
     argument: &A,
+    line: &'static Location<'static>,
 ) -> R {
     if !is_transforming() {
         return function(argument);
@@ -88,7 +96,8 @@ fn run<A: Traceable, R: Traceable>(
     let derivative = Derivative::Recomputed(policy);
     let body = Body::with_derivative("remat", String::new(), recorded.jaxpr, derivative);
     operands.extend(recorded.captured);
-    rebuild(&recorded.result.treedef, call(&body, &operands))
+    let results = at_line_by_default(line, || call(&body, &operands));
+    rebuild(&recorded.result.treedef, results)
 }
 
 impl RematPolicy {
