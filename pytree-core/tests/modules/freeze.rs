@@ -2,8 +2,8 @@
 
 use pytree_core::kind::BatchStat;
 use pytree_core::{
-    CollectionId, DynamicModule, Filter, Freeze, Frozen, LeafKind, Module, Partition, partition,
-    tree,
+    CollectionId, DynamicModule, Filter, Freeze, Frozen, LeafKind, Module, Partition, edit,
+    partition, tree,
 };
 
 use crate::{Linear, linear, model, nested, shown};
@@ -171,4 +171,39 @@ fn a_typed_module_is_read_from_a_frozen_one() {
     assert_eq!(tree::structure(&module), before);
     // The switch of a `Freeze` is its own.
     assert_eq!(partition::filter(&module, &Filter::param()).len(), 2);
+}
+
+#[test]
+fn a_freeze_is_known_by_its_type() {
+    for module in [Freeze::new(linear()), Freeze::frozen(linear())] {
+        let mut met = 0;
+        let changed = edit::apply(module.clone(), |module: &mut Freeze<Linear>| {
+            module.unfreeze();
+            met += 1;
+        });
+        assert_eq!((met, changed.is_frozen()), (1, false));
+        let inner = |module: &Freeze<Linear>| module.clone().into_inner();
+        assert_eq!(inner(&changed), inner(&module));
+    }
+}
+
+/// Two types of one name differ, and what the difference is says which they are.
+#[test]
+fn two_modules_of_one_name_are_told_apart_by_their_types() {
+    type Other = Freeze<Vec<Linear>>;
+    let shown = |full: pytree_core::TreeDef, part: pytree_core::TreeDef| {
+        part.prefix_differences(&full)[0].to_string()
+    };
+    for (module, other) in [
+        (Freeze::new(linear()), Other::new(vec![])),
+        (Freeze::frozen(linear()), Other::frozen(vec![])),
+    ] {
+        let text = shown(tree::structure(&module), tree::structure(&other));
+        for name in [
+            std::any::type_name::<Freeze<Linear>>(),
+            std::any::type_name::<Other>(),
+        ] {
+            assert!(text.contains(&format!("`{name}`")), "{text}");
+        }
+    }
 }
