@@ -116,7 +116,6 @@ impl<M: 'static> Freeze<M> {
         identity: TypeId::of::<Freeze<()>>,
         type_name: std::any::type_name::<Self>,
         fields: const { &[field(FROZEN)] },
-        variant: 1,
         ..NodeShape::builtin(NodeKind::Struct, "Freeze::Frozen")
     };
 }

@@ -168,10 +168,10 @@ impl TreeDef {
 
     /// The subtree at a node as a treedef of its own.
     pub(crate) fn subtree(&self, node: usize) -> Self {
-        let size = self.0.nodes[node].size as usize;
-        if node == 0 && size == self.0.nodes.len() {
+        if node == 0 {
             return self.clone();
         }
+        let size = self.0.nodes[node].size as usize;
         let nodes = &self.0.nodes[node..node + size];
         let aux_start = nodes[0].aux;
         let aux_end = self

@@ -30,7 +30,6 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
 ) -> Result<M, TreeError> {
     let spliced = target
         .inside
-        .filter(|(_, local)| *local > 0)
         .map(|(treedef, local)| Spliced::new(treedef, local, value));
     let mut leaves = Vec::new();
     let mut visitor = Replacing {
@@ -96,11 +95,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
             self.inner.leaf(leaf);
         }
     }
-    fn absent(&mut self) {
-        if self.shows_next() {
-            self.inner.absent();
-        }
-    }
     fn exit(&mut self) {
         if self.hidden == 0 {
             self.inner.exit();
@@ -115,7 +109,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         let start = self.next;
         self.next += treedef.num_nodes();
         match self.spliced {
-            _ if self.target == start => self.value.visit(&mut self.inner),
             Some(spliced) if (start..self.next).contains(&self.target) => {
                 self.inner
                     .tree(&spliced.treedef, &mut spliced.leaves(leaves).into_iter());
@@ -132,7 +125,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         }
         if self.identity == Some(identity) {
             self.value.visit(&mut self.inner);
-            self.next += 1;
             self.target = usize::MAX;
             return SharedVisit::Skip;
         }

@@ -168,9 +168,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         self.builder.leaf(leaf.leaf_shape());
         (self.on_leaf)(leaf);
     }
-    fn absent(&mut self) {
-        self.builder.absent();
-    }
     fn exit(&mut self) {
         self.builder.exit();
     }

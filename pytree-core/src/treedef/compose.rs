@@ -57,16 +57,14 @@ impl TreeDef {
             if let Some(left) = open.last_mut() {
                 *left -= 1;
             }
-            match node.shape.kind {
-                NodeKind::Leaf => match inner.next() {
+            if node.shape.kind == NodeKind::Leaf {
+                match inner.next() {
                     Some(treedef) => builder.subtree(treedef),
                     None => builder.leaf(node.shape),
-                },
-                NodeKind::Absent => builder.absent(),
-                _ => {
-                    builder.node_of(self, at);
-                    open.push(node.arity);
                 }
+            } else {
+                builder.node_of(self, at);
+                open.push(node.arity);
             }
             while open.last() == Some(&0) {
                 open.pop();

@@ -37,20 +37,17 @@ fn key_of_static(value: &StaticBox) -> Key {
 pub(super) fn path_of(inner: &Inner, target: usize) -> KeyPath {
     let mut path = KeyPath::root();
     let mut node = 0;
-    while node != target {
-        let mut child = node + 1;
-        for position in 0..inner.nodes[node].arity as usize {
-            let end = child + inner.nodes[child].size as usize;
+    while node < target {
+        let parent = node;
+        node += 1;
+        for position in 0..inner.nodes[parent].arity as usize {
+            let end = node + inner.nodes[node].size as usize;
             if target < end {
-                path.extend_by(child_key(inner, node, position));
+                path.extend_by(child_key(inner, parent, position));
                 break;
             }
-            child = end;
+            node = end;
         }
-        if child <= node || child > target {
-            break;
-        }
-        node = child;
     }
     path
 }

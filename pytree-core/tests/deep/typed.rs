@@ -219,3 +219,42 @@ fn a_dynamic_tree_in_a_typed_value_does_not_count() {
         holder
     );
 }
+
+/// A leaf in so many `Some`, which have no keys.
+struct Wrapped(usize);
+impl Pytree for Wrapped {
+    fn visit<'a>(&'a self, visitor: &mut dyn pytree_core::Visitor<'a>) {
+        (0..self.0).for_each(|_| visitor.enter(&SOME, 1));
+        visitor.leaf(&1_i64);
+        (0..self.0).for_each(|_| visitor.exit());
+    }
+    fn unflatten(source: &mut pytree_core::Unflattener<'_>) -> Result<Self, TreeError> {
+        Err(source.wrong_node("what is taken apart only"))
+    }
+}
+
+#[test]
+fn six_keys_of_a_path_are_named_and_a_seventh_is_not() {
+    let six = vec![vec![vec![vec![vec![vec![Wrapped(LIMIT)]]]]]];
+    assert_eq!(fails(|| tree::structure(&six)), message(&"[0]".repeat(6)));
+    let seven = vec![six];
+    assert_eq!(
+        fails(|| tree::structure(&seven)),
+        message(&format!("{}…", "[0]".repeat(6)))
+    );
+}
+
+#[test]
+fn the_limit_holds_for_treedefs_that_were_read() {
+    let read = |length| {
+        let tree = dynamic_chain(length);
+        let treedef = TreeDef::from_bytes(&tree.treedef().to_bytes()).unwrap();
+        let leaves = tree.leaves().to_vec();
+        on_stack(2048, move || tree::unflatten::<Node, i64>(&treedef, leaves)).unwrap()
+    };
+    assert_eq!(read(LIMIT / 2).unwrap(), chain(LIMIT / 2));
+    assert!(matches!(
+        read(LIMIT / 2 + 1),
+        Err(TreeError::TooDeep { limit: LIMIT, .. })
+    ));
+}

@@ -1,7 +1,7 @@
 //! `#[module_object]`: boxes of users' traits as modules.
 
 use ndarray::{Array1, array};
-use pytree_core::{Module, graph, module_object, tree};
+use pytree_core::{DynamicModule, Module, graph, module_object, tree};
 
 use crate::{rebuilt, shown};
 
@@ -145,4 +145,22 @@ fn supertraits_stay() {
 fn boxes_can_be_sent() {
     fn is_send<T: Send + Sync>(_: &T) {}
     is_send(&chain());
+}
+
+impl Layer for DynamicModule<f32> {
+    fn forward(&self, input: f32) -> f32 {
+        input * self.value::<f32>("factor").unwrap_or(1.0)
+    }
+}
+
+#[test]
+fn two_types_that_look_alike_differ_in_a_box() {
+    let typed = Scale { factor: 2.0 };
+    let mut dynamic = DynamicModule::<f32>::typed("Scale").unwrap();
+    dynamic.register_param("factor", 2.0_f32).unwrap();
+    assert_eq!(tree::structure(&typed), tree::structure(&dynamic));
+    let one = |layer: Box<dyn Layer>| tree::structure(&layer);
+    assert_ne!(one(Box::new(typed.clone())), one(Box::new(dynamic.clone())));
+    assert_eq!(one(Box::new(typed.clone())), one(Box::new(typed)));
+    assert!((dynamic.forward(3.0) - 6.0).abs() < 1e-6);
 }

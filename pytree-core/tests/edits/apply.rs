@@ -207,3 +207,53 @@ impl Pytree for Broken {
 fn a_pytree_that_does_not_go_together_again_panics() {
     let _ = edit::apply(Broken, |_: &mut f32| ());
 }
+
+/// Made a pytree by hand, without telling that it is built.
+#[derive(Clone, Debug, PartialEq)]
+struct Silent(Linear);
+impl Silent {
+    const SHAPE: &'static pytree_core::shape::NodeShape =
+        &pytree_core::shape::NodeShape::structure::<Self>(
+            "Silent",
+            &[pytree_core::shape::Field::plain("inner")],
+            &[],
+        );
+}
+impl Pytree for Silent {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(Self::SHAPE, 1);
+        self.0.visit(visitor);
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, pytree_core::TreeError> {
+        source.enter_fixed(Self::SHAPE, 1)?;
+        Linear::unflatten(source).map(Self)
+    }
+}
+
+#[derive(Pytree, Clone, Debug, PartialEq)]
+struct Holder {
+    first: Silent,
+    second: Silent,
+}
+
+#[test]
+fn what_is_around_a_node_that_does_not_tell_that_it_is_built_is_met_at_its_own_place() {
+    let holder = Holder {
+        first: Silent(linear(1.0)),
+        second: Silent(linear(2.0)),
+    };
+    let mut met = Vec::new();
+    let changed = edit::apply_with_path(holder.clone(), |path, holder: &mut Holder| {
+        met.push(path.or_root());
+        holder.first.0.weight = 5.0;
+    });
+    assert_eq!(met, ["the root"]);
+    assert_eq!(
+        (changed.first.0.weight, &changed.second),
+        (5.0, &holder.second)
+    );
+    let mut met = Vec::new();
+    let _ = edit::apply_with_path(holder, |path, _: &mut Linear| met.push(path.to_string()));
+    assert_eq!(met, ["first.inner", "second.inner"]);
+}

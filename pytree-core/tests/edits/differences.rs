@@ -218,3 +218,13 @@ fn integers_are_shown_with_all_their_digits() {
     let smaller_first = values(&array![0_i64, 0], &array![1_i64, i64::MIN]);
     assert_eq!(smaller_first.integers, Some((0, i128::from(i64::MIN))));
 }
+
+#[test]
+fn the_place_of_the_largest_difference_has_an_index_along_each_axis() {
+    let zeros = ndarray::Array3::<f32>::zeros((2, 3, 4));
+    for position in [[0, 0, 0], [0, 2, 1], [1, 0, 3], [1, 2, 0], [1, 2, 3]] {
+        let mut changed = zeros.clone();
+        changed[position] = 1.0;
+        assert_eq!(values(&zeros, &changed).position, position);
+    }
+}

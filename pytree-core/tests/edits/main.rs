@@ -1,4 +1,4 @@
-//! Places of models: selected, replaced, changed, compared, and laid out as a vector.
+//! Places of models: selected, replaced, changed, compared, split and merged, and laid out as a vector.
 
 #![allow(
     clippy::pedantic,
@@ -12,6 +12,8 @@
 mod apply;
 mod containers;
 mod differences;
+mod filters;
+mod parts;
 mod ravel;
 mod replace;
 mod select;

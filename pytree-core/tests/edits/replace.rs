@@ -219,3 +219,37 @@ fn the_result_of_a_replacement_is_a_pytree_like_any_other() {
     let model = edit::replace_at(&mlp(), "layers", vec![linear(4.0)]).unwrap();
     assert_eq!(replaced(&model, "x"), ["4.0", "4.5", "3.0", "3.5", "1"]);
 }
+
+#[test]
+fn of_two_dynamic_trees_one_is_replaced_in() {
+    type Model = (Tree<AnyLeaf>, Tree<AnyLeaf>);
+    let model: Model = (tree!([1, (2, 3)]), tree!([4, (5, 6)]));
+    let changed: Model = edit::replace_at(&model, "[1][1][0]", 9_i32).unwrap();
+    assert_eq!(changed.0.to_string(), "[1, (2, 3)]");
+    assert_eq!(changed.1.to_string(), "[4, (9, 6)]");
+    let changed: Model = edit::replace_at(&model, "[0][1]", tree!({"k": 7})).unwrap();
+    assert_eq!(changed.0.to_string(), "[1, {'k': 7}]");
+    assert_eq!(changed.1.to_string(), "[4, (5, 6)]");
+}
+
+/// A dynamic tree knows no sharing, whether it takes a value inside or as a whole.
+#[test]
+fn a_shared_value_in_a_dynamic_tree_is_there_at_each_place() {
+    let model: (Tree<AnyLeaf>, f32) = (tree!([1, 2]), 3.0);
+    let node = Shared::new(1.5_f32);
+    let value = || (node.clone(), node.clone());
+    let whole = edit::replace_at(&model, "[0]", value()).unwrap();
+    assert_eq!(whole.0.to_string(), "(1.5, 1.5)");
+    let inside = edit::replace_at(&model, "[0][1]", value()).unwrap();
+    assert_eq!(inside.0.to_string(), "[1, (1.5, 1.5)]");
+    assert_eq!((whole.1, inside.1), (3.0, 3.0));
+}
+
+#[test]
+fn a_shared_root_is_replaced() {
+    let model = Shared::new(linear(1.0));
+    let changed = edit::replace_at(&model, "", Shared::new(linear(2.0))).unwrap();
+    assert_eq!(*changed, linear(2.0));
+    let inside = edit::replace_at(&model, "", linear(3.0)).unwrap();
+    assert_eq!(*inside, linear(3.0));
+}

@@ -2,8 +2,8 @@
 
 use pytree_core::kind::BatchStat;
 use pytree_core::{
-    CollectionId, DynamicModule, Filter, Freeze, Frozen, LeafKind, Module, Partition, partition,
-    tree,
+    CollectionId, DynamicModule, Filter, Freeze, Frozen, LeafKind, Module, Partition, edit,
+    partition, tree,
 };
 
 use crate::{Linear, linear, model, nested, shown};
@@ -171,4 +171,18 @@ fn a_typed_module_is_read_from_a_frozen_one() {
     assert_eq!(tree::structure(&module), before);
     // The switch of a `Freeze` is its own.
     assert_eq!(partition::filter(&module, &Filter::param()).len(), 2);
+}
+
+#[test]
+fn a_freeze_is_known_by_its_type() {
+    for module in [Freeze::new(linear()), Freeze::frozen(linear())] {
+        let mut met = 0;
+        let changed = edit::apply(module.clone(), |module: &mut Freeze<Linear>| {
+            module.unfreeze();
+            met += 1;
+        });
+        assert_eq!((met, changed.is_frozen()), (1, false));
+        let inner = |module: &Freeze<Linear>| module.clone().into_inner();
+        assert_eq!(inner(&changed), inner(&module));
+    }
 }

@@ -152,6 +152,8 @@ fn leaves_that_are_one_array_are_found() {
         ]
     );
     assert!(said(&tied(1, 2, 3)).is_empty(), "states may hold the same");
+    let identity = |leaf: &dyn pytree_core::Leaf| leaf.storage_identity();
+    assert_eq!(identity(&Some(Handle(3))), Some(3));
     let dynamic: DynamicModule = DynamicModule::from_value(&tied(1, 2, 1)).unwrap();
     let findings = lint(&dynamic);
     assert_eq!(findings.len(), 1);

@@ -256,3 +256,30 @@ fn a_module_without_leaves_is_one() {
         array
     );
 }
+
+#[test]
+fn a_module_of_parameters_alone_is_frozen_whole() {
+    let mut module: DynamicModule = DynamicModule::new("M").unwrap();
+    module.register_param("weight", 1.0).unwrap();
+    module.register_param("bias", 2.0).unwrap();
+    module.freeze();
+    assert!(partition::filter(&module, &Filter::param()).is_empty());
+    assert_eq!(partition::filter(&module, &Filter::any_state()).len(), 2);
+    module.unfreeze();
+    assert_eq!(partition::filter(&module, &Filter::param()).len(), 2);
+}
+
+#[test]
+fn the_second_static_field_is_set_everywhere_too() {
+    let mut inner: DynamicModule = DynamicModule::new("Inner").unwrap();
+    inner.register_static("rate", 0.5).unwrap();
+    inner.register_static("is_training", true).unwrap();
+    inner.register_static("size", 3_i32).unwrap();
+    let mut outer = inner.clone();
+    outer.register_module("inner", inner).unwrap();
+    assert_eq!(outer.eval(), 2);
+    assert_eq!(outer.set_static_everywhere("size", 4_i32), 2);
+    let text = "is_training = false, size = 4 }";
+    assert_eq!(shown(&outer).matches(text).count(), 2, "{}", shown(&outer));
+    assert_eq!(shown(&outer).matches("rate = 0.5").count(), 2);
+}

@@ -14,6 +14,7 @@ mod content_hash;
 mod differences;
 mod hostile;
 mod round;
+mod statics;
 
 use pytree_core::{Module, Pytree, Static, StaticValue, TreeDef, TreeError, module_object, tree};
 

@@ -222,4 +222,10 @@ fn a_treedef_without_nodes_is_no_panic() {
     assert_eq!(TreeDef::leaf().prefix_differences(treedef).len(), 1);
     assert!(TreeDef::leaf().flatten_up_to(&tree).is_err());
     assert!(pytree_core::Tree::leaf(1).broadcast_to(treedef).is_err());
+    let suffix = |left: &TreeDef, right: &TreeDef| left.broadcast_to_common_suffix(right);
+    for other in [TreeDef::leaf(), TreeDef::list(vec![TreeDef::leaf()])] {
+        assert!(suffix(treedef, &other).is_err());
+        assert!(suffix(&other, treedef).is_err());
+    }
+    assert_eq!(suffix(treedef, treedef).unwrap(), *treedef);
 }

@@ -124,3 +124,43 @@ fn a_structure_has_static_values() {
         .collect();
     assert_eq!(statics, ["rate: 0.5", "name: 'a'"]);
 }
+
+#[derive(Clone, Debug, Pytree)]
+struct Empty();
+
+#[derive(Clone, Debug, Pytree)]
+struct Nothing {}
+
+#[derive(Clone, Debug, Pytree)]
+struct Size(#[r#static] i32, #[r#static] i32);
+
+#[derive(Clone, Debug, Pytree)]
+struct Scaled(f32, #[r#static] i32);
+
+#[derive(Clone, Debug, Pytree)]
+struct Settings {
+    #[r#static]
+    rate: i32,
+    #[r#static]
+    name: &'static str,
+}
+
+#[test]
+fn structs_are_displayed_with_their_static_fields() {
+    let shown = |text: &str| format!("PyTreeDef({text})");
+    assert_eq!(tree::structure(&Empty()).to_string(), shown("Empty"));
+    assert_eq!(tree::structure(&Nothing {}).to_string(), shown("Nothing"));
+    assert_eq!(
+        tree::structure(&Size(3, 4)).to_string(),
+        shown("Size(0 = 3, 1 = 4)")
+    );
+    assert_eq!(
+        tree::structure(&Scaled(1.0, 4)).to_string(),
+        shown("Scaled(*, 1 = 4)")
+    );
+    let settings = Settings { rate: 1, name: "a" };
+    assert_eq!(
+        tree::structure(&settings).to_string(),
+        shown("Settings { rate = 1, name = 'a' }")
+    );
+}

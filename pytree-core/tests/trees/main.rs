@@ -16,11 +16,15 @@ mod deep;
 mod display;
 mod golden_tree;
 mod goldens;
+mod leaves;
 mod options;
+mod paths;
 mod prefix;
 mod reduce;
 mod subtree;
 mod transpose;
+mod unflatten;
+mod visitors;
 
 use pytree_core::{KeyPath, Tree};
 

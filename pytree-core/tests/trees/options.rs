@@ -135,6 +135,10 @@ fn elements_are_those_of_what_they_hold() {
         Some(&Some(Some(4)))
     );
     assert!(3_u8.inner().is_none() && 3_u8.inner_mut().is_none());
+    let mut held: Box<dyn Leaf> = Box::new(Some(AnyLeaf::new(Some(3_u8))));
+    assert_eq!(held.array_view::<u8>().unwrap().sum(), 3);
+    held.array_view_mut::<u8>().unwrap().fill(4);
+    assert_eq!(held.values(), Some(vec![4.0]));
 }
 
 #[derive(Clone, Debug, PartialEq, pytree_core::Leaf)]

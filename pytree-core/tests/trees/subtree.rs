@@ -182,3 +182,36 @@ fn one_level_of_a_transparent_node_has_no_key() {
     let children = integers(&tree!(Some((1, 2)))).flatten_one_level().unwrap();
     assert_eq!(children, [(None, integers(&tree!((1, 2))))]);
 }
+
+#[test]
+fn paths_lead_through_some_at_any_place() {
+    let pair = || Tree::tuple(vec![Tree::leaf(5), Tree::leaf(6)]);
+    let some =
+        |tree: Tree<i32>| Tree::of(&Some(tree)).map(|leaf| *leaf.downcast_ref::<i32>().unwrap());
+    let tree = Tree::list(vec![Tree::leaf(4), some(pair())]);
+    assert_eq!(tree.at(&path("[1][1]")).unwrap().leaves(), [6]);
+    assert_eq!(tree.at(&path("[1]")).unwrap().leaves(), [5, 6]);
+    assert_eq!(some(pair()).at(&path("[1]")).unwrap().leaves(), [6]);
+}
+
+#[test]
+fn a_tree_that_was_cut_is_a_tree_like_any_other() {
+    let tree = integers(&tree!([(1, 2), [3, (4,)], 5]));
+    let cut = tree.cut(|subtree| subtree.num_leaves() == 1);
+    assert_eq!(cut.treedef(), tree!([(1, 2), [3, 4], 5]).treedef());
+    let children: Vec<String> = cut
+        .treedef()
+        .children()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        children,
+        ["PyTreeDef((*, *))", "PyTreeDef([*, *])", "PyTreeDef(*)"]
+    );
+    assert_eq!(
+        cut.at(&path("[1][1]")).unwrap().leaves()[0].to_string(),
+        "(4,)"
+    );
+    assert_eq!(cut.at(&path("[2]")).unwrap().leaves()[0].to_string(), "5");
+}

@@ -1,0 +1,162 @@
+//! Key paths: what is written parses back.
+
+use std::collections::BTreeMap;
+
+use pytree_core::{Key, KeyPath, StaticValue, TreeError, tree};
+
+use crate::path;
+
+/// The path of the one entry of a map, which parses back.
+fn path_of_key<K: StaticValue + Ord + Clone>(key: K) -> KeyPath {
+    let map = BTreeMap::from([(key, 1.0_f32)]);
+    let [found] = <[KeyPath; 1]>::try_from(tree::structure(&map).leaf_paths()).unwrap();
+    assert_eq!(path(&found.to_string()), found);
+    found
+}
+
+#[test]
+fn escapes_stand_for_characters() {
+    for (text, expected) in [
+        (r"['\x41']", "A"),
+        (r"['\x0a']", "\n"),
+        (r"['\u00e9']", "é"),
+        (r"['\U0001f600']", "😀"),
+        (r"['\n\t\r\\\'']", "\n\t\r\\'"),
+        (r#"["it's"]"#, "it's"),
+    ] {
+        assert_eq!(
+            path(text).keys(),
+            [Key::Text(expected.to_owned())],
+            "{text}"
+        );
+    }
+    for text in [
+        r"['\x4']",
+        r"['\xgg']",
+        r"['\U00110000']",
+        r"['\uffff0",
+        r"['a",
+    ] {
+        assert_eq!(
+            text.parse::<KeyPath>(),
+            Err(TreeError::PathSyntax {
+                text: text.to_owned(),
+                position: 0,
+                expected: "a key and `]` after `[`",
+            })
+        );
+    }
+}
+
+#[test]
+fn a_name_follows_a_point() {
+    assert_eq!(
+        "[0]a".parse::<KeyPath>().unwrap_err().to_string(),
+        "cannot parse the key path `[0]a`: expected `.` or `[` at byte 3; a path looks like `layers[0].weight` or `['a'][1].x`"
+    );
+    assert_eq!(
+        path("[0].a"),
+        path_of(&[Key::Index(0), Key::Field("a".into())])
+    );
+    assert_eq!(path("a"), path_of(&[Key::Field("a".into())]));
+}
+
+fn path_of(keys: &[Key]) -> KeyPath {
+    keys.iter().cloned().collect()
+}
+
+#[test]
+fn keys_that_are_texts_are_quoted() {
+    for text in [
+        "a", "it's", "\"", "'\"", "[", "]", "\\", "\u{7f}", "é", "\u{200b}", "",
+    ] {
+        assert_eq!(
+            path_of_key(text.to_owned()).keys(),
+            [Key::Text(text.into())]
+        );
+    }
+    for character in ['a', '\'', '"', '\u{7f}', '\u{301}', '\u{200b}'] {
+        assert_eq!(path_of_key(character).keys(), [Key::Text(character.into())]);
+    }
+}
+
+#[test]
+fn keys_of_other_types_are_found_whatever_is_in_them() {
+    let other = |text: &str| vec![Key::Other(text.to_owned())];
+    let key = |text: &str| (text.to_owned(), 1);
+    assert_eq!(path_of_key((1, 2)).keys(), other("(1, 2)"));
+    assert_eq!(path_of_key(((1,), vec![2])).keys(), other("((1,), [2])"));
+    assert_eq!(
+        path_of_key((vec![1, 2], (3,))).keys(),
+        other("([1, 2], (3,))")
+    );
+    assert_eq!(
+        path_of_key(vec![vec![1], vec![]]).keys(),
+        other("[[1], []]")
+    );
+    assert_eq!(path_of_key(key("a]")).keys(), other("('a]', 1)"));
+    assert_eq!(path_of_key(key("a[(")).keys(), other("('a[(', 1)"));
+    assert_eq!(path_of_key(key("a']")).keys(), other("(\"a']\", 1)"));
+    assert_eq!(path_of_key(key("a'\"]")).keys(), other("('a\\'\"]', 1)"));
+    assert_eq!(
+        path_of_key(("'".to_owned(), "b]".to_owned())).keys(),
+        other("(\"'\", 'b]')")
+    );
+    assert_eq!(path_of_key(Some(1)).keys(), other("Some(1)"));
+    assert_eq!(path_of_key(None::<i32>).keys(), other("None"));
+    assert_eq!(path_of_key(true).keys(), other("true"));
+}
+
+/// Displays as the text in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Bare(&'static str);
+impl StaticValue for Bare {
+    fn static_eq(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn static_hash(&self, hasher: &mut dyn std::hash::Hasher) {
+        self.0.static_hash(hasher);
+    }
+    fn static_show(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+#[test]
+fn a_key_that_reads_as_a_number_or_a_text_is_one() {
+    assert_eq!(path_of_key(Bare("3")).keys(), [Key::Index(3)]);
+    assert_eq!(path_of_key(Bare("-3")).keys(), [Key::Index(-3)]);
+    assert_eq!(path_of_key(Bare("'a'")).keys(), [Key::Text("a".into())]);
+    assert_eq!(
+        path_of_key(Bare("Relu")).keys(),
+        [Key::Other("Relu".into())]
+    );
+}
+
+#[test]
+fn the_distance_of_texts_is_the_least_number_of_edits() {
+    for (left, right, edits) in [
+        ("", "", 0),
+        ("abc", "abc", 0),
+        ("", "abc", 3),
+        ("ab", "b", 1),
+        ("ab", "a", 1),
+        ("a", "ab", 1),
+        ("b", "ab", 1),
+        ("ab", "cb", 1),
+        ("kitten", "sitting", 3),
+        ("flaw", "lawn", 2),
+        ("weight", "wieght", 2),
+    ] {
+        assert_eq!(
+            pytree_core::error::edit_distance(left, right),
+            edits,
+            "{left} {right}"
+        );
+        assert_eq!(
+            pytree_core::error::edit_distance(right, left),
+            edits,
+            "{right} {left}"
+        );
+    }
+}
