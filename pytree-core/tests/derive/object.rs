@@ -156,7 +156,7 @@ impl Layer for DynamicModule<f32> {
 #[test]
 fn two_types_that_look_alike_differ_in_a_box() {
     let typed = Scale { factor: 2.0 };
-    let mut dynamic = DynamicModule::<f32>::new("Scale").unwrap();
+    let mut dynamic = DynamicModule::<f32>::typed("Scale").unwrap();
     dynamic.register_param("factor", 2.0_f32).unwrap();
     assert_eq!(tree::structure(&typed), tree::structure(&dynamic));
     let one = |layer: Box<dyn Layer>| tree::structure(&layer);

@@ -176,7 +176,7 @@ fn filters_are_shown_as_they_are_written() {
         ),
         (
             Filter::path_contains("w") | Filter::leaf_type::<f32>(),
-            "(path contains w | type(f32))",
+            "(path_contains(w) | type(f32))",
         ),
         (Filter::predicate(|_, _| true), "predicate"),
     ] {

@@ -285,6 +285,6 @@ fn an_absent_leaf_is_called_so() {
         tree::unflatten::<Vec<f32>, f32>(none.tree().treedef(), Vec::new())
             .unwrap_err()
             .to_string(),
-        "cannot build `list` at the root: the treedef has `an absent leaf` there; use the treedef of a value of the same type"
+        "cannot build a list at the root: the treedef has an absent leaf there; use the treedef of a value of the same type"
     );
 }

@@ -35,8 +35,8 @@ fn a_node_is_no_leaf() {
         tree::unflatten::<(f32,), f32>(&treedef, vec![1.0]),
         Err(TreeError::NodeType {
             path: "[0]".parse().unwrap(),
-            expected: "f32".into(),
-            found: "list".into(),
+            expected: "`f32`".into(),
+            found: "a list".into(),
         })
     );
 }
@@ -49,7 +49,10 @@ impl Pytree for Shown {
         visitor.leaf(&1.0_f32);
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        Err(source.wrong_node(&format!("{source:?}")))
+        Err(TreeError::Build {
+            node: "value that shows what it is built from",
+            reason: format!("{source:?}"),
+        })
     }
 }
 
@@ -57,11 +60,11 @@ impl Pytree for Shown {
 fn an_unflattening_shows_what_it_reads_and_where_it_is() {
     let error =
         tree::unflatten::<(f32, Shown), f32>(&tree::structure(&(1.0_f32, Shown)), vec![1.0, 2.0]);
-    let Err(TreeError::NodeType { expected, .. }) = error else {
+    let Err(TreeError::Build { reason, .. }) = error else {
         panic!("{error:?}");
     };
     assert_eq!(
-        expected,
+        reason,
         "Unflattener { treedef: PyTreeDef((*, *)), node: 2, .. }"
     );
 }
