@@ -48,9 +48,9 @@ pub mod prelude {
     pub use crate::{
         AnyLeaf, Collection, DType, DynamicModule, FieldKind, Filter, Freeze, Gradient, Jit,
         KeyPath, Leaf, Module, ModuleType, Partition, Pytree, PytreeOf, Selector, Shared, Static,
-        Tensor, Tree, TreeBuilder, TreeDef, TreeError, at, diff, edit, grad, graph, hessian, ix,
-        jit, jvp, module_object, partition, ravel, stack, tree, unstack, value_and_grad,
-        value_and_grad_mut, vjp, vmap, vmap_mut,
+        Tensor, Tree, TreeBuilder, TreeDef, TreeError, at, cond, diff, edit, einsum, grad, graph,
+        hessian, ix, jacfwd, jacrev, jit, jvp, module_object, partition, ravel, scan, stack, tree,
+        unstack, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut, while_loop,
     };
 }
 

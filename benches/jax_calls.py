@@ -1,0 +1,80 @@
+"""Calls of functions compiled by JAX, as in benches/calls.rs: trees in and out, per-example gradients, a Hessian.
+
+Usage: python jax_calls.py; needs the packages of tests/golden/requirements.txt. Prints the lines that
+`cargo bench --bench calls` prints.
+"""
+
+import json
+import time
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jax_training import linear, uniform, words
+
+ROUNDS, SAMPLE = 21, 4e-3
+
+
+def report(section, workload, operation, unit, value):
+    print(json.dumps({"section": section, "workload": workload, "op": operation, "peer": "jax", "unit": unit, "median": value, "min": value}))
+
+
+def median_us(call):
+    call()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < SAMPLE or count < 3:
+        call()
+        count += 1
+    samples = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        samples.append((time.perf_counter() - start) * 1e6 / count)
+    return sorted(samples)[ROUNDS // 2]
+
+
+leaf = lambda: jnp.full((1,), 0.5, jnp.float32)
+lin = lambda: {"w": leaf(), "b": leaf()}
+block = lambda: {"ln1": lin(), "attn": {"qkv": lin(), "proj": lin()}, "ln2": lin(), "mlp": {"fc": lin(), "proj": lin()}}
+TREES = {
+    "A1": {"l0": lin(), "l1": lin(), "l2": lin()},
+    "A2": {"wte": leaf(), "wpe": leaf(), "h": [block() for _ in range(12)], "lnf": lin()},
+    "A3": {"layers": [lin() for _ in range(1000)]},
+}
+
+zero = jnp.float32(0)
+for name, tree in TREES.items():
+    scalar = jax.jit(lambda tree, s: s + 1)
+    identity = jax.jit(lambda tree, s: (tree, s + 1))
+    update = jax.jit(lambda tree, s: (jax.tree.map(lambda leaf: leaf + 1, tree), s + 1))
+    report("B", name, "scalar", "us", median_us(lambda: scalar(tree, zero).block_until_ready()))
+    report("B", name, "identity", "us", median_us(lambda: identity(tree, zero)[1].block_until_ready()))
+    report("B", name, "update", "us", median_us(lambda: update(tree, zero)[1].block_until_ready()))
+
+sizes = (64, 128, 128, 10)
+parameters = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)]
+x, y = jnp.asarray(uniform(10, (64, 64), 1.0)), jnp.asarray((words(20, 64) % 10).astype("int32"))
+
+
+def loss(parameters, x, y):
+    for weight, bias in parameters[:-1]:
+        x = jax.nn.relu(x @ weight + bias)
+    weight, bias = parameters[-1]
+    return optax.softmax_cross_entropy_with_integer_labels(x @ weight + bias, y)
+
+
+def valley(v):
+    a, b, c = v
+    return (1 - a) ** 2 + 100 * (b - a * a) ** 2 + 100 * (c - b * b) ** 2 + jnp.sin(a * b * c)
+
+
+per_example = jax.jit(jax.vmap(jax.grad(loss), (None, 0, 0)))
+second = jax.jit(jax.hessian(valley))
+point = jnp.array([0.5, 0.7, -0.3])
+gradients, name = per_example(parameters, x, y), "per-example grads C1 b64"
+report("F", name, "sum of squares", "", float(sum((g**2).sum() for g in jax.tree.leaves(gradients))))
+report("F", "hessian, 3 parameters", "entry [0][0]", "", float(second(point)[0, 0]))
+report("F", name, "us_per_call", "us", median_us(lambda: jax.block_until_ready(per_example(parameters, x, y))))
+report("F", "hessian, 3 parameters", "us_per_call", "us", median_us(lambda: jax.block_until_ready(second(point))))
