@@ -9,7 +9,8 @@
 //! - a selection between the same; a conversion to the same type;
 //! - a sum over no axes, a concatenation of one, a transposition, reshape, broadcast or slice that changes nothing;
 //! - a transposition of a transposition, a reshape of a reshape, a broadcast of a broadcast become one;
-//! - a broadcast of what is equal everywhere is a creation; `x⁰` is ones.
+//! - a broadcast of what is equal everywhere is a creation; `x⁰` is ones;
+//! - a product of a transposed operand is another product of the operand, which kernels read as it lies.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::jaxpr::{Equation, Jaxpr, Variable};
 use crate::primitive::Primitive;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
+use crate::primitives::dot::DotGeneral;
 use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 use crate::primitives::reduce::Sum;
 use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
@@ -94,6 +96,34 @@ impl<'j> View<'j> {
         known_scalar(tensor)
     }
 
+    /// A product without the transpositions of its operands that leave the order of the result's axes alone.
+    fn product(&self, product: &DotGeneral, equation: &Equation) -> Option<Found> {
+        let (mut product, mut inputs) = (product.clone(), equation.inputs.clone());
+        let DotGeneral { contract, batch } = &mut product;
+        let sides = [
+            (&mut contract.0, &mut batch.0),
+            (&mut contract.1, &mut batch.1),
+        ];
+        let mut changed = false;
+        for (operand, (contract, batch)) in inputs.iter_mut().zip(sides) {
+            let Some((Transpose { permutation }, source)) = self.made_by::<Transpose>(*operand)
+            else {
+                continue;
+            };
+            let is_free = |axis: &usize| !contract.contains(axis) && !batch.contains(axis);
+            let free = (0..permutation.len()).filter(is_free);
+            if !free.map(|axis| permutation[axis]).is_sorted() {
+                continue;
+            }
+            for axis in contract.iter_mut().chain(batch.iter_mut()) {
+                *axis = permutation[*axis];
+            }
+            *operand = source[0];
+            changed = true;
+        }
+        changed.then(|| Found::Other(Arc::new(product), inputs))
+    }
+
     fn simplified(&self, equation: &Equation) -> Option<Found> {
         let primitive: &dyn Any = &*equation.primitive;
         match equation.primitive.elementwise() {
@@ -112,6 +142,9 @@ impl<'j> View<'j> {
         let operand = *equation.inputs.first()?;
         let info = self.info(operand);
         let result = self.info(*equation.outputs.first()?);
+        if let Some(product) = primitive.downcast_ref::<DotGeneral>() {
+            return self.product(product, equation);
+        }
         if let Some(Convert(dtype)) = primitive.downcast_ref() {
             return (info.dtype == *dtype).then_some(Found::Same(operand));
         }

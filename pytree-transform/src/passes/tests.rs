@@ -100,6 +100,32 @@ fn two_become_one() {
 }
 
 #[test]
+fn products_read_transposed_operands_as_they_lie() {
+    let x = Tensor::ones(DType::F32, [2, 3]);
+    assert_eq!(
+        left_of_given(|x| x.t().matmul(x), x.clone()),
+        ["dot_general"]
+    );
+    assert_eq!(
+        left_of_given(|x| x.matmul(&x.t()), x.clone()),
+        ["dot_general"]
+    );
+    let stack = Tensor::ones(DType::F32, [2, 3, 4]);
+    assert_eq!(
+        left_of_given(|x| x.matmul(&x.transpose([0, 2, 1])), stack.clone()),
+        ["dot_general"]
+    );
+    assert_eq!(
+        left_of_given(
+            |x| x.tensordot(&x.transpose([2, 1, 0]), (&[2], &[0])),
+            stack
+        ),
+        ["transpose", "dot_general"],
+        "the result's axes would change places"
+    );
+}
+
+#[test]
 fn the_same_is_computed_once() {
     assert_eq!(left_of(|x| x.sin() * x.sin()), ["sin", "mul"]);
     assert_eq!(
