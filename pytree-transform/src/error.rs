@@ -23,7 +23,7 @@ pub enum TensorError {
         mend: String,
     },
     /// The element types do not go together.
-    #[error("cannot {operation} {}: expected {expected}; convert one of them, for instance with `.convert(DType::F32)`", operands(.found))]
+    #[error("cannot {operation} {}: expected {expected}{}", operands(.found), conversion(.found, .expected))]
     DType {
         /// What was being done.
         operation: &'static str,
@@ -156,6 +156,25 @@ impl fmt::Debug for TensorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// How to mend operands of wrong element types; nothing if what was expected says it.
+fn conversion(found: &[AbstractArray], expected: &str) -> String {
+    let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
+    let floats = [DType::F64, DType::F32]
+        .into_iter()
+        .find(|&dtype| has(dtype));
+    let (what, name) = match floats {
+        _ if expected.contains(';') => return String::new(),
+        _ if expected.contains("integers") => ("the indices or numbers", "I32"),
+        Some(DType::F64) => ("the other", "F64"),
+        Some(_) => ("the other", "F32"),
+        None if found.len() > 1 && has(DType::I64) => ("the other", "I64"),
+        None if found.len() > 1 => ("the other", "I32"),
+        None => ("it", "F32"),
+    };
+    let what = if found.len() == 1 { "it" } else { what };
+    format!("; convert {what}, for instance with `.convert(DType::{name})`")
 }
 
 fn operands(found: &[AbstractArray]) -> String {

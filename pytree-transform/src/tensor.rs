@@ -377,11 +377,25 @@ impl fmt::Debug for Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Whether element type, shape and all elements are the same. Traced tensors equal only themselves.
+    /// Whether element type, shape and all elements are the same; under `grad` those of the values at hand.
+    ///
+    /// # Panics
+    /// Under `jit` and `vmap`, where there are no values yet, unless the tensors differ in type or shape or are
+    /// one and the same: compare element by element with [`equal`](Self::equal) and choose with
+    /// [`select`](Self::select).
+    #[track_caller]
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Handle::Concrete(left), Handle::Concrete(right)) => left == right,
-            _ => self.same_handle(other),
+        if self.same_handle(other) && self.is_traced() {
+            return true;
+        }
+        if self.info() != other.info() {
+            return false;
+        }
+        match (self.value(), other.value()) {
+            (Ok(left), Ok(right)) => left == right,
+            (Err(error), _) | (_, Err(error)) => {
+                panic!("cannot compare tensors by `==`: {error}; or compare by `.equal(&other)`")
+            }
         }
     }
 }

@@ -198,3 +198,63 @@ fn reading_a_value_under_jit_tells_the_ways_out() {
         "{message}"
     );
 }
+
+#[test]
+fn tensors_are_compared_by_their_values_where_these_are_at_hand() {
+    let two = Tensor::from(2.0_f64);
+    let f = |x: &Tensor| {
+        if *x == Tensor::from(2.0_f64) {
+            x * 10.0
+        } else {
+            x * 3.0
+        }
+    };
+    close(&grad(f)(&two), 10.0);
+    close(&grad(f)(&scalar(3.0)), 3.0);
+    close(&grad(|x: &Tensor| grad(f)(x) * x)(&two), 10.0);
+    assert!(
+        jit(|x: Tensor| Tensor::from(f64::from(u8::from(x == x.clone()))))(two.clone())
+            .item::<f64>()
+            > 0.5
+    );
+    for mapped in [false, true] {
+        let panic = std::panic::catch_unwind(|| {
+            let f = |x: Tensor| if x == Tensor::from(2.0_f64) { x } else { -x };
+            if mapped {
+                vmap(f)(Tensor::from([2.0_f64]))
+            } else {
+                jit(f)(scalar(2.0))
+            }
+        });
+        let message = *panic.unwrap_err().downcast::<String>().unwrap();
+        assert!(
+            message.starts_with("cannot compare tensors by `==`: "),
+            "{message}"
+        );
+        assert!(
+            message.contains("`select`") && message.ends_with("compare by `.equal(&other)`"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn windows_begin_from_the_end_if_their_start_is_negative() {
+    // What `jax.lax.dynamic_slice` and `dynamic_update_slice` give.
+    let x = Tensor::from([[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]);
+    let starts = [Tensor::from(3), Tensor::from(-1)];
+    assert_eq!(
+        x.dynamic_slice(&starts, [2, 2]),
+        Tensor::from([[7, 8], [10, 11]])
+    );
+    let line = Tensor::from([0, 0, 0, 0]);
+    let update = Tensor::from([1, 2]);
+    assert_eq!(
+        line.dynamic_update_slice(&update, &[Tensor::from(-1)]),
+        Tensor::from([0, 0, 1, 2])
+    );
+    assert_eq!(
+        line.dynamic_update_slice(&update, &[Tensor::from(-9)]),
+        Tensor::from([1, 2, 0, 0])
+    );
+}

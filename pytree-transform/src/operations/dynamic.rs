@@ -49,18 +49,20 @@ fn check(
     })
 }
 
-/// The start of a window, so far moved that the window is inside.
+/// The start of a window counted from the front, so far moved that the window is inside.
 #[track_caller]
 fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorError> {
     let number = |number: usize| Tensor::constant(start.dtype(), number as f64);
-    let start = binary(Binary::Max, start, &number(0))?;
+    let from_end = compare(Comparison::Lt, start, &number(0))?;
+    let start = from_end.try_select(&binary(Binary::Add, start, &number(length))?, start)?;
+    let start = binary(Binary::Max, &start, &number(0))?;
     binary(Binary::Min, &start, &number(length - size))
 }
 
 impl Tensor {
     /// The window of the given sizes that begins at `starts`, one integer without axes for each axis. A window
-    /// that would reach over an end is moved inside, as in `jax.lax.dynamic_slice`; a start is never counted
-    /// from the end.
+    /// that would reach over an end is moved inside, and a negative start is counted from the end, as in
+    /// `jax.lax.dynamic_slice`.
     ///
     /// # Panics
     /// If there is not one start and one size for each axis, a size is larger than its axis, or a start is no
@@ -105,8 +107,8 @@ impl Tensor {
     }
 
     /// The tensor with `update`, which has as many axes and no longer ones, in the place that begins at
-    /// `starts`. An update that would reach over an end is moved inside, as in
-    /// `jax.lax.dynamic_update_slice`.
+    /// `starts`. An update that would reach over an end is moved inside, and a negative start is counted from the
+    /// end, as in `jax.lax.dynamic_update_slice`.
     ///
     /// # Panics
     /// If there is not one start for each axis, an axis of the update is longer, a start is no integer without

@@ -467,3 +467,50 @@ fn a_traced_bound_makes_a_while_loop() {
         &Tensor::from([1.0_f64, 1.5, 1.5 * 1.5 * 1.5]),
     );
 }
+
+#[test]
+fn a_branch_that_is_not_taken_spoils_no_gradient() {
+    // What JAX gives: the root is computed for all examples, and its slope below 0 is no number.
+    let x = Tensor::from([4.0_f64, 0.0, -1.0]);
+    let root = |x: Tensor| {
+        cond(
+            &x.greater(0.0),
+            |x: Tensor| x.sqrt(),
+            |x| &x * 0.0,
+            x.clone(),
+        )
+    };
+    let total = move |x: &Tensor| vmap(root)(x.clone()).sum();
+    let expected = Tensor::from([0.25_f64, 0.0, 0.0]);
+    assert_eq!(grad(total)(&x), expected);
+    assert_eq!(jit(grad(total))(x.clone()), expected);
+    assert_eq!(
+        grad(jit(move |x: Tensor| vmap(root)(x).sum()))(&x),
+        expected
+    );
+    let chosen = |x: Tensor| {
+        let index = x.greater(0.0).convert(pytree_transform::DType::I32);
+        switch(&index, &[&|x: Tensor| &x * 0.0, &|x| x.sqrt()], x)
+    };
+    assert_eq!(
+        grad(|x: &Tensor| vmap(chosen)(x.clone()).sum())(&x),
+        expected
+    );
+    let shared = |w: &Tensor| {
+        let root = |x: Tensor| {
+            cond(
+                &x.greater(0.0),
+                |x: Tensor| (x * w).sqrt(),
+                |_| w * 1.0,
+                x.clone(),
+            )
+        };
+        vmap(root)(x.clone()).sum()
+    };
+    let slope = 4.0 / (2.0 * 8.0_f64.sqrt()) + 2.0;
+    close(
+        "a captured weight",
+        &grad(shared)(&Tensor::from(2.0_f64)),
+        &Tensor::from(slope),
+    );
+}

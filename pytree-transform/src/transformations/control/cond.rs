@@ -305,6 +305,18 @@ impl Cond {
         )
     }
 
+    /// Whether a branch is that of an example, for each index.
+    fn is_taken(&self, index: &Tensor, position: usize) -> Tensor {
+        let place = position as f64;
+        if position == 0 {
+            index.less_equal(place)
+        } else if position + 1 == self.branches.len() {
+            index.greater_equal(place)
+        } else {
+            index.equal(place)
+        }
+    }
+
     /// All branches for all examples, of which `select` chooses.
     fn select(
         &self,
@@ -315,11 +327,13 @@ impl Cond {
     ) -> Vec<Tensor> {
         let index = or_panic(batch_axis_first(&operands[0], axes[0], size));
         let all = vec![true; self.outputs().len()];
-        let of_branch = |branch: &Arc<Body>| {
-            let batched = branch.batched(&axes[1..], size, name, &all);
-            call(&batched.body, &operands[1..])
+        let of_branch = |(position, branch): (usize, &Arc<Body>)| {
+            let taken = self.is_taken(&index, position);
+            let (operands, axes) = guarded(&taken, &operands[1..], &axes[1..], size);
+            let batched = branch.batched(&axes, size, name, &all);
+            call(&batched.body, &operands)
         };
-        let mut branches = self.branches.iter().map(of_branch);
+        let mut branches = self.branches.iter().enumerate().map(of_branch);
         let mut chosen = branches.next().unwrap_or_default();
         for (position, results) in branches.enumerate() {
             let here = index.greater(position as f64);
@@ -330,6 +344,26 @@ impl Cond {
         }
         chosen
     }
+}
+
+/// The operands of a branch that is computed for all examples: of those that it is not for, nothing is
+/// differentiated, or a derivative there that is no number would spoil that of the branch that is.
+fn guarded(
+    taken: &Tensor,
+    operands: &[Tensor],
+    axes: &[Option<usize>],
+    size: usize,
+) -> (Vec<Tensor>, Vec<Option<usize>>) {
+    let guard = |(operand, &axis): (&Tensor, &Option<usize>)| {
+        if !operand.dtype().is_float() || !operand.is_traced() {
+            return (operand.clone(), axis);
+        }
+        let operand = or_panic(batch_axis_first(operand, axis, size));
+        let taken = or_panic(broadcast_in_dim(taken, operand.shape(), &[0]));
+        let guarded = taken.select(&operand, &operand.stop_gradient());
+        (guarded, Some(0))
+    };
+    operands.iter().zip(axes).map(guard).unzip()
 }
 
 type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
