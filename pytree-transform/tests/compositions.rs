@@ -258,3 +258,29 @@ fn windows_begin_from_the_end_if_their_start_is_negative() {
         Tensor::from([1, 2, 0, 0])
     );
 }
+
+#[test]
+fn derivatives_of_integers_are_refused_at_the_users_line() {
+    let refused: [Box<dyn Fn()>; 3] = [
+        Box::new(|| {
+            drop(pytree_transform::jacrev(|x: &Tensor| x * 2)(&Tensor::from(
+                [1, 2],
+            )))
+        }),
+        Box::new(|| {
+            drop(pytree_transform::jacfwd(|x: &Tensor| x * 2)(&Tensor::from(
+                [1, 2],
+            )))
+        }),
+        Box::new(|| drop(hessian(|x: &Tensor| x.sum())(&Tensor::from([1, 2])))),
+    ];
+    for refused in refused {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(refused)).unwrap_err();
+        let message = *panic.downcast::<String>().unwrap();
+        assert!(
+            message.contains("only f32 and f64 have gradients"),
+            "{message}"
+        );
+        assert!(message.contains("tests/compositions.rs:"), "{message}");
+    }
+}

@@ -1,5 +1,7 @@
 //! `jacfwd`, `jacrev` and `hessian`: all partial derivatives at once.
 
+use std::panic::Location;
+
 use pytree_core::{LeafKind, Partition, SelectPart, TreeDef, graph};
 
 use crate::dtype::{AbstractArray, Shape};
@@ -75,10 +77,8 @@ struct Argument {
 }
 
 impl Argument {
-    #[track_caller]
-    fn of<M: SelectPart<Tensor>>(argument: &M) -> Self {
+    fn of<M: SelectPart<Tensor>>(argument: &M, line: &'static Location<'static>) -> Self {
         let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
-        let line = std::panic::Location::caller();
         let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
         Self {
             treedef,
@@ -135,9 +135,10 @@ where
     R: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
 {
+    let line = Location::caller();
     Jacobians {
         call: Box::new(move |model: &M| {
-            let argument = Argument::of(model);
+            let argument = Argument::of(model, line);
             let (results, tape, output_treedef) =
                 linearize(&argument.leaves, &argument.active, |traced| {
                     let model = rebuild(&argument.treedef, traced);
@@ -188,18 +189,19 @@ where
     R: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
 {
+    let line = Location::caller();
     Jacobians {
-        call: Box::new(move |model: &M| forward(&function, model)),
+        call: Box::new(move |model: &M| forward(&function, model, line)),
     }
 }
 
-fn forward<M, R, F>(function: &F, model: &M) -> JacobianOf<M, R>
+fn forward<M, R, F>(function: &F, model: &M, line: &'static Location<'static>) -> JacobianOf<M, R>
 where
     M: SelectPart<Tensor>,
     R: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let argument = Argument::of(model);
+    let argument = Argument::of(model, line);
     // One tangent for each element of each active leaf, one leaf after the other.
     let active = argument.leaves.iter().zip(&argument.active);
     let lengths: Vec<usize> = active
@@ -326,9 +328,9 @@ where
     Gradient<M>: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
-    let gradient = grad(function);
+    let (gradient, line) = (grad(function), Location::caller());
     Hessian {
-        call: Box::new(move |model: &M| forward(&|model: &M| (*gradient)(model), model)),
+        call: Box::new(move |model: &M| forward(&|model: &M| (*gradient)(model), model, line)),
     }
 }
 
