@@ -92,7 +92,7 @@ enum Fill {
 /// A value that is written out at the end of each tile.
 #[derive(Debug)]
 struct Store {
-    place: Place,
+    register: usize,
     level: Level,
     info: AbstractArray,
     /// The inputs whose memory it may take if nobody else holds them.
@@ -129,8 +129,8 @@ pub(crate) struct Pass {
 pub(super) struct PassBuilder<'p, 'j> {
     planner: &'p Planner<'j>,
     pass: Pass,
-    /// Where the values made inside are.
-    inside: HashMap<Variable, (Place, Level)>,
+    /// The registers of the values made inside.
+    inside: HashMap<Variable, (usize, Level)>,
     loads: Vec<(Resolved, Level, usize)>,
     total_outputs: Vec<Variable>,
 }
@@ -192,7 +192,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
         } = resolved
         {
             return match self.inside.get(&base) {
-                Some(&(place, _)) => place,
+                Some(&(register, _)) => Place::Register(register),
                 None => Place::Input(self.input(base)),
             };
         }
@@ -218,8 +218,9 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
                 register
             }
             Resolved::Value { base, pattern } => {
-                if let Some(&(place, _)) = self.inside.get(&base) {
-                    self.step(Work::Spread, level, smallvec::smallvec![place])
+                if let Some(&(register, _)) = self.inside.get(&base) {
+                    let of_rows = Place::Register(register);
+                    self.step(Work::Spread, level, smallvec::smallvec![of_rows])
                 } else {
                     let input = self.input(base);
                     self.step(Work::Load { input, pattern }, level, SmallVec::new())
@@ -250,16 +251,15 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             .map(|&input| self.place(input, from))
             .collect();
         let register = self.step(work, level, operands);
-        self.inside
-            .insert(output, (Place::Register(register), level));
+        self.inside.insert(output, (register, level));
     }
 
     /// Writes out a value that was made inside.
     pub(super) fn store(&mut self, variable: Variable) {
-        if let Some(&(place, level)) = self.inside.get(&variable) {
+        if let Some(&(register, level)) = self.inside.get(&variable) {
             self.pass.outputs.push(variable);
             self.pass.stores.push(Store {
-                place,
+                register,
                 level,
                 info: self.planner.jaxpr.info(variable).clone(),
                 takes: SmallVec::new(),
@@ -378,10 +378,7 @@ impl Pass {
                 }
             }
         }
-        let kept = self.stores.iter().filter_map(|store| match store.place {
-            Place::Register(register) => Some(register),
-            Place::Input(_) => None,
-        });
+        let kept = self.stores.iter().map(|store| store.register);
         for register in kept.chain(self.fills.iter().map(|&(_, register)| register)) {
             last_use[register] = usize::MAX;
         }
@@ -420,9 +417,7 @@ impl Pass {
             free.extend(released);
         }
         for store in &mut self.stores {
-            if let Place::Register(register) = &mut store.place {
-                *register = assigned[*register].unwrap_or_default();
-            }
+            store.register = assigned[store.register].unwrap_or_default();
         }
         self.registers = count;
     }
@@ -628,10 +623,8 @@ impl<F: Float> Chunk<'_, '_, F> {
                 pass.at_level(at - self.start, store.level),
                 pass.at_level(count, store.level),
             );
-            if let Place::Register(register) = store.place {
-                self.tiles
-                    .store(register, &mut self.slots[position], from, length);
-            }
+            self.tiles
+                .store(store.register, &mut self.slots[position], from, length);
         }
     }
 }
