@@ -347,7 +347,7 @@ fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
     tensor.take(&Tensor::from(position), axis)
 }
 
-/// The number of an element as the word that counts it; counts begin again after 2³², as in JAX's default.
+/// The number of an element as the word that counts it. Beyond 2³² elements counts begin again.
 #[allow(clippy::cast_possible_truncation, reason = "counts begin again")]
 fn word(position: usize) -> u32 {
     position as u32
