@@ -83,6 +83,9 @@ part_is_partition! {
             Self::new((**self).map_leaves(function))
         }
     }
+    [T: PytreeOf<L> + Send + Sync] crate::shared::Weak<T> {}
+    [T: PytreeOf<L> + Send + Sync] crate::reference::Ref<T> {}
+    [T: PytreeOf<L> + Send + Sync] crate::reference::WeakRef<T> {}
     [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(); }
     [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S> {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {

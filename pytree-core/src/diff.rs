@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::error::Difference;
 use crate::functions::tree;
+use crate::kept::Kept;
 use crate::leaf::{ArrayInfo, ElementType, Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::Pytree;
@@ -99,7 +100,9 @@ pub struct ValueDiff {
 /// ```
 pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
     let (left_treedef, right_treedef) = (tree::structure(left), tree::structure(right));
-    let (left_leaves, right_leaves) = (tree::any_leaves(left), tree::any_leaves(right));
+    let kept = Kept::default();
+    let left_leaves = tree::kept_leaves(left, &kept);
+    let right_leaves = tree::kept_leaves(right, &kept);
     let mut by_path: HashMap<KeyPath, VecDeque<usize>> = HashMap::new();
     let right_paths = right_treedef.leaf_paths();
     for (position, path) in right_paths.iter().enumerate() {

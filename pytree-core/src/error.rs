@@ -64,6 +64,9 @@ pub enum TreeError {
         /// The type of the field.
         expected: &'static str,
     },
+    /// A reference may not be read or written here.
+    #[error(transparent)]
+    Reference(#[from] crate::reference::ReferenceError),
     /// Two trees that should have the same structure have not.
     #[error("{doing}: the trees differ in {}", list(.differences))]
     Structure {
@@ -417,6 +420,31 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     format!(
         "typed values nest deeper than {limit} nodes at {}{more}: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth has no bound",
         start.or_root()
+    )
+}
+
+/// The message where leaves of a reference are to be borrowed.
+pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
+    let place = if path.keys().is_empty() { String::new() } else { format!(" at {path}") };
+    format!(
+        "cannot borrow leaves{place} that are behind a reference: its value may be replaced at any time; use `flatten`, which copies them"
+    )
+}
+
+/// The message where a tree is asked for and there is a weak edge.
+pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
+    format!(
+        "cannot see a tree: the weak edge at {} leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it",
+        path.or_root()
+    )
+}
+
+/// The message where a tree is asked for and there is a cycle.
+pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
+    format!(
+        "cannot see a tree: {} leads back to {}, and trees have no cycles; use the function of `graph` with the same name, which keeps them",
+        path.or_root(),
+        back.or_root()
     )
 }
 

@@ -28,7 +28,8 @@ use crate::leaf::{AnyLeaf, Element, Leaf};
 use crate::partition::Partition;
 use crate::pytree::Pytree;
 use crate::shape::NodeShape;
-use crate::shared::Shared;
+use crate::reference::{Ref, WeakRef};
+use crate::shared::{Shared, Weak};
 use crate::statics::StaticValue;
 
 pub use mistakes::*;
@@ -119,6 +120,12 @@ macro_rules! pass_through {
         #[diagnostic::do_not_recommend]
         impl<T: $field + Send + Sync> $field for Shared<T> {}
         #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for Weak<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for Ref<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for WeakRef<T> {}
+        #[diagnostic::do_not_recommend]
         impl<K: StaticValue + Ord, T: $field> $field for BTreeMap<K, T> {}
         #[diagnostic::do_not_recommend]
         impl<K: StaticValue + Ord + Hash, T: $field, S: BuildHasher + Default + 'static> $field for HashMap<K, T, S> {}
@@ -147,6 +154,9 @@ impl<T: HoldsArrays> HoldsArrays for Option<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Box<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Arc<T> {}
 impl<T: HoldsArrays> HoldsArrays for Shared<T> {}
+impl<T: HoldsArrays> HoldsArrays for Weak<T> {}
+impl<T: HoldsArrays> HoldsArrays for Ref<T> {}
+impl<T: HoldsArrays> HoldsArrays for WeakRef<T> {}
 impl<K, T: HoldsArrays> HoldsArrays for BTreeMap<K, T> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for HashMap<K, T, S> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for IndexMap<K, T, S> {}

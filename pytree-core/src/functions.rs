@@ -8,6 +8,7 @@ macro_rules! family {
         $(#[$doc])*
         pub mod $name {
             use crate::error::TreeError;
+            use crate::kept::Kept;
             use crate::leaf::{AnyLeaf, Leaf};
             use crate::path::{Key, KeyPath};
             use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
@@ -42,7 +43,8 @@ macro_rules! family {
 
             /// The structure.
             pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
-                Flatten::new(SHARING, |_| ()).run(tree)
+                let kept = Kept::default();
+                Flatten::new(SHARING, |_| ()).keeping(&kept).run(tree)
             }
 
             /// The leaves, in order, and the structure.
@@ -52,15 +54,20 @@ macro_rules! family {
             #[track_caller]
             pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
                 let mut leaves = Vec::new();
-                let treedef = Flatten::new(SHARING, |leaf| leaves.push(typed::<L>(leaf).clone())).run(tree);
+                let kept = Kept::default();
+                let treedef = Flatten::new(SHARING, |leaf| leaves.push(typed::<L>(leaf).clone()))
+                    .keeping(&kept)
+                    .run(tree);
                 (leaves, treedef)
             }
 
             /// The leaves of whatever types, in order, and the structure.
             pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
                 let mut leaves = Vec::new();
+                let kept = Kept::default();
                 let treedef =
                     Flatten::new(SHARING, |leaf: &dyn Leaf| leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed())))
+                        .keeping(&kept)
                         .run(tree);
                 (leaves, treedef)
             }
@@ -95,7 +102,10 @@ macro_rules! family {
                     return tree.map_leaves(&mut function);
                 }
                 let mut leaves = Vec::new();
-                let treedef = Flatten::new(SHARING, |leaf| leaves.push(function(typed::<L>(leaf)))).run(tree);
+                let kept = Kept::default();
+                let treedef = Flatten::new(SHARING, |leaf| leaves.push(function(typed::<L>(leaf))))
+                    .keeping(&kept)
+                    .run(tree);
                 rebuilt(crate::unflatten::unflatten_unchecked(&treedef, leaves.into_iter()))
             }
 
@@ -106,7 +116,10 @@ macro_rules! family {
             #[track_caller]
             pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(tree: &T, mut function: impl FnMut(&L) -> U) -> Tree<U> {
                 let mut leaves = Vec::new();
-                let treedef = Flatten::new(SHARING, |leaf| leaves.push(function(typed::<L>(leaf)))).run(tree);
+                let kept = Kept::default();
+                let treedef = Flatten::new(SHARING, |leaf| leaves.push(function(typed::<L>(leaf))))
+                    .keeping(&kept)
+                    .run(tree);
                 Tree::from_parts(treedef, leaves)
             }
 
@@ -140,8 +153,9 @@ macro_rules! family {
                 mut function: impl FnMut(&L, &M) -> L,
             ) -> Result<T, TreeError> {
                 let mut left = Vec::new();
-                let treedef = Flatten::new(SHARING, |leaf| left.push(typed::<L>(leaf))).run(tree);
-                let mut right = matching_leaves(&treedef, other)?.into_iter().map(typed::<M>);
+                let kept = Kept::default();
+                let treedef = Flatten::new(SHARING, |leaf| left.push(typed::<L>(leaf))).keeping(&kept).run(tree);
+                let mut right = matching_leaves(&treedef, other, &kept)?.into_iter().map(typed::<M>);
                 if SHARING == Sharing::Duplicate {
                     return Ok(tree.map_leaves(&mut |left| match right.next() {
                         Some(right) => function(left, right),
@@ -153,13 +167,24 @@ macro_rules! family {
             }
 
             /// The leaves of a tree that must have the structure of another.
-            fn matching_leaves<'a, T: Pytree + ?Sized>(treedef: &TreeDef, tree: &'a T) -> Result<Vec<&'a dyn Leaf>, TreeError> {
+            fn matching_leaves<'a, T: Pytree + ?Sized>(
+                treedef: &TreeDef,
+                tree: &'a T,
+                kept: &'a Kept,
+            ) -> Result<Vec<&'a dyn Leaf>, TreeError> {
                 let mut leaves = Vec::with_capacity(treedef.num_leaves());
-                if Match::new(treedef, SHARING, |leaf| leaves.push(leaf)).run(tree) {
+                if Match::new(treedef, SHARING, |leaf| leaves.push(leaf)).keeping(kept).run(tree) {
                     return Ok(leaves);
                 }
                 same_structure("cannot map two trees together", treedef, &structure(tree))?;
-                Ok(any_leaves(tree))
+                Ok(kept_leaves(tree, kept))
+            }
+
+            /// The leaves, of whatever types, by reference; those behind references are kept.
+            pub(crate) fn kept_leaves<'a, T: Pytree + ?Sized>(tree: &'a T, kept: &'a Kept) -> Vec<&'a dyn Leaf> {
+                let mut leaves = Vec::new();
+                let _ = Flatten::new(SHARING, |leaf| leaves.push(leaf)).keeping(kept).run(tree);
+                leaves
             }
 
             /// As [`map2`], of trees whose leaves are of various types.
@@ -174,7 +199,8 @@ macro_rules! family {
             ) -> Result<T, TreeError> {
                 let (left, treedef) = flatten_any(&tree);
                 drop(tree);
-                let right = matching_leaves(&treedef, other)?;
+                let kept = Kept::default();
+                let right = matching_leaves(&treedef, other, &kept)?;
                 let leaves = left.into_iter().zip(right).map(|(left, right)| function(left, right));
                 crate::unflatten::unflatten_unchecked(&treedef, leaves)
                     .map_err(|error: TreeError| error.while_doing("cannot map two trees together"))
@@ -297,7 +323,11 @@ family! {
 }
 
 /// Compares a value with a stored treedef of the graph form, collecting its leaves, without building a
-/// treedef: `None` if they differ.
+/// treedef: whether they are the same.
+///
+/// # Panics
+/// If there is a reference in the value, whose leaves can't be borrowed; see
+/// [`crossing::take_apart_as`](crate::crossing::take_apart_as).
 pub fn match_structure<'a, L: crate::leaf::Leaf + Clone, T: crate::pytree::PytreeOf<L>>(
     tree: &'a T,
     treedef: &crate::treedef::TreeDef,

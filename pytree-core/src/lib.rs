@@ -8,6 +8,7 @@
 extern crate self as pytree_core;
 
 mod containers;
+pub mod crossing;
 mod diff;
 mod dynamic;
 pub mod dynamic_module;
@@ -17,15 +18,19 @@ pub mod field;
 pub mod filter;
 pub mod freeze;
 mod functions;
+mod identity;
 mod insertion;
+mod kept;
 pub mod kind;
 pub mod leaf;
+pub mod level;
 pub mod lint;
 pub mod object;
 pub mod partition;
 pub mod path;
 mod pytree;
 pub mod ravel;
+mod reference;
 
 pub mod select;
 pub mod shape;
@@ -51,10 +56,12 @@ pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
 };
 pub use crate::select::{Selector, at};
-pub use crate::shared::{Identity, Shared};
+pub use crate::identity::Identity;
+pub use crate::reference::{Access, AnyReference, Ref, ReferenceError, References, WeakRef};
+pub use crate::shared::{Shared, Weak};
 pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::treedef::{NodeView, Sharing, TreeDef};
-pub use crate::unflatten::Unflattener;
+pub use crate::unflatten::{Contents, Unflattener};
 
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};

@@ -9,6 +9,7 @@ use std::fmt;
 use crate::dynamic_module::not_trainable;
 use crate::functions::graph;
 use crate::kind::LeafKind;
+use crate::kept::Kept;
 use crate::leaf::{ArrayInfo, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::Pytree;
@@ -157,7 +158,8 @@ impl fmt::Display for Finding {
 /// assert!(findings[0].to_string().starts_with("the leaf at slope is not finite"));
 /// ```
 pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
-    let leaves = graph::any_leaves(model);
+    let kept = Kept::default();
+    let leaves = graph::kept_leaves(model, &kept);
     let treedef = graph::structure(model);
     let kinds = treedef.leaf_kinds();
     let is_module = kinds.iter().any(Option::is_some);
@@ -202,7 +204,7 @@ fn shared_nodes(treedef: &TreeDef) -> Vec<Finding> {
     let mut first = Vec::new();
     let mut places: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, node) in treedef.0.nodes.iter().enumerate() {
-        if node.shape.kind == NodeKind::Shared {
+        if node.shape.kind.is_numbered() {
             first.push(at);
         } else if node.shape.kind == NodeKind::Alias {
             let number = treedef.0.aux_of(at).first();

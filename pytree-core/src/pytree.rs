@@ -4,15 +4,19 @@
 //! static values and keys, then the children. Traversal is object-safe, so that a `Box<dyn Layer>` is a
 //! module like any other. What a derive generates is this and nothing else.
 
+use std::sync::Arc;
+
 use crate::dynamic::Tree;
 use crate::error::TreeError;
 use crate::field::ModuleField;
+use crate::kept::Kept;
 use crate::kind::FieldKind;
 use crate::leaf::{Leaf, short_name};
 use crate::partition::Partition;
 use crate::path::{Key, KeyPath};
 use crate::shape::NodeShape;
-use crate::shared::Identity;
+use crate::identity::Identity;
+use crate::reference::AnyReference;
 use crate::statics::StaticRef;
 use crate::treedef::{Flatten, Sharing, Step, TreeDef};
 use crate::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
@@ -74,9 +78,11 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     #[track_caller]
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         let mut leaves = Vec::new();
+        let kept = Kept::default();
         let treedef = Flatten::new(Sharing::Duplicate, |leaf| {
             leaves.push(function(typed(leaf)));
         })
+        .keeping(&kept)
         .run(self);
         rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
     }
@@ -153,6 +159,17 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     }
     fn exit(&mut self) {
         self.open.pop();
+        self.ended();
+    }
+    fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
+        panic!("{}", crate::error::behind_a_reference(&self.path()));
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        assert!(
+            target.is_none(),
+            "{}",
+            crate::error::weak_in_a_tree(&self.path())
+        );
         self.ended();
     }
     fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
@@ -247,6 +264,38 @@ pub trait Visitor<'a> {
     fn shared(&mut self, identity: Identity) -> SharedVisit {
         let _ = identity;
         SharedVisit::Descend
+    }
+
+    /// A mutable reference is met. The default takes it for a shared node.
+    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+        self.shared(reference.identity())
+    }
+
+    /// Keeps what a reference holds at the moment for as long as leaves are borrowed from it.
+    ///
+    /// # Panics
+    /// If the visitor keeps nothing, which is the default: it lends its leaves out, and those of a reference may be
+    /// replaced while they are borrowed.
+    fn keep(&mut self, content: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
+        drop(content);
+        panic!("{}", crate::error::behind_a_reference(&KeyPath::root()));
+    }
+
+    /// A weak edge is met: the node it leads to, if it leads anywhere.
+    ///
+    /// # Panics
+    /// If it leads somewhere and the visitor sees a tree, which is the default.
+    fn weak(&mut self, target: Option<Identity>) {
+        assert!(
+            target.is_none(),
+            "{}",
+            crate::error::weak_in_a_tree(&KeyPath::root())
+        );
+        self.enter(&crate::shape::WEAK, 1);
+        self.enter(&crate::shape::ALIAS, 0);
+        self.aux(StaticRef::new(&()));
+        self.exit();
+        self.exit();
     }
 }
 

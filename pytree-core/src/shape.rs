@@ -47,14 +47,30 @@ pub enum NodeKind {
     Object,
     /// A shared node at its first place; displays as its child.
     Shared,
-    /// A shared node at a later place: its static value is the number of the first.
+    /// A shared node or a reference at a later place: its static value is the number of the first.
     Alias,
+    /// A mutable reference at its first place; displays as what it holds. Its shape may have a field, which gives the
+    /// kind of what is inside.
+    Reference,
+    /// A weak edge: its child is an alias of the node it leads to, or of none.
+    Weak,
+    /// In what a function returned, a reference that came with its argument: its static value is the position among
+    /// those of the argument.
+    Argument,
 }
 
 impl NodeKind {
     /// Whether the node displays as its only child and adds no key to the path.
     pub const fn is_transparent(self) -> bool {
-        matches!(self, Self::Some | Self::Object | Self::Shared)
+        matches!(
+            self,
+            Self::Some | Self::Object | Self::Shared | Self::Reference | Self::Weak
+        )
+    }
+
+    /// Whether aliases refer to nodes of this family by number, in the order in which they begin.
+    pub(crate) const fn is_numbered(self) -> bool {
+        matches!(self, Self::Shared | Self::Reference)
     }
 }
 
@@ -256,6 +272,12 @@ builtin! {
     OBJECT = Object, "object";
     /// A shared node at its first place.
     SHARED = Shared, "shared";
-    /// A shared node at a later place.
+    /// A shared node or a reference at a later place.
     ALIAS = Alias, "alias";
+    /// A mutable reference that says nothing of the kind of what is inside.
+    REFERENCE = Reference, "reference";
+    /// A weak edge.
+    WEAK = Weak, "weak";
+    /// A reference of the argument.
+    ARGUMENT = Argument, "argument";
 }

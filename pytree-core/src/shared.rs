@@ -2,59 +2,17 @@
 //!
 //! A [`Shared`] is immutable and reference counted; its identity is its address. Tree operations visit it
 //! at each place, as JAX does. Graph operations, which every transformation and checkpoint uses, visit
-//! it once and rebuild the sharing.
+//! it once and rebuild the sharing. A [`Weak`] edge leads to a shared node without holding it, and so closes a cycle.
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
-
-use smallvec::SmallVec;
+use std::sync::{self, Arc, OnceLock};
 
 use crate::error::TreeError;
+use crate::identity::Identity;
 use crate::pytree::{Pytree, SharedVisit, Visitor};
 use crate::shape;
 use crate::unflatten::Unflattener;
-
-/// What tells one shared node from another: its address, while it is borrowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity(usize);
-
-/// Numbers identities in the order they are met.
-#[derive(Debug, Default)]
-pub(crate) struct IdentityMap(
-    SmallVec<[Identity; 4]>,
-    std::collections::HashMap<Identity, usize>,
-);
-
-impl IdentityMap {
-    /// Adds an identity, or tells the number it has.
-    pub(crate) fn insert(&mut self, identity: Identity) -> Result<(), usize> {
-        // A few shared nodes are the rule: a scan beats a table there.
-        if self.1.is_empty() {
-            if let Some(number) = self.0.iter().position(|&seen| seen == identity) {
-                return Err(number);
-            }
-            self.0.push(identity);
-            if self.0.len() > 16 {
-                self.1 = self
-                    .0
-                    .iter()
-                    .enumerate()
-                    .map(|(number, &identity)| (identity, number))
-                    .collect();
-            }
-            return Ok(());
-        }
-        let next = self.1.len();
-        match self.1.entry(identity) {
-            std::collections::hash_map::Entry::Occupied(entry) => Err(*entry.get()),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(next);
-                Ok(())
-            }
-        }
-    }
-}
 
 /// A node that stands at several places of a tree, for instance tied weights.
 ///
@@ -69,12 +27,42 @@ impl IdentityMap {
 /// assert_eq!(tree::leaves::<f32, _>(&tied).len(), 2);
 /// assert_eq!(graph::leaves::<f32, _>(&tied).len(), 1);
 /// ```
-pub struct Shared<T>(pub(crate) Arc<T>);
+// The value is there but while the node is being built: a weak edge inside of it may be made before it.
+pub struct Shared<T>(pub(crate) Arc<OnceLock<T>>);
 
 impl<T> Shared<T> {
     /// Makes a value shareable.
     pub fn new(value: T) -> Self {
-        Self(Arc::new(value))
+        Self(Arc::new(OnceLock::from(value)))
+    }
+
+    /// Makes a value that holds a weak edge to itself. Until `build` returns, the edge leads to nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Pytree, Shared, Weak};
+    /// #[derive(Pytree)]
+    /// struct Node { value: f32, parent: Weak<Node>, children: Vec<Shared<Node>> }
+    ///
+    /// let root = Shared::new_cyclic(|root: &Weak<Node>| Node {
+    ///     value: 1.0,
+    ///     parent: Weak::new(),
+    ///     children: vec![Shared::new(Node { value: 2.0, parent: root.clone(), children: Vec::new() })],
+    /// });
+    /// let parent = root.children[0].parent.upgrade().expect("the root is alive");
+    /// assert!(parent.same(&root));
+    /// ```
+    pub fn new_cyclic(build: impl FnOnce(&Weak<T>) -> T) -> Self {
+        let node = Arc::new(OnceLock::new());
+        let value = build(&Weak(Arc::downgrade(&node)));
+        // Nobody else can have set it: a weak edge does not give the node out before.
+        let _ = node.set(value);
+        Self(node)
+    }
+
+    /// A weak edge to the node.
+    pub fn downgrade(&self) -> Weak<T> {
+        Weak(Arc::downgrade(&self.0))
     }
 
     /// Whether two handles lead to the same node.
@@ -84,7 +72,7 @@ impl<T> Shared<T> {
 
     /// The node's identity.
     pub fn identity(&self) -> Identity {
-        Identity(Arc::as_ptr(&self.0).cast::<()>() as usize)
+        Identity::of(&self.0)
     }
 }
 
@@ -95,8 +83,14 @@ impl<T> Clone for Shared<T> {
 }
 impl<T> Deref for Shared<T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
-        &self.0
+        match self.0.get() {
+            Some(value) => value,
+            None => panic!(
+                "a shared node is read while it is being built; an impl of `Pytree` reads what it unflattens"
+            ),
+        }
     }
 }
 impl<T> From<T> for Shared<T> {
@@ -106,7 +100,7 @@ impl<T> From<T> for Shared<T> {
 }
 impl<T: fmt::Debug> fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Shared").field(&self.0).finish()
+        f.debug_tuple("Shared").field(&**self).finish()
     }
 }
 
@@ -114,12 +108,57 @@ impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         if visitor.shared(self.identity()) == SharedVisit::Descend {
             visitor.enter(&shape::SHARED, 1);
-            self.0.visit(visitor);
+            (**self).visit(visitor);
             visitor.exit();
         }
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        source.shared(|source| T::unflatten(source).map(Self::new))
+        source.shared()
+    }
+}
+
+/// A weak edge to a [`Shared`] node: it does not keep the node alive, and so may lead back to one that it is in.
+///
+/// Graph operations, transformations and checkpoints keep it. A tree has no such edges: tree operations refuse one that
+/// leads somewhere, with its path. One that leads out of the value that is rebuilt leads to nothing afterwards.
+pub struct Weak<T>(pub(crate) sync::Weak<OnceLock<T>>);
+
+impl<T> Weak<T> {
+    /// An edge that leads to nothing.
+    pub fn new() -> Self {
+        Self(sync::Weak::new())
+    }
+
+    /// The node it leads to, if that is alive and built.
+    pub fn upgrade(&self) -> Option<Shared<T>> {
+        self.0.upgrade().filter(|node| node.get().is_some()).map(Shared)
+    }
+}
+
+impl<T> Default for Weak<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl<T> Clone for Weak<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+impl<T> fmt::Debug for Weak<T> {
+    /// As Python shows what leads back: `(...)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(...)")
+    }
+}
+
+impl<T: Pytree + Send + Sync> Pytree for Weak<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.weak(self.upgrade().map(|node| node.identity()));
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.weak()
     }
 }

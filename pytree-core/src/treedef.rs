@@ -56,8 +56,18 @@ pub(crate) struct Inner {
     leaves: usize,
     /// No node is deeper; often it is the depth.
     depth: usize,
+    /// How many nodes aliases may refer to.
+    pub(crate) numbered: usize,
     /// Computed when it is first asked for: comparing needs none.
     hash: OnceLock<u64>,
+}
+
+/// What is counted of the nodes of a treedef.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    leaves: usize,
+    depth: usize,
+    numbered: usize,
 }
 
 /// The structure of a tree: nodes, keys and static values, without the leaves.
@@ -166,7 +176,7 @@ impl TreeDef {
         child_key(&self.0, node, position)
     }
 
-    /// The subtree at a node as a treedef of its own.
+    /// The subtree at a node as a treedef of its own. An alias in it of a node that is not becomes one of nothing.
     pub(crate) fn subtree(&self, node: usize) -> Self {
         if node == 0 {
             return self.clone();
@@ -179,22 +189,35 @@ impl TreeDef {
             .nodes
             .get(node + size)
             .map_or(self.0.aux.len(), |next| next.aux as usize);
-        let nodes = nodes
+        let nodes: Vec<Node> = nodes
             .iter()
             .map(|node| Node {
                 aux: node.aux - aux_start,
                 ..*node
             })
             .collect();
-        Self::from_parts(nodes, self.0.aux[aux_start as usize..aux_end].to_vec())
+        let mut aux = self.0.aux[aux_start as usize..aux_end].to_vec();
+        if self.0.numbered > 0 {
+            let numbered = |nodes: &[Node]| {
+                let kinds = nodes.iter().map(|node| node.shape.kind);
+                kinds.filter(|kind| kind.is_numbered()).count()
+            };
+            let (before, own) = (numbered(&self.0.nodes[..node]), numbered(&nodes));
+            build::renumber(&nodes, &mut aux, |number| {
+                number.checked_sub(before).filter(|&number| number < own)
+            });
+        }
+        Self::from_parts(nodes, aux)
     }
 
     /// A treedef from its arrays, whose invariants hold already.
     pub(crate) fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>) -> Self {
-        let leaves = nodes
-            .iter()
-            .filter(|node| node.shape.kind == NodeKind::Leaf)
-            .count();
+        let count = |counts: fn(NodeKind) -> bool| {
+            let kinds = nodes.iter().map(|node| node.shape.kind);
+            kinds.filter(|&kind| counts(kind)).count()
+        };
+        let leaves = count(|kind| kind == NodeKind::Leaf);
+        let numbered = count(NodeKind::is_numbered);
         let mut depth = 0;
         let mut ends: Vec<usize> = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
@@ -206,18 +229,33 @@ impl TreeDef {
                 depth = depth.max(ends.len());
             }
         }
-        Self::from_counted(nodes, aux, leaves, depth)
+        let counts = Counts {
+            leaves,
+            depth,
+            numbered,
+        };
+        Self::from_counted(nodes, aux, counts)
     }
 
-    /// As [`from_parts`](Self::from_parts), with the number of leaves and a bound of the depth known.
-    fn from_counted(nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize, depth: usize) -> Self {
+    /// As [`from_parts`](Self::from_parts), of nodes that are counted; the depth is a bound.
+    fn from_counted(nodes: Vec<Node>, aux: Vec<StaticBox>, counts: Counts) -> Self {
         Self(Arc::new(Inner {
             nodes,
             aux,
-            leaves,
-            depth,
+            leaves: counts.leaves,
+            depth: counts.depth,
+            numbered: counts.numbered,
             hash: OnceLock::new(),
         }))
+    }
+
+    /// What is counted of a treedef with the same nodes but for this number of leaves.
+    fn counts_with(&self, leaves: usize) -> Counts {
+        Counts {
+            leaves,
+            depth: self.0.depth,
+            numbered: self.0.numbered,
+        }
     }
 
     /// A bound of the depth, in nodes.
@@ -245,7 +283,7 @@ impl TreeDef {
                 false => node.shape = &shape::ABSENT,
             }
         }
-        Self::from_counted(nodes, self.0.aux.clone(), leaves, self.0.depth)
+        Self::from_counted(nodes, self.0.aux.clone(), self.counts_with(leaves))
     }
 
     /// The treedefs of `N` parts: the leaf at each position is present in the part that `assigned` tells.
@@ -267,7 +305,7 @@ impl TreeDef {
                 }
             });
             let nodes = nodes.collect();
-            Self::from_counted(nodes, self.0.aux.clone(), leaves, self.0.depth)
+            Self::from_counted(nodes, self.0.aux.clone(), self.counts_with(leaves))
         })
     }
 
@@ -287,8 +325,7 @@ impl TreeDef {
         Self::from_counted(
             self.0.nodes.clone(),
             aux.collect(),
-            self.0.leaves,
-            self.0.depth,
+            self.counts_with(self.0.leaves),
         )
     }
 

@@ -1,13 +1,14 @@
 //! Unflattening: a treedef and leaves become a value again.
 
 use std::any::{Any, TypeId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{LeafMismatch, TreeError};
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
+use crate::reference::{AnyCell, AnyReference, Cell, Ref, References, Staged, WeakRef};
 use crate::shape::{self, NodeKind, NodeShape};
-use crate::shared::Shared;
+use crate::shared::{Shared, Weak};
 use crate::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::TreeDef;
 
@@ -54,13 +55,40 @@ pub struct Unflattener<'a> {
     leaves: &'a mut dyn LeafSource,
     node: usize,
     aux: usize,
-    shared: Vec<Option<Arc<dyn Any + Send + Sync>>>,
+    /// The nodes that aliases refer to, by their numbers.
+    numbered: Vec<Option<Numbered>>,
+    /// The number of the next one that begins.
+    next_number: usize,
+    /// The references that were built, or put in the place of those of the treedef.
+    references: References,
+    /// The references to use instead of new ones, by their positions among those of the treedef.
+    used: Option<(&'a References, Contents)>,
+    /// The references known from outside.
+    known: Option<&'a References>,
+    /// What is written to references that are not new, once all is built.
+    staged: Vec<Staged>,
     /// For each node that was entered and not left, where its subtree begins and ends.
     open: Vec<(usize, usize)>,
     /// Whether `open` is kept: if someone asks for the nodes, or the treedef is so deep that a typed value of it may
     /// be too deep.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
+}
+
+/// What becomes of the values of references that are used in a value that is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// They stay.
+    Kept,
+    /// They are replaced by those of the treedef and the leaves.
+    Written,
+}
+
+/// A node that aliases refer to.
+struct Numbered {
+    node: Arc<dyn Any + Send + Sync>,
+    /// Whether it began; a weak edge may lead to one that comes later.
+    began: bool,
 }
 
 /// Receives each node and leaf that is built, children first: its place among the nodes, and the value.
@@ -267,35 +295,213 @@ impl Unflattener<'_> {
     }
 
     /// A shared node: built at its first place, found again at later ones.
-    pub(crate) fn shared<T: Send + Sync + 'static>(
-        &mut self,
-        build: impl FnOnce(&mut Self) -> Result<Shared<T>, TreeError>,
-    ) -> Result<Shared<T>, TreeError> {
-        if self
-            .peek()
-            .is_some_and(|shape| shape.kind == NodeKind::Alias)
-        {
-            let path_node = self.node;
-            self.node += 1;
-            let number = self.aux::<usize>()?;
-            let found = self
-                .shared
-                .get(number)
-                .and_then(Clone::clone)
-                .and_then(|node| node.downcast::<T>().ok());
-            return found.map(Shared).ok_or_else(|| TreeError::NodeType {
-                path: self.treedef.path_of(path_node),
-                expected: format!("`{}`", short_name(std::any::type_name::<T>())),
-                found: "an alias of a shared node of another type".to_owned(),
-            });
+    pub(crate) fn shared<T: Pytree + Send + Sync>(&mut self) -> Result<Shared<T>, TreeError> {
+        if let Some(found) = self.alias()? {
+            return Ok(Shared(found));
         }
         self.enter_fixed(&shape::SHARED, 1)?;
-        let number = self.shared.len();
-        self.shared.push(None);
-        let built = build(self)?;
-        let built = self.exit(built);
-        self.shared[number] = Some(built.0.clone());
+        let number = self.next_number;
+        let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
+        let built = T::unflatten(self)?;
+        if node.set(built).is_err() {
+            return Err(self.wrong_node("a shared node that is built once"));
+        }
+        let built = self.exit(Shared(node));
+        self.end_numbered(number, &built.0);
         Ok(built)
+    }
+
+    /// A reference: built at its first place, found again at later ones.
+    pub(crate) fn reference<T: Pytree + Send + Sync>(&mut self) -> Result<Ref<T>, TreeError> {
+        if let Some(found) = self.alias()? {
+            return Ok(Ref(found));
+        }
+        let shape = match self.peek() {
+            Some(shape) if shape.kind == NodeKind::Reference => shape,
+            _ => &shape::REFERENCE,
+        };
+        self.enter_fixed(shape, 1)?;
+        let (position, number) = (self.references.len(), self.next_number);
+        let used = self.used.and_then(|(used, contents)| Some((used.0.get(position)?, contents)));
+        if let Some((used, contents)) = used {
+            let Some(cell) = used.cell::<T>() else {
+                return Err(self.wrong_node("a reference of the same type"));
+            };
+            self.references.0.push(used.clone());
+            let node = self.begin_numbered(|| Arc::clone(&cell))?;
+            let value = T::unflatten(self)?;
+            if contents == Contents::Written {
+                self.staged.push(Staged::new(cell, value));
+            }
+            let built = self.exit(Ref(node));
+            self.end_numbered(number, &built.0);
+            return Ok(built);
+        }
+        let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
+        let any: Arc<dyn AnyCell> = Arc::clone(&cell) as Arc<dyn AnyCell>;
+        self.references.0.push(AnyReference(any));
+        let value = T::unflatten(self)?;
+        cell.fill(value);
+        let built = self.exit(Ref(cell));
+        self.end_numbered(number, &built.0);
+        Ok(built)
+    }
+
+    /// A weak edge to a shared node.
+    pub(crate) fn weak<T: Pytree + Send + Sync>(&mut self) -> Result<Weak<T>, TreeError> {
+        let target = self.weak_target(|_| Arc::new(OnceLock::<T>::new()))?;
+        Ok(target.map_or_else(Weak::new, |node| Weak(Arc::downgrade(&node))))
+    }
+
+    /// A weak handle of a reference.
+    pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
+        &mut self,
+    ) -> Result<WeakRef<T>, TreeError> {
+        let treedef = self.treedef;
+        let target = self.weak_target(|number| {
+            let mut shapes = treedef.0.nodes.iter().map(|node| node.shape);
+            let shape = shapes.by_ref().filter(|shape| shape.kind.is_numbered()).nth(number);
+            Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE)))
+        })?;
+        Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
+    }
+
+    /// What an alias refers to, if the next node is one.
+    fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
+        let alias = self.node;
+        let found = match self.peek().map(|shape| shape.kind) {
+            Some(NodeKind::Alias) => {
+                self.node += 1;
+                let number = self.aux::<usize>()?;
+                let numbered = self.numbered.get(number).and_then(Option::as_ref);
+                numbered.map(|numbered| Arc::clone(&numbered.node))
+            }
+            Some(NodeKind::Argument) => {
+                self.node += 1;
+                let position = self.aux::<usize>()?;
+                let reference = self.known.and_then(|known| known.0.get(position));
+                reference.map(|reference| Arc::clone(&reference.0).into_any())
+            }
+            _ => return Ok(None),
+        };
+        match found.and_then(|node| node.downcast().ok()) {
+            Some(node) => Ok(Some(node)),
+            None => Err(self.wrong_alias::<N>(alias)),
+        }
+    }
+
+    #[cold]
+    fn wrong_alias<N>(&self, node: usize) -> TreeError {
+        TreeError::NodeType {
+            path: self.treedef.path_of(node),
+            expected: format!("`{}`", short_name(std::any::type_name::<N>())),
+            found: "an alias of a node of another type, or of one that is not in this tree".to_owned(),
+        }
+    }
+
+    /// Begins a node that aliases refer to: a new one, or the one that a weak edge before it leads to.
+    fn begin_numbered<N: Any + Send + Sync>(
+        &mut self,
+        new: impl FnOnce() -> Arc<N>,
+    ) -> Result<Arc<N>, TreeError> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let node = self.numbered_node(number, new)?;
+        if let Some(Some(numbered)) = self.numbered.get_mut(number) {
+            numbered.began = true;
+        }
+        Ok(node)
+    }
+
+    /// Ends it: whoever looks at nodes as they are built may have put another in its place.
+    fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
+        if let Some(Some(numbered)) = self.numbered.get_mut(number)
+            && self.on_exit.is_some()
+        {
+            numbered.node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
+        }
+    }
+
+    /// The node of a number, which is made if it is not there yet.
+    fn numbered_node<N: Any + Send + Sync>(
+        &mut self,
+        number: usize,
+        new: impl FnOnce() -> Arc<N>,
+    ) -> Result<Arc<N>, TreeError> {
+        if self.numbered.len() <= number {
+            self.numbered.resize_with(number + 1, || None);
+        }
+        if let Some(numbered) = &self.numbered[number] {
+            let found = Arc::clone(&numbered.node).downcast::<N>();
+            return found.map_err(|_| self.wrong_alias::<N>(self.node - 1));
+        }
+        let node = new();
+        self.numbered[number] = Some(Numbered {
+            node: Arc::clone(&node) as Arc<dyn Any + Send + Sync>,
+            began: false,
+        });
+        Ok(node)
+    }
+
+    /// What a weak edge leads to, which may come later.
+    fn weak_target<N: Any + Send + Sync>(
+        &mut self,
+        new: impl FnOnce(usize) -> Arc<N>,
+    ) -> Result<Option<Arc<N>>, TreeError> {
+        self.enter_fixed(&shape::WEAK, 1)?;
+        let is_known = self.peek().is_some_and(|shape| shape.kind == NodeKind::Argument);
+        if is_known {
+            return self.alias();
+        }
+        self.enter_fixed(&shape::ALIAS, 0)?;
+        let number = self.aux_box()?.downcast_ref::<usize>().copied();
+        match number {
+            Some(number) if number < self.treedef.0.numbered => {
+                let used = self.used_as(number).and_then(|node| node.downcast().ok());
+                self.numbered_node(number, || used.unwrap_or_else(|| new(number))).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a value that is written, once all is built, to one of some references.
+    pub(crate) fn stage(&mut self, references: &References, position: usize) -> Result<(), TreeError> {
+        let Some(reference) = references.0.get(position) else {
+            return Err(self.wrong_node("the value of a reference of the argument"));
+        };
+        let staged = Arc::clone(&reference.0).stage(self)?;
+        self.staged.push(staged);
+        Ok(())
+    }
+
+    /// The reference that is used instead of a new one for the node of a number.
+    fn used_as(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
+        let (used, _) = self.used?;
+        let kinds = self.treedef.0.nodes.iter().map(|node| node.shape.kind);
+        let mut numbered = kinds.filter(|kind| kind.is_numbered()).take(number + 1);
+        let mut position = None;
+        let mut last = NodeKind::Shared;
+        for kind in numbered.by_ref() {
+            last = kind;
+            if kind == NodeKind::Reference {
+                position = Some(position.map_or(0, |position| position + 1));
+            }
+        }
+        let position = position.filter(|_| last == NodeKind::Reference)?;
+        used.0.get(position).map(|reference| Arc::clone(&reference.0).into_any())
+    }
+
+    /// Whether all nodes began that weak edges lead to; then references that are not new are written.
+    fn finish(mut self) -> Result<References, TreeError> {
+        let missing = self
+            .numbered
+            .iter()
+            .any(|numbered| numbered.as_ref().is_none_or(|numbered| !numbered.began));
+        if missing {
+            return Err(self.wrong_node("the node that a weak edge leads to"));
+        }
+        Staged::write_all(std::mem::take(&mut self.staged))?;
+        Ok(self.references)
     }
 
     /// After a leaf of a wrong type: that one, and those of the rest whose types differ from what the
@@ -336,6 +542,10 @@ impl Unflattener<'_> {
             }
         }
         self.aux += subtree.0.aux.len();
+        // Aliases outside of a dynamic tree don't refer to what is in it, but its nodes are counted.
+        for _ in 0..subtree.0.numbered {
+            self.begin_numbered(|| Arc::new(()))?;
+        }
         Ok((subtree, leaves))
     }
 }
@@ -363,20 +573,49 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
 /// As [`unflatten_unchecked`], with `on_exit` called for each node that is built.
 pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     treedef: &'a TreeDef,
-    mut leaves: impl Iterator<Item = L> + 'a,
+    leaves: impl Iterator<Item = L> + 'a,
     on_exit: Option<OnExit<'a>>,
 ) -> Result<T, TreeError> {
+    let outside = Outside {
+        on_exit,
+        ..Outside::default()
+    };
+    build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
+}
+
+/// What there is outside of a value that is built.
+#[derive(Default)]
+pub(crate) struct Outside<'a> {
+    /// The references to use instead of new ones, by their positions among those of the treedef.
+    pub(crate) used: Option<(&'a References, Contents)>,
+    /// The references that the treedef takes for known.
+    pub(crate) known: Option<&'a References>,
+    pub(crate) on_exit: Option<OnExit<'a>>,
+}
+
+/// Builds a value from a treedef and as many leaves as it has: the value, and its references.
+pub(crate) fn build<'a, T, L: Leaf + Clone>(
+    treedef: &'a TreeDef,
+    mut leaves: impl Iterator<Item = L> + 'a,
+    outside: Outside<'a>,
+    unflatten: impl FnOnce(&mut Unflattener<'_>) -> Result<T, TreeError>,
+) -> Result<(T, References), TreeError> {
     let mut source = Unflattener {
         treedef,
         leaves: &mut leaves,
         node: 0,
         aux: 0,
-        shared: Vec::new(),
+        numbered: Vec::new(),
+        next_number: 0,
+        references: References::default(),
+        used: outside.used,
+        known: outside.known,
+        staged: Vec::new(),
         open: Vec::new(),
-        tracks: on_exit.is_some() || treedef.depth() > DEPTH_LIMIT,
-        on_exit,
+        tracks: outside.on_exit.is_some() || treedef.depth() > DEPTH_LIMIT,
+        on_exit: outside.on_exit,
     };
-    let built = match T::unflatten(&mut source) {
+    let built = match unflatten(&mut source) {
         Ok(built) => built,
         Err(TreeError::LeafTypes { doing, mismatches }) => {
             return Err(TreeError::LeafTypes {
@@ -389,7 +628,7 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     if source.node != treedef.num_nodes() {
         return Err(source.wrong_node("nothing more"));
     }
-    Ok(built)
+    Ok((built, source.finish()?))
 }
 
 pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeError> {

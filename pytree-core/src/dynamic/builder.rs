@@ -146,6 +146,9 @@ impl<L> TreeBuilder<L> {
                 | NodeKind::Object
                 | NodeKind::Shared
                 | NodeKind::Alias
+                | NodeKind::Reference
+                | NodeKind::Weak
+                | NodeKind::Argument
         ) {
             self.problem(&format!("a node of the shape `{}` can't begin", shape.name));
         }

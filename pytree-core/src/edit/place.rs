@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use crate::edit::replace::Target;
 use crate::error::TreeError;
 use crate::functions::tree;
+use crate::identity::Identity;
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, SharedVisit, Visitor};
 use crate::shape::NodeShape;
-use crate::shared::Identity;
+use crate::kept::{Content, Keeper, Kept};
 use crate::statics::StaticRef;
 use crate::treedef::TreeDef;
 
@@ -28,8 +29,10 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn of<M: Pytree>(model: &M) -> Self {
         let treedef = tree::structure(model);
+        let kept = Kept::default();
         let mut numbering = Numbering {
             treedef: &treedef,
+            keeper: kept.keeper(),
             graph: Vec::with_capacity(treedef.num_nodes()),
             next: 0,
             dynamic: Vec::new(),
@@ -38,7 +41,7 @@ impl Places {
         model.visit(&mut numbering);
         let Numbering { graph, dynamic, .. } = numbering;
         Self {
-            treedef,
+            treedef: treedef.clone(),
             graph,
             dynamic,
         }
@@ -90,6 +93,7 @@ impl Places {
 /// Numbers the nodes of the tree form by those of the graph form.
 struct Numbering<'t> {
     treedef: &'t TreeDef,
+    keeper: Keeper<'t>,
     graph: Vec<usize>,
     next: usize,
     dynamic: Vec<(usize, TreeDef)>,
@@ -104,7 +108,7 @@ impl Numbering<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Numbering<'_> {
+impl<'a> Visitor<'a> for Numbering<'a> {
     fn enter(&mut self, _: &'static NodeShape, _: usize) {
         self.node();
     }
@@ -130,6 +134,9 @@ impl<'a> Visitor<'a> for Numbering<'_> {
         self.graph.extend_from_within(first..first + size);
         self.next += 1;
         SharedVisit::Skip
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        self.keeper.keep(content)
     }
 }
 

@@ -5,10 +5,11 @@
 
 use crate::error::TreeError;
 use crate::functions::tree;
+use crate::identity::Identity;
+use crate::kept::{Content, Kept};
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::pytree::{Pytree, SharedVisit, Visitor};
 use crate::shape::{NodeKind, NodeShape};
-use crate::shared::Identity;
 use crate::statics::StaticRef;
 use crate::treedef::{Flatten, Node, Sharing, TreeDef};
 use crate::unflatten::unflatten_unchecked;
@@ -32,10 +33,12 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
         .inside
         .map(|(treedef, local)| Spliced::new(treedef, local, value));
     let mut leaves = Vec::new();
+    let kept = Kept::default();
     let mut visitor = Replacing {
         inner: Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
             leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
-        }),
+        })
+        .keeping(&kept),
         target: target.node,
         value,
         spliced: spliced.as_ref(),
@@ -131,6 +134,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         let visit = self.inner.shared(identity);
         self.next += usize::from(visit == SharedVisit::Skip);
         visit
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        self.inner.keep(content)
     }
 }
 

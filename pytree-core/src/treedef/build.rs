@@ -1,11 +1,14 @@
 //! Building treedefs: node by node, or by visiting a value.
 
-use super::{Node, TreeDef};
+use super::keys::key_below;
+use super::{Counts, Node, TreeDef};
+use crate::identity::{Identity, IdentityMap};
+use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
-use crate::path::KeyPath;
+use crate::path::{Key, KeyPath};
 use crate::pytree::{Pytree, SharedVisit, Visitor};
+use crate::reference::{AnyReference, References};
 use crate::shape::{self, NodeKind, NodeShape};
-use crate::shared::{Identity, IdentityMap};
 use crate::statics::{StaticBox, StaticRef};
 use crate::unflatten::DEPTH_LIMIT;
 
@@ -17,12 +20,15 @@ pub(crate) struct Builder {
     open: Vec<u32>,
     leaves: usize,
     depth: usize,
+    /// How many nodes aliases may refer to.
+    numbered: usize,
 }
 
 impl Builder {
     pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         self.open.push(count(self.nodes.len()));
         self.depth = self.depth.max(self.open.len());
+        self.numbered += usize::from(shape.kind.is_numbered());
         self.push(shape, count(arity));
     }
 
@@ -63,10 +69,62 @@ impl Builder {
             ..*node
         }));
         self.aux.extend_from_slice(&treedef.0.aux);
+        if treedef.0.numbered > 0 {
+            let first = self.nodes.len() - treedef.num_nodes();
+            let numbered = self.numbered;
+            renumber(&self.nodes[first..], &mut self.aux, |number| {
+                Some(number + numbered)
+            });
+            self.numbered += treedef.0.numbered;
+        }
+    }
+
+    /// An alias of a node by its number; of nothing, if there is none.
+    fn alias(&mut self, number: Option<usize>) {
+        self.enter(&shape::ALIAS, 0);
+        self.aux(alias_of(number));
+        self.exit();
+    }
+
+    /// Where the next node will be.
+    fn path(&self) -> KeyPath {
+        self.path_to(self.open.len())
+    }
+
+    /// The path of the node that is open at a depth; of the next node, if none is.
+    fn path_to(&self, depth: usize) -> KeyPath {
+        let mut path = KeyPath::root();
+        for (level, &parent) in self.open.iter().enumerate().take(depth) {
+            let parent = parent as usize;
+            let child = self.open.get(level + 1).map_or(self.nodes.len(), |&child| child as usize);
+            path.extend_by(self.key(parent, self.children_before(parent, child)));
+        }
+        path
+    }
+
+    /// How many children of a node that is open begin before another node.
+    fn children_before(&self, parent: usize, node: usize) -> usize {
+        let mut sibling = parent + 1;
+        let mut position = 0;
+        while sibling < node {
+            sibling += self.nodes[sibling].size as usize;
+            position += 1;
+        }
+        position
+    }
+
+    fn key(&self, node: usize, position: usize) -> Option<Key> {
+        let start = self.nodes[node].aux as usize;
+        let end = self.nodes.get(node + 1).map_or(self.aux.len(), |next| next.aux as usize);
+        key_below(self.nodes[node].shape, &self.aux[start..end], position)
     }
 
     pub(crate) fn finish(self) -> TreeDef {
-        TreeDef::from_counted(self.nodes, self.aux, self.leaves, self.depth)
+        TreeDef::from_counted(self.nodes, self.aux, Counts {
+            leaves: self.leaves,
+            depth: self.depth,
+            numbered: self.numbered,
+        })
     }
 
     fn push(&mut self, shape: &'static NodeShape, arity: u32) {
@@ -84,6 +142,30 @@ fn count(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
+/// The static value of an alias: the number of the node, or nothing.
+fn alias_of(number: Option<usize>) -> StaticBox {
+    match number {
+        Some(number) => StaticBox::new(number),
+        None => StaticBox::new(()),
+    }
+}
+
+/// Gives the aliases among nodes the numbers that `number` makes of theirs.
+pub(super) fn renumber(
+    nodes: &[Node],
+    aux: &mut [StaticBox],
+    number: impl Fn(usize) -> Option<usize>,
+) {
+    for node in nodes.iter().filter(|node| node.shape.kind == NodeKind::Alias) {
+        let Some(value) = aux.get_mut(node.aux as usize) else {
+            continue;
+        };
+        if let Some(&old) = value.downcast_ref::<usize>() {
+            *value = alias_of(number(old));
+        }
+    }
+}
+
 /// How a traversal treats shared nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
@@ -99,25 +181,22 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     on_leaf: F,
     sharing: Sharing,
     seen: IdentityMap,
-    lifetime: std::marker::PhantomData<&'a ()>,
+    /// Nothing if leaves are lent out: then there must be no reference.
+    keeper: Option<Keeper<'a>>,
+    /// The references that were met.
+    references: References,
+    /// The references that are known from outside: where one is met, it is said which.
+    known: Option<&'a References>,
+    /// As a tree, the shared nodes that are open, and how many nodes were when each began.
+    inside: Vec<(Identity, usize)>,
+    /// The aliases of weak edges, and where they lead: the number is known when all is seen.
+    weak: Vec<(usize, Option<Identity>)>,
 }
 
 /// Ends a traversal whose recursion would overflow the stack.
 #[cold]
-fn too_deep(builder: &mut Builder) -> ! {
-    let open = std::mem::take(&mut builder.open);
-    let treedef = std::mem::take(builder).finish();
-    let mut path = KeyPath::root();
-    for pair in open.windows(2) {
-        let (parent, child) = (pair[0] as usize, pair[1] as usize);
-        let mut sibling = parent + 1;
-        let mut position = 0;
-        while sibling < child {
-            sibling += treedef.0.nodes[sibling].size as usize;
-            position += 1;
-        }
-        path.extend_by(treedef.child_key(parent, position));
-    }
+fn too_deep(builder: &Builder) -> ! {
+    let path = builder.path_to(builder.open.len().saturating_sub(1));
     panic!("{}", crate::error::too_deep(DEPTH_LIMIT, &path));
 }
 
@@ -128,8 +207,24 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             on_leaf,
             sharing,
             seen: IdentityMap::default(),
-            lifetime: std::marker::PhantomData,
+            keeper: None,
+            references: References::default(),
+            known: None,
+            inside: Vec::new(),
+            weak: Vec::new(),
         }
+    }
+
+    /// Keeps what references hold, so that their leaves can be visited.
+    pub(crate) fn keeping(mut self, kept: &'a Kept) -> Self {
+        self.keeper = Some(kept.keeper());
+        self
+    }
+
+    /// Takes references for those known from outside.
+    pub(crate) fn knowing(mut self, known: &'a References) -> Self {
+        self.known = Some(known);
+        self
     }
 
     pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> TreeDef {
@@ -137,8 +232,41 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self.finish()
     }
 
+    /// As [`run`](Self::run), with the references that were met.
+    pub(crate) fn run_with_references<T: Pytree + ?Sized>(
+        mut self,
+        tree: &'a T,
+    ) -> (TreeDef, References) {
+        tree.visit(&mut self);
+        let references = self.take_references();
+        (self.finish(), references)
+    }
+
+    /// The references that were met.
+    pub(crate) fn take_references(&mut self) -> References {
+        std::mem::take(&mut self.references)
+    }
+
+    /// Visits a tuple, each of whose members `visit` visits.
+    pub(crate) fn visit_tuple(&mut self, arity: usize, mut visit: impl FnMut(usize, &mut Self)) {
+        self.enter(&shape::TUPLE, arity);
+        (0..arity).for_each(|position| visit(position, self));
+        self.exit();
+    }
+
+    /// Visits what a reference holds.
+    #[track_caller]
+    pub(crate) fn visit_content(&mut self, reference: &AnyReference) {
+        let content = reference.content();
+        self.keep(content).visit(self);
+    }
+
     /// The treedef of what was visited.
-    pub(crate) fn finish(self) -> TreeDef {
+    pub(crate) fn finish(mut self) -> TreeDef {
+        for (aux, target) in self.weak {
+            let number = target.and_then(|target| self.seen.get(target));
+            self.builder.aux[aux] = alias_of(number);
+        }
         self.builder.finish()
     }
 }
@@ -146,13 +274,14 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         if self.builder.open.len() >= DEPTH_LIMIT {
-            too_deep(&mut self.builder);
+            too_deep(&self.builder);
         }
         self.builder.enter(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         let start = self.builder.nodes.len();
         self.builder.subtree(treedef);
+        self.seen.skip(treedef.0.numbered);
         let places = self.builder.nodes[start..]
             .iter_mut()
             .filter(|node| node.shape.kind == NodeKind::Leaf);
@@ -170,19 +299,65 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     }
     fn exit(&mut self) {
         self.builder.exit();
+        while let Some((_, depth)) = self.inside.last()
+            && *depth >= self.builder.open.len()
+        {
+            self.inside.pop();
+        }
     }
     fn shared(&mut self, identity: Identity) -> SharedVisit {
         if self.sharing == Sharing::Duplicate {
+            if let Some((_, depth)) = self.inside.iter().find(|(open, _)| *open == identity) {
+                let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
+                panic!("{}", crate::error::cycle_in_a_tree(&path, &back));
+            }
+            self.inside.push((identity, self.builder.open.len()));
             return SharedVisit::Descend;
         }
         match self.seen.insert(identity) {
             Ok(()) => SharedVisit::Descend,
             Err(number) => {
-                self.builder.enter(&shape::ALIAS, 0);
-                self.builder.aux(StaticBox::new(number));
-                self.builder.exit();
+                self.builder.alias(Some(number));
                 SharedVisit::Skip
             }
         }
+    }
+    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+        let identity = reference.identity();
+        if let Some(position) = self.known.and_then(|known| known.position(identity)) {
+            self.builder.enter(&shape::ARGUMENT, 0);
+            self.builder.aux(StaticBox::new(position));
+            self.builder.exit();
+            return SharedVisit::Skip;
+        }
+        let visit = self.shared(identity);
+        if visit == SharedVisit::Descend {
+            self.references.0.push(reference.clone());
+        }
+        visit
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        match &self.keeper {
+            Some(keeper) => keeper.keep(content),
+            None => panic!("{}", crate::error::behind_a_reference(&self.builder.path())),
+        }
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        if self.sharing == Sharing::Duplicate && target.is_some() {
+            panic!("{}", crate::error::weak_in_a_tree(&self.builder.path()));
+        }
+        self.enter(&shape::WEAK, 1);
+        match target.and_then(|target| self.known?.position(target)) {
+            Some(position) => {
+                self.builder.enter(&shape::ARGUMENT, 0);
+                self.builder.aux(StaticBox::new(position));
+                self.builder.exit();
+            }
+            None => {
+                self.weak.push((self.builder.aux.len(), target));
+                self.builder.alias(None);
+            }
+        }
+        self.exit();
     }
 }

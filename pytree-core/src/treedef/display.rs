@@ -31,9 +31,13 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::Leaf => leaf(f)?,
             NodeKind::Absent => f.write_str("-")?,
             NodeKind::None => f.write_str("None")?,
-            NodeKind::Alias => match inner.aux_of(at).first() {
-                Some(number) => write!(f, "alias {number:?}")?,
-                None => f.write_str("alias")?,
+            NodeKind::Alias => match inner.aux_of(at).first().and_then(StaticBox::downcast_ref) {
+                Some(number) => write!(f, "alias {}", usize::clone(number))?,
+                None => f.write_str("alias of nothing")?,
+            },
+            NodeKind::Argument => match inner.aux_of(at).first() {
+                Some(position) => write!(f, "reference {position:?} of the argument")?,
+                None => f.write_str("reference of the argument")?,
             },
             NodeKind::List => f.write_char('[')?,
             NodeKind::Tuple => f.write_char('(')?,
@@ -61,7 +65,11 @@ pub(super) fn write_tree<W: fmt::Write>(
                     f.write_char('(')?;
                 }
             }
-            NodeKind::Some | NodeKind::Object | NodeKind::Shared => {}
+            NodeKind::Some
+            | NodeKind::Object
+            | NodeKind::Shared
+            | NodeKind::Reference
+            | NodeKind::Weak => {}
         }
         open.push((at, 0));
         while let Some(&(at, next)) = open.last() {

@@ -2,11 +2,14 @@
 
 use super::keys::path_of;
 use super::{Inner, Sharing, Step, TreeDef};
+use crate::identity::{Identity, IdentityMap};
+use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
+use crate::path::KeyPath;
 use crate::pytree::{Pytree, SharedVisit, Visitor};
-use crate::shape::{self, NodeShape};
-use crate::shared::{Identity, IdentityMap};
-use crate::statics::{StaticBox, StaticRef};
+use crate::reference::{AnyReference, References};
+use crate::shape::{self, NodeKind, NodeShape};
+use crate::statics::StaticRef;
 use crate::unflatten::DEPTH_LIMIT;
 
 /// Compares a tree with a stored treedef without building one, handing each leaf on.
@@ -20,7 +23,11 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     depth: usize,
     sharing: Sharing,
     seen: IdentityMap,
-    lifetime: std::marker::PhantomData<&'a ()>,
+    keeper: Option<Keeper<'a>>,
+    /// The references that were met.
+    references: References,
+    /// Where weak edges lead, and the numbers that the treedef says: they are compared when all is seen.
+    weak: Vec<(Option<Identity>, Option<usize>)>,
 }
 
 impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
@@ -34,13 +41,50 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             depth: 0,
             sharing,
             seen: IdentityMap::default(),
-            lifetime: std::marker::PhantomData,
+            keeper: None,
+            references: References::default(),
+            weak: Vec::new(),
         }
     }
 
-    pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> bool {
+    /// Keeps what references hold, so that their leaves can be visited.
+    pub(crate) fn keeping(mut self, kept: &'a Kept) -> Self {
+        self.keeper = Some(kept.keeper());
+        self
+    }
+
+    pub(crate) fn run<T: Pytree + ?Sized>(self, tree: &'a T) -> bool {
+        self.run_with_references(tree).is_some()
+    }
+
+    /// The references that were met, if the tree is of that structure.
+    pub(crate) fn run_with_references<T: Pytree + ?Sized>(mut self, tree: &'a T) -> Option<References> {
         tree.visit(&mut self);
-        self.matches && self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
+        let matches = self.matches
+            && self.node == self.treedef.nodes.len()
+            && self.aux == self.treedef.aux.len()
+            && self
+                .weak
+                .iter()
+                .all(|(target, stored)| target.and_then(|target| self.seen.get(target)) == *stored);
+        matches.then_some(self.references)
+    }
+
+    /// The number that an alias in the treedef has, which comes next; none, if it is of nothing.
+    fn alias(&mut self) -> Option<usize> {
+        self.node(&shape::ALIAS, 0);
+        if !self.matches {
+            return None;
+        }
+        let stored = self.treedef.aux.get(self.aux)?;
+        self.aux += 1;
+        stored.downcast_ref().copied()
+    }
+
+    /// The last place that matches.
+    fn path(&self) -> KeyPath {
+        let last = self.treedef.nodes.len().saturating_sub(1);
+        path_of(self.treedef, self.node.min(last))
     }
 
     fn node(&mut self, shape: &'static NodeShape, arity: usize) {
@@ -54,31 +98,35 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 }
 
-/// Ends a traversal whose recursion would overflow the stack, naming the last place that matches.
-#[cold]
-fn too_deep(treedef: &Inner, node: usize) -> ! {
-    let last = treedef.nodes.len().saturating_sub(1);
-    let path = path_of(treedef, node.min(last));
-    panic!("{}", crate::error::too_deep(DEPTH_LIMIT, &path));
-}
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        if self.depth == DEPTH_LIMIT {
-            too_deep(self.treedef, self.node);
-        }
+        assert!(
+            self.depth < DEPTH_LIMIT,
+            "{}",
+            crate::error::too_deep(DEPTH_LIMIT, &self.path())
+        );
         self.depth += 1;
         self.node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree are no recursion: they don't count.
+        // The nodes of a dynamic tree are no recursion: they don't count. Its aliases have numbers of their own.
+        let before = self.seen.len();
+        let mut in_alias = false;
         treedef.show_nodes(leaves, |step| match step {
+            Step::Enter(shape, _) if shape.kind == NodeKind::Alias => in_alias = true,
             Step::Enter(shape, arity) => self.node(shape, arity),
+            Step::Aux(value) if in_alias => {
+                let number: Option<&usize> = value.downcast_ref();
+                let stored = self.alias();
+                self.matches &= stored == number.map(|number| number + before);
+            }
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.node(&shape::ABSENT, 0),
-            Step::Exit => {}
+            Step::Exit => in_alias = false,
         });
+        self.seen.skip(treedef.0.numbered);
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         if self.matches {
@@ -104,20 +152,34 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         match self.seen.insert(identity) {
             Ok(()) => SharedVisit::Descend,
             Err(number) => {
-                self.node(&shape::ALIAS, 0);
-                if self.matches {
-                    match self
-                        .treedef
-                        .aux
-                        .get(self.aux)
-                        .and_then(StaticBox::downcast_ref::<usize>)
-                    {
-                        Some(&stored) if stored == number => self.aux += 1,
-                        _ => self.matches = false,
-                    }
-                }
+                let stored = self.alias();
+                self.matches &= stored == Some(number);
                 SharedVisit::Skip
             }
         }
+    }
+    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+        let visit = self.shared(reference.identity());
+        if !self.matches {
+            return SharedVisit::Skip;
+        }
+        if visit == SharedVisit::Descend {
+            self.references.0.push(reference.clone());
+        }
+        visit
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        match &self.keeper {
+            Some(keeper) => keeper.keep(content),
+            None => panic!("{}", crate::error::behind_a_reference(&self.path())),
+        }
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        if self.sharing == Sharing::Duplicate && target.is_some() {
+            panic!("{}", crate::error::weak_in_a_tree(&self.path()));
+        }
+        self.node(&shape::WEAK, 1);
+        let stored = self.alias();
+        self.weak.push((target, stored));
     }
 }

@@ -12,8 +12,9 @@
 //!         | 11 shape                               a shape that is new, which gets the next number
 //!         | 12 + number                            a shape that was met
 //! shape   = kind name fields (name field)* statics name*
-//! kind    = 0 … 13                                 leaf, absent, list, tuple, dict, ordered dict, None, Some, object,
-//!                                                  shared, alias, struct, tuple struct, named tuple
+//! kind    = 0 … 15                                 leaf, absent, list, tuple, dict, ordered dict, None, Some, object,
+//!                                                  shared, alias, struct, tuple struct, named tuple, reference,
+//!                                                  weak edge, whose child is an alias, also of a later node or of ()
 //! field   = 0 | 1 | 2 collection | 3 | 4           no kind, a parameter, a state, static, a module
 //! static  = 0 data                                 one that is new; of at most 64 bytes it gets the next number
 //!         | 1 + number                             one that was met
@@ -70,7 +71,7 @@ static BUILTIN: [&NodeShape; 11] = [
 const NEW_SHAPE: usize = BUILTIN.len();
 
 /// The families whose codes are their positions.
-const KINDS: [NodeKind; 14] = [
+const KINDS: [NodeKind; 16] = [
     NodeKind::Leaf,
     NodeKind::Absent,
     NodeKind::List,
@@ -85,6 +86,8 @@ const KINDS: [NodeKind; 14] = [
     NodeKind::Struct,
     NodeKind::TupleStruct,
     NodeKind::NamedTuple,
+    NodeKind::Reference,
+    NodeKind::Weak,
 ];
 
 impl TreeDef {

@@ -45,8 +45,12 @@ pub(super) struct Reader<'a> {
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
-    /// The places of the shared nodes.
-    shared: Vec<usize>,
+    /// The places of the nodes that aliases refer to.
+    numbered: Vec<usize>,
+    /// The places of references, of which those before the last one that ended may be over.
+    references: Vec<usize>,
+    /// The most that an alias of a weak edge refers to, and where that is written: the node may come later.
+    furthest: Option<(usize, usize)>,
 }
 
 impl<'a> Reader<'a> {
@@ -58,7 +62,9 @@ impl<'a> Reader<'a> {
             statics: Vec::new(),
             nodes: Vec::new(),
             aux: Vec::new(),
-            shared: Vec::new(),
+            numbered: Vec::new(),
+            references: Vec::new(),
+            furthest: None,
         }
     }
 
@@ -70,6 +76,15 @@ impl<'a> Reader<'a> {
                 self.at,
                 "the end",
                 format!("{} bytes more", self.left()),
+            ));
+        }
+        if let Some((number, position)) = self.furthest
+            && number >= self.numbered.len()
+        {
+            return Err(fail(
+                position,
+                format!("an alias of one of {} shared nodes", self.numbered.len()),
+                format!("that of {number}"),
             ));
         }
         let mut shapes = BUILTIN.to_vec();
@@ -151,8 +166,15 @@ impl<'a> Reader<'a> {
             }
             self.check_statics(position, kind, start)?;
         }
-        if kind == NodeKind::Shared {
-            self.shared.push(self.nodes.len());
+        let is_awaited = self.last_kind() == Some(NodeKind::Weak);
+        if is_awaited && kind != NodeKind::Alias {
+            return Err(fail(position, "an alias, to which a weak edge leads", format!("{kind:?}")));
+        }
+        if kind.is_numbered() {
+            self.numbered.push(self.nodes.len());
+        }
+        if kind == NodeKind::Reference {
+            self.references.push(self.nodes.len());
         }
         self.nodes.push(NewNode {
             shape,
@@ -161,6 +183,23 @@ impl<'a> Reader<'a> {
             aux: narrow(start),
         });
         Ok(arity)
+    }
+
+    /// The family of the node before.
+    fn last_kind(&self) -> Option<NodeKind> {
+        self.nodes.last().map(|node| self.kind(node.shape))
+    }
+
+    /// Whether an alias that comes next may be of a numbered node: of one that has ended or, since a reference is
+    /// there before its value, of one that holds the alias inside of a reference.
+    fn may_refer_to(&mut self, number: usize) -> bool {
+        let Some(&at) = self.numbered.get(number) else {
+            return false;
+        };
+        while self.references.last().is_some_and(|&open| self.nodes[open].size > 0) {
+            self.references.pop();
+        }
+        self.nodes[at].size > 0 || self.references.last().is_some_and(|&open| open >= at)
     }
 
     fn kind(&self, shape: usize) -> NodeKind {
@@ -189,10 +228,10 @@ impl<'a> Reader<'a> {
             NodeKind::List | NodeKind::Tuple => (arity, names),
             NodeKind::Dict => (arity, arity + 1),
             NodeKind::OrderedDict => (arity, arity),
-            NodeKind::Some | NodeKind::Shared => (1, names),
+            NodeKind::Some | NodeKind::Shared | NodeKind::Reference | NodeKind::Weak => (1, names),
             NodeKind::Object => (1, 1),
             NodeKind::Alias => (0, 1),
-            NodeKind::None | NodeKind::Leaf | NodeKind::Absent => (0, names),
+            NodeKind::None | NodeKind::Leaf | NodeKind::Absent | NodeKind::Argument => (0, names),
         };
         if (arity, statics) == (children, values) {
             return Ok(());
@@ -238,15 +277,21 @@ impl<'a> Reader<'a> {
             }
             NodeKind::Alias => {
                 let data = self.aux.pop().map(|last| last.data());
-                let number = data.as_ref().and_then(usize::from_static_data);
-                let ended = |&number: &usize| {
-                    let node = self.shared.get(number).and_then(|&at| self.nodes.get(at));
-                    node.is_some_and(|node| node.size > 0)
-                };
-                let Some(number) = number.filter(ended) else {
+                if self.last_kind() == Some(NodeKind::Weak) && data == Some(StaticData::Unit) {
+                    self.aux.push(StaticBox::new(()));
+                    return Ok(());
+                }
+                let mut number = data.as_ref().and_then(usize::from_static_data);
+                if self.last_kind() == Some(NodeKind::Weak) {
+                    let here = number.map(|number| (number, position));
+                    self.furthest = self.furthest.max(here);
+                } else {
+                    number = number.filter(|&number| self.may_refer_to(number));
+                }
+                let Some(number) = number else {
                     return Err(fail(
                         position,
-                        format!("an alias of one of {} shared nodes", self.shared.len()),
+                        format!("an alias of one of {} shared nodes", self.numbered.len()),
                         data.map_or_else(String::new, |data| format!("that of {data}")),
                     ));
                 };

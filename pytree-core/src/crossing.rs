@@ -1,0 +1,299 @@
+//! Values that cross the border of a transformation, with their references.
+//!
+//! A transformation takes its argument apart outside, puts it together again inside with leaves of its own, and does
+//! the same the other way round with the result. A [`Ref`](crate::Ref) in the argument has one inside that stands for it.
+//! What is written to that is part of what comes out, and is written to the one outside when the result is put together.
+//! In the result, a reference of the argument is itself again.
+
+use crate::dynamic::same_structure;
+use crate::error::TreeError;
+use crate::kept::Kept;
+use crate::leaf::Leaf;
+use crate::path::KeyPath;
+use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
+use crate::reference::References;
+use crate::shape::{self, NodeKind};
+use crate::treedef::{Builder, Flatten, Match, Sharing, TreeDef};
+use crate::unflatten::{self, Contents, Outside, Unflattener};
+
+/// A value taken apart, and its references.
+///
+/// # Panics
+/// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
+#[track_caller]
+pub fn take_apart<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDef, References) {
+    let mut leaves = Vec::new();
+    let kept = Kept::default();
+    let (treedef, references) =
+        Flatten::new(Sharing::Preserve, |leaf| leaves.push(typed::<L>(leaf).clone()))
+            .keeping(&kept)
+            .run_with_references(value);
+    (leaves, treedef, references)
+}
+
+/// The leaves of a value and its references, if it has the structure of a stored treedef of the graph form and
+/// `accepts` its leaves. No treedef is built.
+pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
+    value: &T,
+    treedef: &TreeDef,
+    accepts: impl FnOnce(&[&L]) -> bool,
+) -> Option<(Vec<L>, References)> {
+    let mut leaves: Vec<&L> = Vec::with_capacity(treedef.num_leaves());
+    let mut are_typed = true;
+    let kept = Kept::default();
+    let references = Match::new(treedef, Sharing::Preserve, |leaf| match leaf.downcast_ref() {
+        Some(leaf) => leaves.push(leaf),
+        None => are_typed = false,
+    })
+    .keeping(&kept)
+    .run_with_references(value)?;
+    (are_typed && accepts(&leaves)).then(|| (leaves.into_iter().cloned().collect(), references))
+}
+
+/// A value put together, with references of its own, which belong to the trace level of the code that calls.
+///
+/// # Errors
+/// If there are too few or too many leaves, or the treedef is of another type.
+pub fn put_together<L: Leaf + Clone, T: Pytree>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<(T, References), TreeError> {
+    unflatten::check_count(treedef, leaves.len())?;
+    unflatten::build(treedef, leaves.into_iter(), Outside::default(), T::unflatten)
+}
+
+/// Two values taken apart together, so that what they share is known: the structure is that of a tuple of them.
+///
+/// # Panics
+/// As [`take_apart`].
+#[track_caller]
+pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
+    first: &T,
+    second: &U,
+) -> (Vec<L>, TreeDef, References) {
+    let mut leaves = Vec::new();
+    let kept = Kept::default();
+    let mut flatten = Flatten::new(Sharing::Preserve, |leaf| leaves.push(typed::<L>(leaf).clone()))
+        .keeping(&kept);
+    flatten.visit_tuple(2, |position, flatten| match position {
+        0 => first.visit(flatten),
+        _ => second.visit(flatten),
+    });
+    let references = flatten.take_references();
+    let treedef = flatten.finish();
+    (leaves, treedef, references)
+}
+
+/// A copy of a value with the same references.
+///
+/// # Panics
+/// As [`take_apart`], or if an impl of `Pytree` visits and unflattens differently.
+#[track_caller]
+pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
+    let (leaves, treedef, references) = take_apart::<L, T>(value);
+    rebuilt(put_together_with(&treedef, leaves, &references, Contents::Kept))
+}
+
+/// A value put together in which the references are those given, in the order in which they are met.
+///
+/// # Errors
+/// As [`put_together`], or if a reference holds another type or may not be written here; then nothing is written.
+pub fn put_together_with<L: Leaf + Clone, T: Pytree>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    references: &References,
+    contents: Contents,
+) -> Result<T, TreeError> {
+    unflatten::check_count(treedef, leaves.len())?;
+    let outside = Outside {
+        used: Some((references, contents)),
+        ..Outside::default()
+    };
+    unflatten::build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(value, _)| value)
+}
+
+/// Where a reference is in a structure of the graph form.
+#[derive(Clone, Debug)]
+pub struct ReferencePlace {
+    /// The positions of the leaves of its value.
+    pub leaves: std::ops::Range<usize>,
+    /// The structure of its value.
+    pub value: TreeDef,
+    /// Where it is met first.
+    pub path: KeyPath,
+}
+
+impl TreeDef {
+    /// The references, in the order in which they are met.
+    pub fn references(&self) -> Vec<ReferencePlace> {
+        let mut before = 0;
+        let mut places = Vec::new();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            if node.shape.kind == NodeKind::Leaf {
+                before += 1;
+            } else if node.shape.kind == NodeKind::Reference {
+                let value = self.subtree(at + 1);
+                places.push(ReferencePlace {
+                    leaves: before..before + value.num_leaves(),
+                    value,
+                    path: self.path_of(at),
+                });
+            }
+        }
+        places
+    }
+
+    /// The structure with the shared nodes and references at their later places, too, and for each leaf which of this
+    /// structure's it is. Nothing if there are no such places. Where one is inside of another, it stays an alias.
+    pub fn with_all_places(&self) -> Option<(Self, Vec<usize>)> {
+        let nodes = &self.0.nodes;
+        let numbered: Vec<usize> = (0..nodes.len())
+            .filter(|&at| nodes[at].shape.kind.is_numbered())
+            .collect();
+        let target = |at: usize| {
+            let number = self.0.aux_of(at).first()?.downcast_ref::<usize>()?;
+            let target = *numbered.get(*number)?;
+            let is_around = target + nodes[target].size as usize > at;
+            (nodes[at].shape.kind == NodeKind::Alias && !is_around).then_some(target)
+        };
+        (0..nodes.len()).find_map(target)?;
+        // The leaves before each node.
+        let mut before = Vec::with_capacity(nodes.len());
+        let mut count = 0;
+        for node in nodes {
+            before.push(count);
+            count += usize::from(node.shape.kind == NodeKind::Leaf);
+        }
+        let mut builder = Builder::default();
+        let mut leaves = Vec::new();
+        let mut ends: Vec<usize> = Vec::new();
+        for (at, node) in nodes.iter().enumerate() {
+            while ends.last().is_some_and(|&end| end <= at) {
+                ends.pop();
+                builder.exit();
+            }
+            if let Some(target) = target(at) {
+                let shown = self.subtree(target);
+                builder.subtree(&shown);
+                leaves.extend((0..shown.num_leaves()).map(|leaf| before[target] + leaf));
+            } else if node.shape.kind == NodeKind::Leaf {
+                leaves.push(before[at]);
+                builder.leaf(node.shape);
+            } else {
+                builder.node_of(self, at);
+                ends.push(at + node.size as usize);
+            }
+        }
+        ends.iter().for_each(|_| builder.exit());
+        Some((builder.finish(), leaves))
+    }
+}
+
+/// What comes out of a function besides the leaves: the structure of its result, and of what was written to the
+/// references of its argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// That of the result alone or, if something was written, of a tuple of it and the values written.
+    whole: TreeDef,
+    result: TreeDef,
+    /// The references that were written, by their positions among those of the argument.
+    written: Vec<usize>,
+}
+
+impl Outcome {
+    /// What comes out of a function whose argument has the references given: the leaves of its result, then those of
+    /// the values of the references listed, and their structure.
+    ///
+    /// # Panics
+    /// If a trait object in the result holds a leaf of another type, or a reference may not be read here.
+    #[track_caller]
+    pub fn of<L: Leaf + Clone, R: PytreeOf<L>>(
+        result: &R,
+        argument: &References,
+        written: Vec<usize>,
+    ) -> (Vec<L>, Self) {
+        let mut leaves = Vec::new();
+        let kept = Kept::default();
+        let mut flatten =
+            Flatten::new(Sharing::Preserve, |leaf| leaves.push(typed::<L>(leaf).clone()))
+                .keeping(&kept)
+                .knowing(argument);
+        if written.is_empty() {
+            let whole = flatten.run(result);
+            let outcome = Self {
+                result: whole.clone(),
+                whole,
+                written,
+            };
+            return (leaves, outcome);
+        }
+        flatten.visit_tuple(1 + written.len(), |position, flatten| {
+            match position.checked_sub(1).and_then(|at| argument.0.get(written[at])) {
+                None => result.visit(flatten),
+                Some(reference) => flatten.visit_content(reference),
+            }
+        });
+        let whole = flatten.finish();
+        let outcome = Self {
+            result: whole.subtree(1),
+            whole,
+            written,
+        };
+        (leaves, outcome)
+    }
+
+    /// The structure of the result alone.
+    pub fn result(&self) -> &TreeDef {
+        &self.result
+    }
+
+    /// The structures of the values that were written, each with the position of its reference.
+    pub fn written(&self) -> impl Iterator<Item = (usize, TreeDef)> {
+        let values = self.whole.children().into_iter().skip(1);
+        self.written.iter().copied().zip(values)
+    }
+
+    /// The number of all leaves.
+    pub fn num_leaves(&self) -> usize {
+        self.whole.num_leaves()
+    }
+
+    /// The result put together, in which the references of the argument are those given; what was written is written
+    /// to them.
+    ///
+    /// # Errors
+    /// If there are too few or too many leaves, a structure is of another type, or a reference may not be written
+    /// here; then nothing is written.
+    pub fn put_together<L: Leaf + Clone, R: Pytree>(
+        &self,
+        leaves: Vec<L>,
+        argument: &References,
+    ) -> Result<R, TreeError> {
+        unflatten::check_count(&self.whole, leaves.len())?;
+        let outside = Outside {
+            known: Some(argument),
+            ..Outside::default()
+        };
+        let unflatten = |source: &mut Unflattener<'_>| {
+            if self.written.is_empty() {
+                return R::unflatten(source);
+            }
+            source.enter_fixed(&shape::TUPLE, 1 + self.written.len())?;
+            let result = R::unflatten(source)?;
+            for &position in &self.written {
+                source.stage(argument, position)?;
+            }
+            Ok(result)
+        };
+        unflatten::build(&self.whole, leaves.into_iter(), outside, unflatten)
+            .map(|(result, _)| result)
+    }
+
+    /// Whether two functions have results of one structure, and write values of one structure to the same references.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] with all differences.
+    pub fn same_structure(&self, doing: &'static str, other: &Self) -> Result<(), TreeError> {
+        same_structure(doing, &self.whole, &other.whole)
+    }
+}

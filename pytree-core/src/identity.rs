@@ -1,0 +1,74 @@
+//! What tells one shared node or reference from another.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+/// What tells one shared node or reference from another: its address, while it is borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity(usize);
+
+impl Identity {
+    /// The identity of what several handles hold.
+    pub(crate) fn of<T: ?Sized>(node: &Arc<T>) -> Self {
+        Self(Arc::as_ptr(node).cast::<()>() as usize)
+    }
+}
+
+/// Numbers identities in the order they are met.
+#[derive(Debug, Default)]
+pub(crate) struct IdentityMap {
+    few: SmallVec<[(Identity, usize); 4]>,
+    table: HashMap<Identity, usize>,
+    next: usize,
+}
+
+/// From how many identities on a table is faster than a scan.
+const FEW: usize = 16;
+
+impl IdentityMap {
+    /// Adds an identity, or tells the number it has.
+    pub(crate) fn insert(&mut self, identity: Identity) -> Result<(), usize> {
+        if self.table.is_empty() {
+            if let Some(number) = self.get(identity) {
+                return Err(number);
+            }
+            self.few.push((identity, self.next));
+            if self.few.len() > FEW {
+                self.table.extend(self.few.drain(..));
+            }
+        } else {
+            match self.table.entry(identity) {
+                Entry::Occupied(entry) => return Err(*entry.get()),
+                Entry::Vacant(entry) => {
+                    entry.insert(self.next);
+                }
+            }
+        }
+        self.next += 1;
+        Ok(())
+    }
+
+    /// The number of an identity that was met.
+    pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
+        if self.table.is_empty() {
+            let mut few = self.few.iter();
+            return few
+                .find(|(seen, _)| *seen == identity)
+                .map(|&(_, number)| number);
+        }
+        self.table.get(&identity).copied()
+    }
+
+    /// How many numbers were given.
+    pub(crate) fn len(&self) -> usize {
+        self.next
+    }
+
+    /// Leaves out numbers, which are those of nodes that have no identity any more.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.next += count;
+    }
+}

@@ -1,0 +1,165 @@
+//! What goes into a function and comes out of it.
+
+use pytree_core::Contents::{Kept, Written};
+use pytree_core::crossing::{
+    Outcome, copy, put_together, put_together_with, take_apart, take_apart_as, take_apart_both,
+};
+use pytree_core::{Pytree, Ref, References, Shared, WeakRef, graph};
+
+#[derive(Pytree, Debug)]
+struct Cells {
+    left: Ref<i32>,
+    right: Ref<i32>,
+    other: Ref<Vec<i32>>,
+}
+
+fn cells() -> Cells {
+    let left = Ref::new(1);
+    Cells {
+        right: left.clone(),
+        left,
+        other: Ref::new(vec![2, 3]),
+    }
+}
+
+/// Calls a function as a transformation does.
+fn cross<R: pytree_core::PytreeOf<i32>>(
+    cells: &Cells,
+    all: bool,
+    function: impl FnOnce(Cells) -> R,
+) -> (R, Outcome) {
+    let (leaves, treedef, outside) = take_apart::<i32, _>(cells);
+    let (inner, inside): (Cells, References) = put_together(&treedef, leaves).unwrap();
+    assert_eq!(inside.len(), 2);
+    assert!(inside.written().is_empty());
+    let result = function(inner);
+    let written = if all { vec![0, 1] } else { inside.written() };
+    let (leaves, outcome) = Outcome::of::<i32, R>(&result, &inside, written);
+    drop(result);
+    (outcome.put_together(leaves, &outside).unwrap(), outcome)
+}
+
+#[test]
+fn what_is_written_comes_out_and_references_are_themselves_again() {
+    let outer = cells();
+    let ((other, left, fresh), outcome) = cross(&outer, false, |cells| {
+        cells.right.set(cells.left.get() + 10);
+        (cells.other, cells.left, Ref::new(5))
+    });
+    assert_eq!((outer.left.get(), outer.right.get()), (11, 11));
+    assert!(other.same(&outer.other) && left.same(&outer.left));
+    assert_eq!(fresh.get(), 5);
+    assert_eq!(
+        outcome.result().to_string(),
+        "PyTreeDef((reference 1 of the argument, reference 0 of the argument, *))"
+    );
+    assert_eq!(outcome.num_leaves(), 2, "the new reference, and what was written to one of two");
+}
+
+#[test]
+fn what_is_not_written_does_not_come_out() {
+    let outer = cells();
+    let (result, outcome) = cross(&outer, false, |cells| cells.left.get());
+    assert_eq!((result, outcome.num_leaves(), outcome.written().count()), (1, 1, 0));
+    let (_, outcome) = cross(&outer, true, |cells| cells.left.get());
+    let written: Vec<(usize, String)> =
+        outcome.written().map(|(at, value)| (at, value.to_string())).collect();
+    assert_eq!(written, [(0, "PyTreeDef(*)".to_owned()), (1, "PyTreeDef([*, *])".to_owned())]);
+}
+
+#[test]
+fn a_value_written_may_be_of_another_structure_and_share_with_the_result() {
+    let outer = Ref::new(Vec::<Shared<i32>>::new());
+    let (leaves, treedef, outside) = take_apart::<i32, _>(&outer);
+    let (inner, inside): (Ref<Vec<Shared<i32>>>, References) = put_together(&treedef, leaves).unwrap();
+    let node = Shared::new(4);
+    inner.set(vec![node.clone(), node.clone()]);
+    let (leaves, outcome) = Outcome::of::<i32, _>(&node, &inside, inside.written());
+    assert_eq!(leaves, [4]);
+    let node: Shared<i32> = outcome.put_together(leaves, &outside).unwrap();
+    assert!(outer.get().iter().all(|item| item.same(&node)) && outer.get().len() == 2);
+}
+
+#[test]
+fn weak_handles_of_the_argument_come_out_too() {
+    let outer = cells();
+    let (weak, _): (WeakRef<i32>, _) = cross(&outer, false, |cells| cells.left.downgrade());
+    assert!(weak.upgrade().unwrap().same(&outer.left));
+}
+
+#[test]
+fn references_are_used_again_where_the_structure_is_the_same() {
+    let outer = cells();
+    let (leaves, treedef, references) = take_apart::<i32, _>(&outer);
+    assert_eq!(leaves, [1, 2, 3]);
+    let back: Cells = put_together_with(&treedef, vec![7, 8, 9], &references, Written).unwrap();
+    assert!(back.left.same(&outer.right) && back.other.same(&outer.other));
+    assert_eq!((outer.left.get(), outer.other.get()), (7, vec![8, 9]));
+    let back: Cells = put_together_with(&treedef, vec![0; 3], &references, Kept).unwrap();
+    assert_eq!(back.right.get(), 7);
+    assert!(copy::<i32, _>(&outer).other.same(&outer.other));
+    // A failure writes nothing.
+    let wrong: Result<(Ref<i32>, Ref<i32>, Ref<i32>), _> =
+        put_together_with(&treedef, vec![0, 0, 0], &references, Written);
+    assert!(wrong.is_err());
+    assert_eq!(outer.left.get(), 7);
+    let swapped = (outer.other.clone(), outer.left.clone());
+    let (_, treedef, _) = take_apart::<i32, _>(&swapped);
+    let error = put_together_with::<i32, (Ref<Vec<i32>>, Ref<i32>)>(&treedef, vec![0; 3], &references, Written);
+    assert!(error.unwrap_err().to_string().contains("a reference of the same type"));
+    assert_eq!(outer.left.get(), 7);
+}
+
+#[test]
+fn a_stored_structure_is_matched_with_references() {
+    let outer = cells();
+    let treedef = graph::structure(&outer);
+    let (leaves, references) = take_apart_as::<i32, _>(&outer, &treedef, |leaves| leaves.len() == 3).unwrap();
+    assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
+    assert!(take_apart_as::<i32, _>(&outer, &treedef, |_| false).is_none());
+    outer.other.set(vec![2]);
+    assert!(take_apart_as::<i32, _>(&outer, &treedef, |_| true).is_none());
+    let apart = Cells {
+        left: Ref::new(1),
+        ..cells()
+    };
+    assert!(take_apart_as::<i32, _>(&apart, &treedef, |_| true).is_none());
+    let kinds = Cells {
+        other: Ref::param(vec![2, 3]),
+        ..cells()
+    };
+    assert!(take_apart_as::<i32, _>(&kinds, &treedef, |_| true).is_none());
+}
+
+#[test]
+fn two_values_are_taken_apart_together() {
+    let outer = cells();
+    let (leaves, treedef, references) = take_apart_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);
+    assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
+    let ((cells, items), _): ((Cells, Vec<Ref<i32>>), _) = put_together(&treedef, vec![4, 5, 6]).unwrap();
+    assert!(items[0].same(&cells.right));
+}
+
+#[test]
+fn references_are_found_in_a_structure() {
+    let treedef = graph::structure(&(vec![0_i32], cells()));
+    let places: Vec<(String, std::ops::Range<usize>, usize)> = treedef
+        .references()
+        .into_iter()
+        .map(|place| (place.path.to_string(), place.leaves, place.value.num_leaves()))
+        .collect();
+    let expected = [("[1].left", 1..2, 1), ("[1].other", 2..4, 2)];
+    assert_eq!(places, expected.map(|(path, leaves, count)| (path.to_owned(), leaves, count)));
+}
+
+#[test]
+fn all_places_of_a_shared_node_are_shown() {
+    let node = Shared::new(vec![1_i32, 2]);
+    let inner = Ref::new(5_i32);
+    let value = (node.clone(), inner.clone(), (node, 7_i32), inner);
+    let treedef = graph::structure(&value);
+    let (all, leaves) = treedef.with_all_places().unwrap();
+    assert_eq!(all.to_string(), "PyTreeDef(([*, *], *, ([*, *], *), *))");
+    assert_eq!(leaves, [0, 1, 2, 0, 1, 3, 2]);
+    assert!(graph::structure(&(1, 2)).with_all_places().is_none());
+}

@@ -1,0 +1,212 @@
+//! Cycles: through a reference, and closed by weak edges.
+
+use pytree_core::{Pytree, Ref, Shared, Tree, TreeDef, Weak, WeakRef, graph, tree};
+
+#[derive(Pytree, Clone, Debug)]
+enum Item {
+    Number(i32),
+    List(Ref<Vec<Item>>),
+}
+
+/// `x = [1, 2]; x.append(x)`.
+fn list() -> Ref<Vec<Item>> {
+    let list = Ref::new(vec![Item::Number(1), Item::Number(2)]);
+    list.update(|mut items| {
+        items.push(Item::List(list.clone()));
+        items
+    });
+    list
+}
+
+fn panics<T>(function: impl FnOnce() -> T) -> String {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(function));
+    *outcome.err().expect("it panics").downcast::<String>().unwrap()
+}
+
+#[test]
+fn a_list_in_itself_is_flattened_and_comes_back() {
+    let list = list();
+    let (leaves, treedef) = graph::flatten::<i32, _>(&list);
+    assert_eq!(leaves, [1, 2]);
+    assert_eq!(
+        treedef.to_string(),
+        "PyTreeDef([Item::Number(*), Item::Number(*), Item::List(alias 0)])"
+    );
+    let back: Ref<Vec<Item>> = graph::unflatten(&treedef, vec![3_i32, 4]).unwrap();
+    let items = back.get();
+    assert!(matches!(&items[2], Item::List(inside) if inside.same(&back)));
+    assert_eq!(
+        format!("{back:?}"),
+        "Ref([Number(3), Number(4), List(Ref(...))])"
+    );
+}
+
+#[test]
+fn a_tree_refuses_it_with_its_path() {
+    let holder = ("before", list());
+    assert_eq!(
+        panics(|| tree::structure(&holder)),
+        "cannot see a tree: [1][2].0 leads back to [1], and trees have no cycles; use the function of `graph` with the same name, which keeps them"
+    );
+    assert!(panics(|| tree::flatten::<i32, _>(&list())).contains("[2].0 leads back to the root"));
+}
+
+#[derive(Pytree, Debug)]
+struct Node {
+    parent: Weak<Node>,
+    value: f32,
+    children: Vec<Shared<Node>>,
+}
+
+fn root() -> Shared<Node> {
+    Shared::new_cyclic(|root: &Weak<Node>| Node {
+        parent: Weak::new(),
+        value: 1.0,
+        children: [2.0, 3.0]
+            .map(|value| {
+                Shared::new(Node {
+                    parent: root.clone(),
+                    value,
+                    children: Vec::new(),
+                })
+            })
+            .into(),
+    })
+}
+
+#[test]
+fn weak_edges_lead_back_after_a_graph_is_put_together() {
+    let before = root();
+    let (leaves, treedef) = graph::flatten::<f32, _>(&before);
+    assert_eq!(leaves, [1.0, 2.0, 3.0]);
+    assert_eq!(
+        treedef.to_string(),
+        "PyTreeDef(Node { parent: alias of nothing, value: *, children: [Node { parent: alias 0, value: *, children: [] }, Node { parent: alias 0, value: *, children: [] }] })"
+    );
+    let after: Shared<Node> = graph::unflatten(&treedef, vec![4.0_f32, 5.0, 6.0]).unwrap();
+    for child in &after.children {
+        assert!(child.parent.upgrade().unwrap().same(&after));
+    }
+    assert!(after.parent.upgrade().is_none());
+    assert_eq!(graph::structure(&after), treedef);
+    let mapped = graph::map(&after, |value: &f32| value * 2.0);
+    assert_eq!(mapped.children[1].parent.upgrade().unwrap().value, 8.0);
+    drop(mapped);
+}
+
+#[test]
+fn a_weak_edge_may_come_before_the_node() {
+    let node = Shared::new(5_i32);
+    let value = (node.downgrade(), node.clone(), node.downgrade());
+    let (leaves, treedef) = graph::flatten::<i32, _>(&value);
+    assert_eq!(treedef.to_string(), "PyTreeDef((alias 0, *, alias 0))");
+    let (before, node, after): (Weak<i32>, Shared<i32>, Weak<i32>) =
+        graph::unflatten(&treedef, leaves).unwrap();
+    assert!(before.upgrade().unwrap().same(&node) && after.upgrade().unwrap().same(&node));
+
+    let reference = Ref::param(5_i32);
+    let value = (reference.downgrade(), reference);
+    let (leaves, treedef) = graph::flatten::<i32, _>(&value);
+    let (weak, reference): (WeakRef<i32>, Ref<i32>) = graph::unflatten(&treedef, leaves).unwrap();
+    assert!(weak.upgrade().unwrap().same(&reference));
+    assert!(reference.kind().is_some());
+}
+
+#[test]
+fn an_edge_that_leads_out_leads_to_nothing() {
+    let root = root();
+    let (leaves, treedef) = graph::flatten::<f32, _>(&root.children[0]);
+    let child: Shared<Node> = graph::unflatten(&treedef, leaves).unwrap();
+    assert!(child.parent.upgrade().is_none());
+    assert_eq!(graph::structure(&child), treedef, "so it has the same structure");
+}
+
+#[test]
+fn trees_have_no_weak_edges() {
+    let text = "cannot see a tree: the weak edge at children[0].parent leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it";
+    assert_eq!(panics(|| tree::structure(&root())), text);
+    assert!(panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent"));
+    assert!(panics(|| tree::leaves::<f32, _>(&root()).len()).contains("children[0].parent"));
+    let alone = Shared::new(Node {
+        parent: Weak::new(),
+        value: 1.0,
+        children: Vec::new(),
+    });
+    assert_eq!(tree::leaves::<f32, _>(&alone), [&1.0], "one that leads to nothing is nothing");
+    assert_eq!(tree::structure(&alone).num_leaves(), 1);
+    assert_eq!(tree::map(&alone, |x: &f32| x + 1.0).value, 2.0);
+}
+
+#[test]
+fn structures_with_cycles_are_written_and_read() {
+    for treedef in [
+        graph::structure(&list()),
+        graph::structure(&root()),
+        graph::structure(&(Ref::param(1), Ref::new(2))),
+    ] {
+        let read = TreeDef::from_bytes(&treedef.to_bytes()).unwrap();
+        assert_eq!(read, treedef);
+        assert_eq!(read.content_hash(), treedef.content_hash());
+    }
+    let read = TreeDef::from_bytes(&graph::structure(&root()).to_bytes()).unwrap();
+    let back: Shared<Node> = graph::unflatten(&read, vec![1.0_f32, 2.0, 3.0]).unwrap();
+    assert!(back.children[1].parent.upgrade().unwrap().same(&back));
+    let read = TreeDef::from_bytes(&graph::structure(&list()).to_bytes()).unwrap();
+    let back: Ref<Vec<Item>> = graph::unflatten(&read, vec![1, 2]).unwrap();
+    assert!(matches!(&back.get()[2], Item::List(inside) if inside.same(&back)));
+}
+
+#[test]
+fn a_weak_edge_to_what_never_comes_is_refused() {
+    let node = Shared::new(1_i32);
+    let whole = graph::structure(&(node.downgrade(), node.clone()));
+    let bytes = whole.to_bytes();
+    // The number of the alias is the last byte but those of the shared node: make it lead further.
+    let mut broken = 0;
+    for at in 5..bytes.len() {
+        for value in 0..=20 {
+            let mut other = bytes.clone();
+            other[at] = value;
+            if let Ok(read) = TreeDef::from_bytes(&other) {
+                let leaves = vec![1_i32; read.num_leaves()];
+                let built: Result<(Weak<i32>, Shared<i32>), _> = graph::unflatten(&read, leaves);
+                drop(built);
+            } else {
+                broken += 1;
+            }
+        }
+    }
+    assert!(broken > 50);
+    assert_eq!(whole.children()[0].to_string(), "PyTreeDef(alias of nothing)");
+}
+
+#[test]
+fn a_subtree_keeps_the_aliases_inside_of_it() {
+    let (outer, node) = (Shared::new(0_i32), Shared::new(1_i32));
+    let value = (outer.clone(), vec![node.clone(), node.clone(), outer]);
+    let treedef = graph::structure(&value);
+    assert_eq!(treedef.to_string(), "PyTreeDef((*, [*, alias 1, alias 0]))");
+    assert_eq!(treedef.children()[1].to_string(), "PyTreeDef([*, alias 0, alias of nothing])");
+    let both = TreeDef::tuple(vec![treedef.clone(), treedef]);
+    assert_eq!(
+        both.to_string(),
+        "PyTreeDef(((*, [*, alias 1, alias 0]), (*, [*, alias 3, alias 2])))"
+    );
+}
+
+#[test]
+fn a_dynamic_tree_in_a_value_has_numbers_of_its_own() {
+    let node = Shared::new(1_i32);
+    let dynamic = || graph::map_to(&(node.clone(), node.clone()), |leaf: &i32| *leaf);
+    let value = (node.clone(), dynamic(), node.clone(), dynamic(), Shared::new(7_i32));
+    let (leaves, treedef) = graph::flatten::<i32, _>(&value);
+    assert_eq!(
+        treedef.to_string(),
+        "PyTreeDef((*, (*, alias 1), alias 0, (*, alias 2), *))"
+    );
+    assert!(pytree_core::match_structure::<i32, _>(&value, &treedef, &mut Vec::new()));
+    let back: (Shared<i32>, Tree<i32>, Shared<i32>, Tree<i32>, Shared<i32>) =
+        graph::unflatten(&treedef, leaves).unwrap();
+    assert!(back.0.same(&back.2));
+    assert_eq!((&back.1, &back.3, *back.4), (&value.1, &value.3, 7));
+}

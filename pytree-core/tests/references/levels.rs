@@ -1,0 +1,82 @@
+//! At which trace level a reference is read and written.
+
+use pytree_core::crossing::{Outcome, put_together_with, take_apart};
+use pytree_core::level::{LevelKind, TraceLevel};
+use pytree_core::{Contents, Ref, graph};
+
+#[test]
+fn a_captured_reference_is_not_written() {
+    let count = Ref::new(1);
+    for kind in [LevelKind::Running, LevelKind::Recording] {
+        let level = TraceLevel::begin("vmap", kind);
+        let error = count.try_set(2).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot write a reference inside of `vmap` that was made outside of it: what is traced would leak out; pass it as part of the argument, and what is written to it comes out"
+        );
+        drop(level);
+        assert_eq!(count.get(), 1);
+    }
+}
+
+#[test]
+fn it_is_read_unless_it_is_recorded() {
+    let count = Ref::new(1);
+    let running = TraceLevel::begin("grad", LevelKind::Running);
+    assert_eq!(count.get(), 1);
+    let recording = TraceLevel::begin("jit", LevelKind::Recording);
+    let inner = TraceLevel::begin("grad", LevelKind::Running);
+    let error = count.try_get().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot read a reference inside of `jit` that was made outside of it: its value would become a constant of what is recorded; pass it as part of the argument"
+    );
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| graph::flatten::<i32, _>(&count)));
+    assert!(seen.is_err(), "it is not flattened either");
+    drop((inner, recording));
+    assert_eq!(count.get(), 1);
+    drop(running);
+}
+
+#[test]
+fn one_of_the_same_level_is_read_and_written() {
+    let level = TraceLevel::begin("jit", LevelKind::Recording);
+    let own = Ref::new(1);
+    own.set(2);
+    assert_eq!(own.get(), 2);
+    let inner = TraceLevel::begin("grad", LevelKind::Running);
+    assert_eq!(own.get(), 2);
+    assert!(own.try_set(3).is_err());
+    drop(inner);
+    own.set(3);
+    drop(level);
+    let error = own.try_get().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot read a reference that was made inside of `jit`, which is over or runs on another thread; return it as part of the result, where it becomes one that lasts"
+    );
+    assert!(own.try_set(1).unwrap_err().to_string().starts_with("cannot write a reference that was made inside of `jit`"));
+}
+
+#[test]
+fn one_of_another_thread_is_not_of_its_level() {
+    let level = TraceLevel::begin("jit", LevelKind::Recording);
+    let own = Ref::new(1);
+    let outcome = std::thread::scope(|scope| scope.spawn(|| own.try_get()).join().unwrap());
+    assert!(outcome.unwrap_err().to_string().contains("runs on another thread"));
+    drop(level);
+}
+
+#[test]
+fn nothing_is_written_if_one_reference_may_not_be() {
+    let outside = (Ref::new(1), Ref::new(2));
+    let (leaves, treedef, references) = take_apart::<i32, _>(&outside);
+    let level = TraceLevel::begin("grad", LevelKind::Running);
+    let written: Result<(Ref<i32>, Ref<i32>), _> = put_together_with(&treedef, leaves, &references, Contents::Written);
+    assert!(written.unwrap_err().to_string().starts_with("cannot write a reference inside of `grad`"));
+    let (leaves, outcome) = Outcome::of::<i32, _>(&(), &references, vec![0]);
+    assert!(outcome.put_together::<i32, ()>(leaves, &references).is_err());
+    drop(level);
+    assert_eq!((outside.0.get(), outside.1.get()), (1, 2));
+}
