@@ -5,7 +5,6 @@
 //! What is written to that is part of what comes out, and is written to the one outside when the result is put together.
 //! In the result, a reference of the argument is itself again.
 
-use crate::dynamic::same_structure;
 use crate::error::TreeError;
 use crate::kept::Kept;
 use crate::leaf::Leaf;
@@ -24,10 +23,11 @@ use crate::unflatten::{self, Contents, Outside, Unflattener};
 pub fn take_apart<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDef, References) {
     let mut leaves = Vec::new();
     let kept = Kept::default();
-    let (treedef, references) =
-        Flatten::new(Sharing::Preserve, |leaf| leaves.push(typed::<L>(leaf).clone()))
-            .keeping(&kept)
-            .run_with_references(value);
+    let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf| {
+        leaves.push(typed::<L>(leaf).clone());
+    })
+    .keeping(&kept)
+    .run_with_references(value);
     (leaves, treedef, references)
 }
 
@@ -41,9 +41,11 @@ pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
     let mut leaves: Vec<&L> = Vec::with_capacity(treedef.num_leaves());
     let mut are_typed = true;
     let kept = Kept::default();
-    let references = Match::new(treedef, Sharing::Preserve, |leaf| match leaf.downcast_ref() {
-        Some(leaf) => leaves.push(leaf),
-        None => are_typed = false,
+    let references = Match::new(treedef, Sharing::Preserve, |leaf| {
+        match leaf.downcast_ref() {
+            Some(leaf) => leaves.push(leaf),
+            None => are_typed = false,
+        }
     })
     .keeping(&kept)
     .run_with_references(value)?;
@@ -59,7 +61,12 @@ pub fn put_together<L: Leaf + Clone, T: Pytree>(
     leaves: Vec<L>,
 ) -> Result<(T, References), TreeError> {
     unflatten::check_count(treedef, leaves.len())?;
-    unflatten::build(treedef, leaves.into_iter(), Outside::default(), T::unflatten)
+    unflatten::build(
+        treedef,
+        leaves.into_iter(),
+        Outside::default(),
+        T::unflatten,
+    )
 }
 
 /// Two values taken apart together, so that what they share is known: the structure is that of a tuple of them.
@@ -73,8 +80,10 @@ pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
 ) -> (Vec<L>, TreeDef, References) {
     let mut leaves = Vec::new();
     let kept = Kept::default();
-    let mut flatten = Flatten::new(Sharing::Preserve, |leaf| leaves.push(typed::<L>(leaf).clone()))
-        .keeping(&kept);
+    let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
+        leaves.push(typed::<L>(leaf).clone());
+    })
+    .keeping(&kept);
     flatten.visit_tuple(2, |position, flatten| match position {
         0 => first.visit(flatten),
         _ => second.visit(flatten),
@@ -91,7 +100,12 @@ pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
 #[track_caller]
 pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
     let (leaves, treedef, references) = take_apart::<L, T>(value);
-    rebuilt(put_together_with(&treedef, leaves, &references, Contents::Kept))
+    rebuilt(put_together_with(
+        &treedef,
+        leaves,
+        &references,
+        Contents::Kept,
+    ))
 }
 
 /// A value put together in which the references are those given, in the order in which they are met.
@@ -214,10 +228,11 @@ impl Outcome {
     ) -> (Vec<L>, Self) {
         let mut leaves = Vec::new();
         let kept = Kept::default();
-        let mut flatten =
-            Flatten::new(Sharing::Preserve, |leaf| leaves.push(typed::<L>(leaf).clone()))
-                .keeping(&kept)
-                .knowing(argument);
+        let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
+            leaves.push(typed::<L>(leaf).clone());
+        })
+        .keeping(&kept)
+        .knowing(argument);
         if written.is_empty() {
             let whole = flatten.run(result);
             let outcome = Self {
@@ -228,7 +243,10 @@ impl Outcome {
             return (leaves, outcome);
         }
         flatten.visit_tuple(1 + written.len(), |position, flatten| {
-            match position.checked_sub(1).and_then(|at| argument.0.get(written[at])) {
+            match position
+                .checked_sub(1)
+                .and_then(|at| argument.0.get(written[at]))
+            {
                 None => result.visit(flatten),
                 Some(reference) => flatten.visit_content(reference),
             }
@@ -289,11 +307,8 @@ impl Outcome {
             .map(|(result, _)| result)
     }
 
-    /// Whether two functions have results of one structure, and write values of one structure to the same references.
-    ///
-    /// # Errors
-    /// [`TreeError::Structure`] with all differences.
-    pub fn same_structure(&self, doing: &'static str, other: &Self) -> Result<(), TreeError> {
-        same_structure(doing, &self.whole, &other.whole)
+    /// The structure of the result or, if references were written, of a tuple of it and the values written.
+    pub fn whole(&self) -> &TreeDef {
+        &self.whole
     }
 }

@@ -425,7 +425,11 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
 
 /// The message where leaves of a reference are to be borrowed.
 pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
-    let place = if path.keys().is_empty() { String::new() } else { format!(" at {path}") };
+    let place = if path.keys().is_empty() {
+        String::new()
+    } else {
+        format!(" at {path}")
+    };
     format!(
         "cannot borrow leaves{place} that are behind a reference: its value may be replaced at any time; use `flatten`, which copies them"
     )

@@ -27,8 +27,8 @@ use crate::dynamic::Tree;
 use crate::leaf::{AnyLeaf, Element, Leaf};
 use crate::partition::Partition;
 use crate::pytree::Pytree;
-use crate::shape::NodeShape;
 use crate::reference::{Ref, WeakRef};
+use crate::shape::NodeShape;
 use crate::shared::{Shared, Weak};
 use crate::statics::StaticValue;
 

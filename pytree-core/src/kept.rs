@@ -39,12 +39,9 @@ impl<'a> Keeper<'a> {
     /// Keeps what a reference held.
     pub(crate) fn keep(&self, content: Content) -> &'a dyn Pytree {
         let mut end = self.end.get();
-        loop {
-            // Another keeper of the same place may have added to it.
-            match end.get() {
-                Some(link) => end = &link.next,
-                None => break,
-            }
+        // Another keeper of the same place may have added to it.
+        while let Some(link) = end.get() {
+            end = &link.next;
         }
         let link = end.get_or_init(|| {
             Box::new(Link {

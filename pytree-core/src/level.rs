@@ -93,9 +93,8 @@ impl Origin {
                     }
                 },
             };
-            let forbids = |level: &&Level| {
-                access == Access::Write || level.kind == LevelKind::Recording
-            };
+            let forbids =
+                |level: &&Level| access == Access::Write || level.kind == LevelKind::Recording;
             match inside.iter().find(forbids) {
                 None => Ok(()),
                 Some(level) => Err(ReferenceError::Captured {

@@ -46,6 +46,7 @@ pub use crate::error::TreeError;
 pub use crate::filter::Filter;
 pub use crate::freeze::{Freeze, Frozen};
 pub use crate::functions::{graph, match_structure, tree};
+pub use crate::identity::Identity;
 pub use crate::insertion::InsertionOrder;
 pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
 pub use crate::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
@@ -55,9 +56,8 @@ pub use crate::path::{AsKeyPath, Key, KeyPath};
 pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
 };
-pub use crate::select::{Selector, at};
-pub use crate::identity::Identity;
 pub use crate::reference::{Access, AnyReference, Ref, ReferenceError, References, WeakRef};
+pub use crate::select::{Selector, at};
 pub use crate::shared::{Shared, Weak};
 pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::treedef::{NodeView, Sharing, TreeDef};

@@ -8,8 +8,8 @@ use std::fmt;
 
 use crate::dynamic_module::not_trainable;
 use crate::functions::graph;
-use crate::kind::LeafKind;
 use crate::kept::Kept;
+use crate::kind::LeafKind;
 use crate::leaf::{ArrayInfo, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::Pytree;

@@ -132,7 +132,10 @@ impl<T> Weak<T> {
 
     /// The node it leads to, if that is alive and built.
     pub fn upgrade(&self) -> Option<Shared<T>> {
-        self.0.upgrade().filter(|node| node.get().is_some()).map(Shared)
+        self.0
+            .upgrade()
+            .filter(|node| node.get().is_some())
+            .map(Shared)
     }
 }
 

@@ -322,7 +322,9 @@ impl Unflattener<'_> {
         };
         self.enter_fixed(shape, 1)?;
         let (position, number) = (self.references.len(), self.next_number);
-        let used = self.used.and_then(|(used, contents)| Some((used.0.get(position)?, contents)));
+        let used = self
+            .used
+            .and_then(|(used, contents)| Some((used.0.get(position)?, contents)));
         if let Some((used, contents)) = used {
             let Some(cell) = used.cell::<T>() else {
                 return Err(self.wrong_node("a reference of the same type"));
@@ -360,7 +362,10 @@ impl Unflattener<'_> {
         let treedef = self.treedef;
         let target = self.weak_target(|number| {
             let mut shapes = treedef.0.nodes.iter().map(|node| node.shape);
-            let shape = shapes.by_ref().filter(|shape| shape.kind.is_numbered()).nth(number);
+            let shape = shapes
+                .by_ref()
+                .filter(|shape| shape.kind.is_numbered())
+                .nth(number);
             Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE)))
         })?;
         Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
@@ -395,7 +400,8 @@ impl Unflattener<'_> {
         TreeError::NodeType {
             path: self.treedef.path_of(node),
             expected: format!("`{}`", short_name(std::any::type_name::<N>())),
-            found: "an alias of a node of another type, or of one that is not in this tree".to_owned(),
+            found: "an alias of a node of another type, or of one that is not in this tree"
+                .to_owned(),
         }
     }
 
@@ -449,7 +455,9 @@ impl Unflattener<'_> {
         new: impl FnOnce(usize) -> Arc<N>,
     ) -> Result<Option<Arc<N>>, TreeError> {
         self.enter_fixed(&shape::WEAK, 1)?;
-        let is_known = self.peek().is_some_and(|shape| shape.kind == NodeKind::Argument);
+        let is_known = self
+            .peek()
+            .is_some_and(|shape| shape.kind == NodeKind::Argument);
         if is_known {
             return self.alias();
         }
@@ -458,14 +466,19 @@ impl Unflattener<'_> {
         match number {
             Some(number) if number < self.treedef.0.numbered => {
                 let used = self.used_as(number).and_then(|node| node.downcast().ok());
-                self.numbered_node(number, || used.unwrap_or_else(|| new(number))).map(Some)
+                self.numbered_node(number, || used.unwrap_or_else(|| new(number)))
+                    .map(Some)
             }
             _ => Ok(None),
         }
     }
 
     /// Reads a value that is written, once all is built, to one of some references.
-    pub(crate) fn stage(&mut self, references: &References, position: usize) -> Result<(), TreeError> {
+    pub(crate) fn stage(
+        &mut self,
+        references: &References,
+        position: usize,
+    ) -> Result<(), TreeError> {
         let Some(reference) = references.0.get(position) else {
             return Err(self.wrong_node("the value of a reference of the argument"));
         };
@@ -488,7 +501,9 @@ impl Unflattener<'_> {
             }
         }
         let position = position.filter(|_| last == NodeKind::Reference)?;
-        used.0.get(position).map(|reference| Arc::clone(&reference.0).into_any())
+        used.0
+            .get(position)
+            .map(|reference| Arc::clone(&reference.0).into_any())
     }
 
     /// Whether all nodes began that weak edges lead to; then references that are not new are written.

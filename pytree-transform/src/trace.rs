@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pytree_core::level::{LevelKind, TraceLevel};
 use smallvec::SmallVec;
 
 use crate::axis_names::AxisName;
@@ -39,6 +40,19 @@ pub(crate) enum Interpreter {
     Tape(Rc<RefCell<Builder>>),
     /// Records operations for compilation, creations too; named as messages name the transformation.
     Stage(Rc<RefCell<Builder>>, &'static str),
+}
+
+impl Interpreter {
+    /// The transformation as messages name it, and whether it keeps what it records: then what a reference holds now
+    /// must not be in it.
+    fn of_level(&self) -> (&'static str, LevelKind) {
+        match self {
+            Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
+            Self::Batch { .. } => ("vmap", LevelKind::Running),
+            Self::Stage(_, name @ ("jit" | "make_jaxpr")) => (name, LevelKind::Recording),
+            Self::Stage(_, name) => (name, LevelKind::Running),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -121,12 +135,15 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Trace {
     level: usize,
     id: TraceId,
+    /// What references know of the level.
+    _level: Option<TraceLevel>,
 }
 
 impl Trace {
     /// Begins a transformation.
     pub(crate) fn begin(interpreter: Interpreter) -> Self {
         let id = TraceId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        let (name, kind) = interpreter.of_level();
         LEVELS.with_borrow_mut(|levels| {
             let level = levels.len();
             levels.push(Level {
@@ -134,7 +151,11 @@ impl Trace {
                 interpreter,
                 below: INNERMOST.replace(Some(level)),
             });
-            Self { level, id }
+            Self {
+                level,
+                id,
+                _level: Some(TraceLevel::begin(name, kind)),
+            }
         })
     }
 
@@ -399,7 +420,11 @@ fn interpret(
         return evaluate(primitive, operands, line);
     };
     // The level stays on the stack; this handle only makes and reads its tensors.
-    let trace = std::mem::ManuallyDrop::new(Trace { level, id });
+    let trace = std::mem::ManuallyDrop::new(Trace {
+        level,
+        id,
+        _level: None,
+    });
     let _line = LineGuard::set(line);
     let _below = InnermostGuard(INNERMOST.replace(below));
     match interpreter {

@@ -9,11 +9,11 @@ use crate::edit::replace::Target;
 use crate::error::TreeError;
 use crate::functions::tree;
 use crate::identity::Identity;
+use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, SharedVisit, Visitor};
 use crate::shape::NodeShape;
-use crate::kept::{Content, Keeper, Kept};
 use crate::statics::StaticRef;
 use crate::treedef::TreeDef;
 

@@ -86,6 +86,13 @@ impl Builder {
         self.exit();
     }
 
+    /// A reference of the argument, by its position.
+    fn argument(&mut self, position: usize) {
+        self.enter(&shape::ARGUMENT, 0);
+        self.aux(StaticBox::new(position));
+        self.exit();
+    }
+
     /// Where the next node will be.
     fn path(&self) -> KeyPath {
         self.path_to(self.open.len())
@@ -96,7 +103,10 @@ impl Builder {
         let mut path = KeyPath::root();
         for (level, &parent) in self.open.iter().enumerate().take(depth) {
             let parent = parent as usize;
-            let child = self.open.get(level + 1).map_or(self.nodes.len(), |&child| child as usize);
+            let child = self
+                .open
+                .get(level + 1)
+                .map_or(self.nodes.len(), |&child| child as usize);
             path.extend_by(self.key(parent, self.children_before(parent, child)));
         }
         path
@@ -115,16 +125,23 @@ impl Builder {
 
     fn key(&self, node: usize, position: usize) -> Option<Key> {
         let start = self.nodes[node].aux as usize;
-        let end = self.nodes.get(node + 1).map_or(self.aux.len(), |next| next.aux as usize);
+        let end = self
+            .nodes
+            .get(node + 1)
+            .map_or(self.aux.len(), |next| next.aux as usize);
         key_below(self.nodes[node].shape, &self.aux[start..end], position)
     }
 
     pub(crate) fn finish(self) -> TreeDef {
-        TreeDef::from_counted(self.nodes, self.aux, Counts {
-            leaves: self.leaves,
-            depth: self.depth,
-            numbered: self.numbered,
-        })
+        TreeDef::from_counted(
+            self.nodes,
+            self.aux,
+            Counts {
+                leaves: self.leaves,
+                depth: self.depth,
+                numbered: self.numbered,
+            },
+        )
     }
 
     fn push(&mut self, shape: &'static NodeShape, arity: u32) {
@@ -156,7 +173,10 @@ pub(super) fn renumber(
     aux: &mut [StaticBox],
     number: impl Fn(usize) -> Option<usize>,
 ) {
-    for node in nodes.iter().filter(|node| node.shape.kind == NodeKind::Alias) {
+    for node in nodes
+        .iter()
+        .filter(|node| node.shape.kind == NodeKind::Alias)
+    {
         let Some(value) = aux.get_mut(node.aux as usize) else {
             continue;
         };
@@ -325,9 +345,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
         let identity = reference.identity();
         if let Some(position) = self.known.and_then(|known| known.position(identity)) {
-            self.builder.enter(&shape::ARGUMENT, 0);
-            self.builder.aux(StaticBox::new(position));
-            self.builder.exit();
+            self.builder.argument(position);
             return SharedVisit::Skip;
         }
         let visit = self.shared(identity);
@@ -343,20 +361,17 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         }
     }
     fn weak(&mut self, target: Option<Identity>) {
-        if self.sharing == Sharing::Duplicate && target.is_some() {
-            panic!("{}", crate::error::weak_in_a_tree(&self.builder.path()));
-        }
+        assert!(
+            self.sharing == Sharing::Preserve || target.is_none(),
+            "{}",
+            crate::error::weak_in_a_tree(&self.builder.path())
+        );
         self.enter(&shape::WEAK, 1);
-        match target.and_then(|target| self.known?.position(target)) {
-            Some(position) => {
-                self.builder.enter(&shape::ARGUMENT, 0);
-                self.builder.aux(StaticBox::new(position));
-                self.builder.exit();
-            }
-            None => {
-                self.weak.push((self.builder.aux.len(), target));
-                self.builder.alias(None);
-            }
+        if let Some(position) = target.and_then(|target| self.known?.position(target)) {
+            self.builder.argument(position);
+        } else {
+            self.weak.push((self.builder.aux.len(), target));
+            self.builder.alias(None);
         }
         self.exit();
     }

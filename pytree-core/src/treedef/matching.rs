@@ -58,7 +58,10 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 
     /// The references that were met, if the tree is of that structure.
-    pub(crate) fn run_with_references<T: Pytree + ?Sized>(mut self, tree: &'a T) -> Option<References> {
+    pub(crate) fn run_with_references<T: Pytree + ?Sized>(
+        mut self,
+        tree: &'a T,
+    ) -> Option<References> {
         tree.visit(&mut self);
         let matches = self.matches
             && self.node == self.treedef.nodes.len()
@@ -97,7 +100,6 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 }
-
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
@@ -175,9 +177,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         }
     }
     fn weak(&mut self, target: Option<Identity>) {
-        if self.sharing == Sharing::Duplicate && target.is_some() {
-            panic!("{}", crate::error::weak_in_a_tree(&self.path()));
-        }
+        assert!(
+            self.sharing == Sharing::Preserve || target.is_none(),
+            "{}",
+            crate::error::weak_in_a_tree(&self.path())
+        );
         self.node(&shape::WEAK, 1);
         let stored = self.alias();
         self.weak.push((target, stored));

@@ -78,12 +78,19 @@ fn the_kind_is_that_of_the_field_or_else_of_the_reference() {
     };
     let kinds = graph::structure(&counter).leaf_kinds();
     assert_eq!(kinds, [Some(LeafKind::Param), stat]);
-    let loose = (Ref::param(1.0_f32), Ref::new(2.0_f32), Ref::state::<BatchStat>(3.0_f32));
+    let loose = (
+        Ref::param(1.0_f32),
+        Ref::new(2.0_f32),
+        Ref::state::<BatchStat>(3.0_f32),
+    );
     let kinds = graph::structure(&loose).leaf_kinds();
     assert_eq!(kinds, [Some(LeafKind::Param), None, stat]);
     let [params, rest] =
         partition::split::<_, f32, 2>(&loose, [Filter::param(), Filter::everything()]).unwrap();
-    assert_eq!((params.leaves(), rest.leaves()), ([1.0].as_slice(), [2.0, 3.0].as_slice()));
+    assert_eq!(
+        (params.leaves(), rest.leaves()),
+        ([1.0].as_slice(), [2.0, 3.0].as_slice())
+    );
 }
 
 #[test]
@@ -94,7 +101,10 @@ fn leaves_behind_a_reference_are_copied_and_not_lent() {
     };
     let ways: [(fn(&Counter) -> usize, &str); 3] = [
         (|counter| tree::leaves::<f32, _>(counter).len(), ""),
-        (|counter| graph::leaves::<f32, _>(counter).len(), " at weight"),
+        (
+            |counter| graph::leaves::<f32, _>(counter).len(),
+            " at weight",
+        ),
         (|counter| tree::any_leaves(counter).len(), " at weight"),
     ];
     for (lend, place) in ways {
@@ -102,7 +112,9 @@ fn leaves_behind_a_reference_are_copied_and_not_lent() {
         let text = *error.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(
             text,
-            format!("cannot borrow leaves{place} that are behind a reference: its value may be replaced at any time; use `flatten`, which copies them")
+            format!(
+                "cannot borrow leaves{place} that are behind a reference: its value may be replaced at any time; use `flatten`, which copies them"
+            )
         );
     }
 }
@@ -115,7 +127,8 @@ fn a_reference_may_hold_a_node_and_references_in_it() {
     let (leaves, treedef) = graph::flatten::<f64, _>(&both);
     assert_eq!(leaves, [1.0]);
     assert_eq!(treedef.to_string(), "PyTreeDef(([*, alias 1], alias 1))");
-    let (outer, inner): (Ref<Vec<Ref<f64>>>, Ref<f64>) = graph::unflatten(&treedef, leaves).unwrap();
+    let (outer, inner): (Ref<Vec<Ref<f64>>>, Ref<f64>) =
+        graph::unflatten(&treedef, leaves).unwrap();
     assert!(outer.get().iter().all(|item| item.same(&inner)));
     outer.update(|mut items| {
         items.push(Ref::new(9.0));

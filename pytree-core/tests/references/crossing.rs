@@ -53,25 +53,41 @@ fn what_is_written_comes_out_and_references_are_themselves_again() {
         outcome.result().to_string(),
         "PyTreeDef((reference 1 of the argument, reference 0 of the argument, *))"
     );
-    assert_eq!(outcome.num_leaves(), 2, "the new reference, and what was written to one of two");
+    assert_eq!(
+        outcome.num_leaves(),
+        2,
+        "the new reference, and what was written to one of two"
+    );
 }
 
 #[test]
 fn what_is_not_written_does_not_come_out() {
     let outer = cells();
     let (result, outcome) = cross(&outer, false, |cells| cells.left.get());
-    assert_eq!((result, outcome.num_leaves(), outcome.written().count()), (1, 1, 0));
+    assert_eq!(
+        (result, outcome.num_leaves(), outcome.written().count()),
+        (1, 1, 0)
+    );
     let (_, outcome) = cross(&outer, true, |cells| cells.left.get());
-    let written: Vec<(usize, String)> =
-        outcome.written().map(|(at, value)| (at, value.to_string())).collect();
-    assert_eq!(written, [(0, "PyTreeDef(*)".to_owned()), (1, "PyTreeDef([*, *])".to_owned())]);
+    let written: Vec<(usize, String)> = outcome
+        .written()
+        .map(|(at, value)| (at, value.to_string()))
+        .collect();
+    assert_eq!(
+        written,
+        [
+            (0, "PyTreeDef(*)".to_owned()),
+            (1, "PyTreeDef([*, *])".to_owned())
+        ]
+    );
 }
 
 #[test]
 fn a_value_written_may_be_of_another_structure_and_share_with_the_result() {
     let outer = Ref::new(Vec::<Shared<i32>>::new());
     let (leaves, treedef, outside) = take_apart::<i32, _>(&outer);
-    let (inner, inside): (Ref<Vec<Shared<i32>>>, References) = put_together(&treedef, leaves).unwrap();
+    let (inner, inside): (Ref<Vec<Shared<i32>>>, References) =
+        put_together(&treedef, leaves).unwrap();
     let node = Shared::new(4);
     inner.set(vec![node.clone(), node.clone()]);
     let (leaves, outcome) = Outcome::of::<i32, _>(&node, &inside, inside.written());
@@ -105,8 +121,18 @@ fn references_are_used_again_where_the_structure_is_the_same() {
     assert_eq!(outer.left.get(), 7);
     let swapped = (outer.other.clone(), outer.left.clone());
     let (_, treedef, _) = take_apart::<i32, _>(&swapped);
-    let error = put_together_with::<i32, (Ref<Vec<i32>>, Ref<i32>)>(&treedef, vec![0; 3], &references, Written);
-    assert!(error.unwrap_err().to_string().contains("a reference of the same type"));
+    let error = put_together_with::<i32, (Ref<Vec<i32>>, Ref<i32>)>(
+        &treedef,
+        vec![0; 3],
+        &references,
+        Written,
+    );
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("a reference of the same type")
+    );
     assert_eq!(outer.left.get(), 7);
 }
 
@@ -114,7 +140,8 @@ fn references_are_used_again_where_the_structure_is_the_same() {
 fn a_stored_structure_is_matched_with_references() {
     let outer = cells();
     let treedef = graph::structure(&outer);
-    let (leaves, references) = take_apart_as::<i32, _>(&outer, &treedef, |leaves| leaves.len() == 3).unwrap();
+    let (leaves, references) =
+        take_apart_as::<i32, _>(&outer, &treedef, |leaves| leaves.len() == 3).unwrap();
     assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
     assert!(take_apart_as::<i32, _>(&outer, &treedef, |_| false).is_none());
     outer.other.set(vec![2]);
@@ -134,9 +161,11 @@ fn a_stored_structure_is_matched_with_references() {
 #[test]
 fn two_values_are_taken_apart_together() {
     let outer = cells();
-    let (leaves, treedef, references) = take_apart_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);
+    let (leaves, treedef, references) =
+        take_apart_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);
     assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
-    let ((cells, items), _): ((Cells, Vec<Ref<i32>>), _) = put_together(&treedef, vec![4, 5, 6]).unwrap();
+    let ((cells, items), _): ((Cells, Vec<Ref<i32>>), _) =
+        put_together(&treedef, vec![4, 5, 6]).unwrap();
     assert!(items[0].same(&cells.right));
 }
 
@@ -146,10 +175,19 @@ fn references_are_found_in_a_structure() {
     let places: Vec<(String, std::ops::Range<usize>, usize)> = treedef
         .references()
         .into_iter()
-        .map(|place| (place.path.to_string(), place.leaves, place.value.num_leaves()))
+        .map(|place| {
+            (
+                place.path.to_string(),
+                place.leaves,
+                place.value.num_leaves(),
+            )
+        })
         .collect();
     let expected = [("[1].left", 1..2, 1), ("[1].other", 2..4, 2)];
-    assert_eq!(places, expected.map(|(path, leaves, count)| (path.to_owned(), leaves, count)));
+    assert_eq!(
+        places,
+        expected.map(|(path, leaves, count)| (path.to_owned(), leaves, count))
+    );
 }
 
 #[test]

@@ -20,7 +20,11 @@ fn list() -> Ref<Vec<Item>> {
 
 fn panics<T>(function: impl FnOnce() -> T) -> String {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(function));
-    *outcome.err().expect("it panics").downcast::<String>().unwrap()
+    *outcome
+        .err()
+        .expect("it panics")
+        .downcast::<String>()
+        .unwrap()
 }
 
 #[test]
@@ -118,21 +122,31 @@ fn an_edge_that_leads_out_leads_to_nothing() {
     let (leaves, treedef) = graph::flatten::<f32, _>(&root.children[0]);
     let child: Shared<Node> = graph::unflatten(&treedef, leaves).unwrap();
     assert!(child.parent.upgrade().is_none());
-    assert_eq!(graph::structure(&child), treedef, "so it has the same structure");
+    assert_eq!(
+        graph::structure(&child),
+        treedef,
+        "so it has the same structure"
+    );
 }
 
 #[test]
 fn trees_have_no_weak_edges() {
     let text = "cannot see a tree: the weak edge at children[0].parent leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it";
     assert_eq!(panics(|| tree::structure(&root())), text);
-    assert!(panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent"));
+    assert!(
+        panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent")
+    );
     assert!(panics(|| tree::leaves::<f32, _>(&root()).len()).contains("children[0].parent"));
     let alone = Shared::new(Node {
         parent: Weak::new(),
         value: 1.0,
         children: Vec::new(),
     });
-    assert_eq!(tree::leaves::<f32, _>(&alone), [&1.0], "one that leads to nothing is nothing");
+    assert_eq!(
+        tree::leaves::<f32, _>(&alone),
+        [&1.0],
+        "one that leads to nothing is nothing"
+    );
     assert_eq!(tree::structure(&alone).num_leaves(), 1);
     assert_eq!(tree::map(&alone, |x: &f32| x + 1.0).value, 2.0);
 }
@@ -177,7 +191,10 @@ fn a_weak_edge_to_what_never_comes_is_refused() {
         }
     }
     assert!(broken > 50);
-    assert_eq!(whole.children()[0].to_string(), "PyTreeDef(alias of nothing)");
+    assert_eq!(
+        whole.children()[0].to_string(),
+        "PyTreeDef(alias of nothing)"
+    );
 }
 
 #[test]
@@ -186,7 +203,10 @@ fn a_subtree_keeps_the_aliases_inside_of_it() {
     let value = (outer.clone(), vec![node.clone(), node.clone(), outer]);
     let treedef = graph::structure(&value);
     assert_eq!(treedef.to_string(), "PyTreeDef((*, [*, alias 1, alias 0]))");
-    assert_eq!(treedef.children()[1].to_string(), "PyTreeDef([*, alias 0, alias of nothing])");
+    assert_eq!(
+        treedef.children()[1].to_string(),
+        "PyTreeDef([*, alias 0, alias of nothing])"
+    );
     let both = TreeDef::tuple(vec![treedef.clone(), treedef]);
     assert_eq!(
         both.to_string(),
@@ -198,13 +218,23 @@ fn a_subtree_keeps_the_aliases_inside_of_it() {
 fn a_dynamic_tree_in_a_value_has_numbers_of_its_own() {
     let node = Shared::new(1_i32);
     let dynamic = || graph::map_to(&(node.clone(), node.clone()), |leaf: &i32| *leaf);
-    let value = (node.clone(), dynamic(), node.clone(), dynamic(), Shared::new(7_i32));
+    let value = (
+        node.clone(),
+        dynamic(),
+        node.clone(),
+        dynamic(),
+        Shared::new(7_i32),
+    );
     let (leaves, treedef) = graph::flatten::<i32, _>(&value);
     assert_eq!(
         treedef.to_string(),
         "PyTreeDef((*, (*, alias 1), alias 0, (*, alias 2), *))"
     );
-    assert!(pytree_core::match_structure::<i32, _>(&value, &treedef, &mut Vec::new()));
+    assert!(pytree_core::match_structure::<i32, _>(
+        &value,
+        &treedef,
+        &mut Vec::new()
+    ));
     let back: (Shared<i32>, Tree<i32>, Shared<i32>, Tree<i32>, Shared<i32>) =
         graph::unflatten(&treedef, leaves).unwrap();
     assert!(back.0.same(&back.2));

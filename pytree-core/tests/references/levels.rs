@@ -32,7 +32,9 @@ fn it_is_read_unless_it_is_recorded() {
         "cannot read a reference inside of `jit` that was made outside of it: its value would become a constant of what is recorded; pass it as part of the argument"
     );
     assert_eq!(format!("{error:?}"), error.to_string());
-    let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| graph::flatten::<i32, _>(&count)));
+    let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        graph::flatten::<i32, _>(&count)
+    }));
     assert!(seen.is_err(), "it is not flattened either");
     drop((inner, recording));
     assert_eq!(count.get(), 1);
@@ -56,7 +58,12 @@ fn one_of_the_same_level_is_read_and_written() {
         error.to_string(),
         "cannot read a reference that was made inside of `jit`, which is over or runs on another thread; return it as part of the result, where it becomes one that lasts"
     );
-    assert!(own.try_set(1).unwrap_err().to_string().starts_with("cannot write a reference that was made inside of `jit`"));
+    assert!(
+        own.try_set(1)
+            .unwrap_err()
+            .to_string()
+            .starts_with("cannot write a reference that was made inside of `jit`")
+    );
 }
 
 #[test]
@@ -64,7 +71,12 @@ fn one_of_another_thread_is_not_of_its_level() {
     let level = TraceLevel::begin("jit", LevelKind::Recording);
     let own = Ref::new(1);
     let outcome = std::thread::scope(|scope| scope.spawn(|| own.try_get()).join().unwrap());
-    assert!(outcome.unwrap_err().to_string().contains("runs on another thread"));
+    assert!(
+        outcome
+            .unwrap_err()
+            .to_string()
+            .contains("runs on another thread")
+    );
     drop(level);
 }
 
@@ -73,10 +85,20 @@ fn nothing_is_written_if_one_reference_may_not_be() {
     let outside = (Ref::new(1), Ref::new(2));
     let (leaves, treedef, references) = take_apart::<i32, _>(&outside);
     let level = TraceLevel::begin("grad", LevelKind::Running);
-    let written: Result<(Ref<i32>, Ref<i32>), _> = put_together_with(&treedef, leaves, &references, Contents::Written);
-    assert!(written.unwrap_err().to_string().starts_with("cannot write a reference inside of `grad`"));
+    let written: Result<(Ref<i32>, Ref<i32>), _> =
+        put_together_with(&treedef, leaves, &references, Contents::Written);
+    assert!(
+        written
+            .unwrap_err()
+            .to_string()
+            .starts_with("cannot write a reference inside of `grad`")
+    );
     let (leaves, outcome) = Outcome::of::<i32, _>(&(), &references, vec![0]);
-    assert!(outcome.put_together::<i32, ()>(leaves, &references).is_err());
+    assert!(
+        outcome
+            .put_together::<i32, ()>(leaves, &references)
+            .is_err()
+    );
     drop(level);
     assert_eq!((outside.0.get(), outside.1.get()), (1, 2));
 }

@@ -16,7 +16,12 @@ struct Node {
 fn ring() -> Vec<Shared<Node>> {
     let values: Vec<Ref<u64>> = (0..8).map(Ref::new).collect();
     let lists: Vec<Ref<Vec<Ref<u64>>>> = (0..8)
-        .map(|at| Ref::new(vec![values[(at + 1) % 8].clone(), values[(at + 3) % 8].clone()]))
+        .map(|at| {
+            Ref::new(vec![
+                values[(at + 1) % 8].clone(),
+                values[(at + 3) % 8].clone(),
+            ])
+        })
         .collect();
     (0..8)
         .map(|at| {
@@ -43,7 +48,12 @@ fn threads_that_read_write_and_walk_the_same_graph_all_come_to_an_end() {
                     match thread % 4 {
                         // An update that reads other references, the one that is updated among them.
                         0 => node.value.update(|value| {
-                            let all = node.next.get().iter().map(Ref::get).fold(value, u64::wrapping_add);
+                            let all = node
+                                .next
+                                .get()
+                                .iter()
+                                .map(Ref::get)
+                                .fold(value, u64::wrapping_add);
                             all.wrapping_add(node.value.get() % 2)
                         }),
                         1 => node.next.update(|mut items| {
@@ -57,7 +67,8 @@ fn threads_that_read_write_and_walk_the_same_graph_all_come_to_an_end() {
                         _ => {
                             let (leaves, treedef, references) = take_apart::<u64, _>(ring);
                             let back: Vec<Shared<Node>> =
-                                put_together_with(&treedef, leaves, &references, Contents::Written).unwrap();
+                                put_together_with(&treedef, leaves, &references, Contents::Written)
+                                    .unwrap();
                             assert!(back[0].value.same(&ring[0].value));
                         }
                     }
@@ -91,19 +102,26 @@ fn no_update_is_lost() {
 #[test]
 fn a_value_that_uses_its_own_reference_when_it_is_dropped_blocks_nobody() {
     #[derive(Clone)]
-    struct Last(std::sync::Weak<Ref<Option<Last>>>, std::sync::Arc<AtomicUsize>);
+    struct Last(
+        std::sync::Weak<Ref<Option<Last>>>,
+        std::sync::Arc<AtomicUsize>,
+    );
     impl Drop for Last {
         fn drop(&mut self) {
             if let Some(reference) = self.0.upgrade() {
                 let held = reference.try_get();
-                self.1.fetch_add(usize::from(held.is_ok()), Ordering::Relaxed);
+                self.1
+                    .fetch_add(usize::from(held.is_ok()), Ordering::Relaxed);
                 std::mem::forget(held);
             }
         }
     }
     let drops = std::sync::Arc::new(AtomicUsize::new(0));
     let reference = std::sync::Arc::new(Ref::new(None));
-    reference.set(Some(Last(std::sync::Arc::downgrade(&reference), drops.clone())));
+    reference.set(Some(Last(
+        std::sync::Arc::downgrade(&reference),
+        drops.clone(),
+    )));
     reference.set(None);
     assert_eq!(drops.load(Ordering::Relaxed), 1);
 }

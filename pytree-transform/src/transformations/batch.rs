@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 use std::panic::Location;
 
-use pytree_core::TreeDef;
+use pytree_core::crossing::Outcome;
+use pytree_core::{KeyPath, TreeDef};
 
 use crate::axis_names::AxisName;
 use crate::error::or_panic;
 use crate::primitives::shape::{broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::trace::{Interpreter, Trace};
+use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
 
 /// How a function is mapped.
@@ -81,14 +83,30 @@ impl Mapping {
         treedef: &TreeDef,
         leaves: &[Tensor],
     ) -> Vec<Option<isize>> {
-        match axes.of_leaves(treedef, leaves) {
-            Ok(axes) => axes,
+        let own = match axes.of_leaves(treedef, leaves) {
+            Ok(own) => own,
             Err(problems) => panic!(
                 "cannot vmap: the axes of `.{option}(…)` do not fit: {}; they must be a prefix of the value (vmap at {})",
                 problems.join("; "),
                 self.line
             ),
-        }
+        };
+        let at_all_places = |all: &TreeDef, which: &[usize]| {
+            let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
+            axes.of_leaves(all, &repeated).ok()
+        };
+        let show = |axis: &Option<isize>| match axis {
+            Some(axis) => format!("{axis} for"),
+            None => "None for".to_owned(),
+        };
+        let conflicts = conflicts(treedef, &own, at_all_places, show);
+        assert!(
+            conflicts.is_empty(),
+            "cannot vmap: one node is at several places, for which `.{option}(…)` has different axes: {}; give the same for all, or each place a node of its own (vmap at {})",
+            conflicts.join("; "),
+            self.line
+        );
+        own
     }
 
     /// The length that all mapped axes have.
@@ -168,7 +186,7 @@ impl Mapping {
         assert!(
             problems.is_empty(),
             "cannot vmap: {}; choose other axes with `.out_axes(…)` (vmap at {})",
-            self.problem_text(treedef, examples, &axes, &problems),
+            self.problem_text(&treedef.leaf_paths(), examples, &axes, &problems),
             self.line
         );
         placed
@@ -189,20 +207,59 @@ impl Mapping {
         assert!(
             problems.is_empty(),
             "cannot vmap: what was written does not fit: {}; map what is written with `.in_axes(…)`, or write what is the same for all examples, such as a mean by `pmean` (vmap at {})",
-            self.problem_text(whole, examples, &axes, &problems),
+            self.problem_text(&whole.leaf_paths(), examples, &axes, &problems),
             self.line
         );
         placed
     }
 
+    /// The values that were written to references, with their batch axes where those of the argument have them.
+    pub(crate) fn references(
+        &self,
+        argument: &TreeDef,
+        axes: &[Option<usize>],
+        outcome: &Outcome,
+        examples: &[Tensor],
+        results: Vec<Unbatched>,
+        size: usize,
+    ) -> Vec<Tensor> {
+        let places = argument.references();
+        let mut wanted = Vec::with_capacity(results.len());
+        for (position, value) in outcome.written() {
+            let Some(place) = places.get(position).filter(|place| place.value == value) else {
+                let path = places.get(position).map(|place| place.path.or_root());
+                panic!(
+                    "cannot vmap: the value written to the reference at {} has another structure, {value}; a reference that is mapped keeps its structure (vmap at {})",
+                    path.unwrap_or_default(),
+                    self.line
+                );
+            };
+            let own = axes.get(place.leaves.clone()).unwrap_or_default();
+            wanted.extend(own.iter().map(|axis| axis.map(usize::cast_signed)));
+        }
+        let (placed, problems) = place(&wanted, results, size);
+        assert!(
+            problems.is_empty(),
+            "cannot vmap: what was written to references does not fit: {}; map the reference with `.in_axes(…)`, or write what is the same for all examples, such as a mean by `pmean` (vmap at {})",
+            self.problem_text(
+                &written_places(argument, outcome),
+                examples,
+                &wanted,
+                &problems
+            ),
+            self.line
+        );
+        placed
+    }
+
+    /// For each leaf that differs between the examples though its axis is `None`, or that has no such axis, a text.
     fn problem_text(
         &self,
-        treedef: &TreeDef,
+        paths: &[KeyPath],
         examples: &[Tensor],
         axes: &[Option<isize>],
         problems: &[usize],
     ) -> String {
-        let paths = treedef.leaf_paths();
         let name = self.axis_name.as_ref();
         let name = name.map_or_else(String::new, |name| format!(" of `{name}`"));
         let text = |&position: &usize| {
@@ -216,6 +273,28 @@ impl Mapping {
         };
         problems.iter().map(text).collect::<Vec<_>>().join("; ")
     }
+}
+
+/// The paths of the leaves that were written to references.
+fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
+    let places = argument.references();
+    let mut paths = Vec::new();
+    for (position, value) in outcome.written() {
+        let below = value.leaf_paths();
+        paths.extend(below.iter().map(|path| {
+            match places.get(position) {
+                Some(place) => place
+                    .path
+                    .keys()
+                    .iter()
+                    .chain(path.keys())
+                    .cloned()
+                    .collect(),
+                None => path.clone(),
+            }
+        }));
+    }
+    paths
 }
 
 /// The leaves as examples of a batch.

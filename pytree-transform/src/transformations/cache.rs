@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread::ThreadId;
 
-use pytree_core::{TreeDef, match_structure};
+use pytree_core::crossing::{Outcome, take_apart_as};
+use pytree_core::{References, TreeDef};
 
 use crate::dtype::AbstractArray;
 use crate::error::or_panic;
@@ -44,7 +45,7 @@ impl Signature {
 /// What a function was compiled to for one signature.
 pub(crate) struct Entry {
     pub(crate) signature: Signature,
-    pub(crate) output_treedef: TreeDef,
+    pub(crate) outcome: Outcome,
     pub(crate) body: Arc<Body>,
     /// Traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
@@ -55,13 +56,13 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn new(
         signature: Signature,
-        output_treedef: TreeDef,
+        outcome: Outcome,
         body: Arc<Body>,
         captured: Vec<Tensor>,
     ) -> Self {
         Self {
             signature,
-            output_treedef,
+            outcome,
             body,
             captured,
             used: AtomicU64::new(0),
@@ -144,22 +145,25 @@ impl Cache {
         entry.used.store(now, Ordering::Relaxed);
     }
 
-    /// The entry for an argument with the argument's leaves, if it is among the newest.
-    pub(crate) fn newest<A: Traceable>(&self, argument: &A) -> Option<(Arc<Entry>, Vec<Tensor>)> {
+    /// The entry for an argument with the argument's leaves and references, if it is among the newest.
+    pub(crate) fn newest<A: Traceable>(
+        &self,
+        argument: &A,
+    ) -> Option<(Arc<Entry>, Vec<Tensor>, References)> {
         self.read(|entries| {
             for entry in entries.newest.iter().rev() {
                 if !entry.is_under_its_batch_axes() {
                     continue;
                 }
-                let mut leaves: Vec<&Tensor> = Vec::with_capacity(entry.signature.infos.len());
-                if match_structure(argument, &entry.signature.treedef, &mut leaves)
-                    && leaves
-                        .iter()
-                        .zip(&entry.signature.infos)
-                        .all(|(leaf, info)| leaf.info() == info)
-                {
+                let infos = &entry.signature.infos;
+                let fit = |leaves: &[&Tensor]| {
+                    let mut pairs = leaves.iter().zip(infos);
+                    pairs.all(|(leaf, info)| leaf.info() == info)
+                };
+                let found = take_apart_as(argument, &entry.signature.treedef, fit);
+                if let Some((leaves, references)) = found {
                     self.used(entry);
-                    return Some((Arc::clone(entry), leaves.into_iter().cloned().collect()));
+                    return Some((Arc::clone(entry), leaves, references));
                 }
             }
             None

@@ -3,9 +3,11 @@
 //! A tuple serves as an argument list. Closures are functions, and so is the result of every
 //! transformation, which also derefs to `dyn Fn` and is therefore called like one.
 
-use pytree_core::{PytreeOf, graph};
+use pytree_core::crossing::{self, Outcome};
+use pytree_core::{Contents, PytreeOf, References, TreeDef, TreeError, graph};
 
 use crate::tensor::Tensor;
+use crate::trace::at_own_lines;
 
 /// A pytree all of whose leaves are tensors: what transformations take and give.
 #[diagnostic::on_unimplemented(
@@ -70,13 +72,106 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
 
 /// A value built from leaves of the same treedef it came from.
 #[track_caller]
-pub(crate) fn rebuild<T: Traceable>(treedef: &pytree_core::TreeDef, leaves: Vec<Tensor>) -> T {
-    match graph::unflatten(treedef, leaves) {
+pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T {
+    rebuilt(graph::unflatten(treedef, leaves))
+}
+
+/// As [`rebuild`], with the references given, to which their new values are written.
+#[track_caller]
+pub(crate) fn rebuild_with<T: Traceable>(
+    treedef: &TreeDef,
+    leaves: Vec<Tensor>,
+    references: &References,
+) -> T {
+    rebuilt(crossing::put_together_with(
+        treedef,
+        leaves,
+        references,
+        Contents::Written,
+    ))
+}
+
+/// The result of a function, outside again: what it wrote is written to the references of the argument.
+#[track_caller]
+pub(crate) fn rebuild_result<R: Traceable>(
+    outcome: &Outcome,
+    leaves: Vec<Tensor>,
+    references: &References,
+) -> R {
+    rebuilt(outcome.put_together(leaves, references))
+}
+
+#[track_caller]
+fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
+    match outcome {
         Ok(value) => value,
+        Err(TreeError::Reference(error)) => panic!("{error}"),
         Err(error) => panic!(
             "a value does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
         ),
     }
+}
+
+/// Calls a user's function with an argument of traced leaves: the leaves that come out, those of what was written to
+/// references of the argument last, and their structure.
+#[track_caller]
+pub(crate) fn call_inside<A: Traceable, R: Traceable>(
+    treedef: &TreeDef,
+    leaves: Vec<Tensor>,
+    function: impl FnOnce(A) -> R,
+) -> (Vec<Tensor>, Outcome) {
+    let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
+    let result = at_own_lines(|| function(argument));
+    Outcome::of(&result, &references, references.written())
+}
+
+/// As [`call_inside`], with the values of all references of the argument, written or not: so functions that write
+/// to different ones have results of one structure.
+#[track_caller]
+pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
+    treedef: &TreeDef,
+    leaves: Vec<Tensor>,
+    function: impl FnOnce(A) -> R,
+) -> (Vec<Tensor>, Outcome) {
+    let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
+    let result = at_own_lines(|| function(argument));
+    Outcome::of(&result, &references, (0..references.len()).collect())
+}
+
+/// Calls a user's function with an argument of traced leaves, where what is written to references can't come out.
+///
+/// # Panics
+/// If a reference of the argument is written.
+#[track_caller]
+pub(crate) fn call_reading<A: Traceable, R>(
+    operation: &str,
+    treedef: &TreeDef,
+    leaves: Vec<Tensor>,
+    function: impl FnOnce(A) -> R,
+) -> R {
+    let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
+    let result = at_own_lines(|| function(argument));
+    unwritten(operation, treedef, &references);
+    result
+}
+
+/// Panics if a reference of an argument was written that can't come out.
+#[track_caller]
+pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &References) {
+    let written = references.written();
+    if written.is_empty() {
+        return;
+    }
+    let places = treedef.references();
+    let paths: Vec<String> = written
+        .iter()
+        .filter_map(|&position| places.get(position))
+        .map(|place| place.path.or_root())
+        .collect();
+    panic!(
+        "cannot write the reference at {} inside of {operation}: what is written there does not come out; return the value instead",
+        paths.join(", ")
+    );
 }
 
 /// Makes the struct that a transformation returns callable and a [`Function`].
@@ -97,8 +192,7 @@ macro_rules! transformed {
         impl<'f, 'a, $($generics)*> $crate::Function<&'a $argument> for $type {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
-                let (leaves, treedef) = pytree_core::graph::flatten(argument);
-                (self.call)($crate::transformations::function::rebuild(&treedef, leaves))
+                (self.call)(pytree_core::crossing::copy::<$crate::Tensor, _>(argument))
             }
         }
         impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type {

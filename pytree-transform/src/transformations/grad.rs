@@ -3,13 +3,17 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_core::crossing::take_apart;
 use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph, partition};
 
 use crate::dtype::AbstractArray;
 use crate::tensor::Tensor;
-use crate::trace::{at_line_by_default, at_own_lines};
+use crate::trace::at_line_by_default;
+use crate::transformations::aliasing::conflicts;
 use crate::transformations::differentiate::{Tape, linearize};
-use crate::transformations::function::{Function, Loss, Traceable, rebuild, transformed};
+use crate::transformations::function::{
+    Function, Loss, Traceable, call_inside, rebuild_result, transformed,
+};
 
 /// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
 /// [`Partition`] for everything else.
@@ -67,10 +71,11 @@ where
     ValueAndGrad::new(Arc::new(move |wrt| {
         let function = Arc::clone(&function);
         Box::new(move |model: &M| {
-            let run = |model: &mut M| function.call(&*model);
-            let (output, gradient, _) =
-                at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run));
-            (output, gradient)
+            let run = |model: M| {
+                let output = function.call(&model);
+                (output.loss().clone(), output)
+            };
+            at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run))
         })
     }))
 }
@@ -103,8 +108,11 @@ where
     ValueAndGradMut::new(Arc::new(move |wrt| {
         let function = Arc::clone(&function);
         Box::new(move |model: &mut M| {
-            let run = |model: &mut M| function(model);
-            let (output, gradient, updated) =
+            let run = |mut model: M| {
+                let output = function(&mut model);
+                (output.loss().clone(), (output, model))
+            };
+            let ((output, updated), gradient) =
                 at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run));
             *model = updated;
             (output, gradient)
@@ -182,6 +190,16 @@ pub(crate) fn active_leaves(
     line: &Location<'_>,
 ) -> (Vec<bool>, Vec<Option<LeafKind>>) {
     let kinds = treedef.leaf_kinds();
+    let show = |kind: &Option<LeafKind>| match kind {
+        Some(kind) => format!("{kind} at"),
+        None => "no kind at".to_owned(),
+    };
+    let conflicts = conflicts(treedef, &kinds, |all, _| Some(all.leaf_kinds()), show);
+    assert!(
+        conflicts.is_empty(),
+        "cannot differentiate: one node is at several places of different kinds: {}; give the fields one kind, or each a node of its own (gradient taken at {line})",
+        conflicts.join("; ")
+    );
     let active: Vec<bool> = match wrt {
         None => kinds
             .iter()
@@ -215,36 +233,33 @@ pub(crate) fn active_leaves(
     (active, kinds)
 }
 
-/// Runs a loss and takes its gradient; gives the updated argument back too.
-fn differentiate<M: SelectPart<Tensor>, L: Loss>(
+/// Runs a function that gives a loss and results, and takes the gradient of the loss.
+fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
     model: &M,
     wrt: Option<&Filter>,
     line: &Location<'_>,
-    run: impl FnOnce(&mut M) -> L,
-) -> (L, Gradient<M>, M) {
-    let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
+    run: impl FnOnce(M) -> (Tensor, R),
+) -> (R, Gradient<M>) {
+    let (leaves, treedef, references) = take_apart::<Tensor, M>(model);
     let (active, kinds) = active_leaves(&treedef, &leaves, wrt, line);
-    let (results, tape, structure) = linearize(&leaves, &active, |traced| {
-        let mut model: M = rebuild(&treedef, traced);
-        let output = at_own_lines(|| run(&mut model));
-        check_loss(output.loss(), line);
-        let mut results = vec![output.loss().clone()];
-        let (output_leaves, output_treedef) = graph::flatten::<Tensor, L>(&output);
-        let (updated_leaves, updated_treedef) = graph::flatten::<Tensor, M>(&model);
-        let split = output_leaves.len();
-        results.extend(output_leaves);
-        results.extend(updated_leaves);
-        (results, (output_treedef, updated_treedef, split))
+    let (mut results, tape, outcome) = linearize(&leaves, &active, |traced| {
+        let mut loss = None;
+        let (mut results, outcome) = call_inside::<M, R>(&treedef, traced, |model| {
+            let (value, results) = run(model);
+            check_loss(&value, line);
+            loss = Some(value);
+            results
+        });
+        // The loss is last, so that the others are where their structure has them.
+        results.extend(loss);
+        (results, outcome)
     });
-    let (output_treedef, updated_treedef, split) = structure;
-    let seed = Tensor::ones_like(&results[0]);
     let mut seeds = vec![None; results.len()];
-    seeds[0] = Some(seed);
-    let mut results = results.into_iter().skip(1);
-    let output = rebuild(&output_treedef, results.by_ref().take(split).collect());
-    let updated = rebuild(&updated_treedef, results.collect());
+    if let Some((loss, seed)) = results.pop().zip(seeds.last_mut()) {
+        *seed = Some(Tensor::ones_like(&loss));
+    }
     let gradient = assemble::<M>(&treedef, &leaves, &active, &kinds, tape.transpose(seeds));
-    (output, gradient, updated)
+    (rebuild_result(&outcome, results, &references), gradient)
 }
 
 fn check_loss(loss: &Tensor, line: &Location<'_>) {
@@ -342,15 +357,15 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
     let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
-    let (results, tape, output_treedef) = linearize(&leaves, &active, |traced| {
-        let model: M = rebuild(&treedef, traced);
-        let output = at_own_lines(|| function.call(&model));
-        graph::flatten::<Tensor, R>(&output)
+    let (results, tape, outcome) = linearize(&leaves, &active, |traced| {
+        call_inside::<M, R>(&treedef, traced, |model| function.call(&model))
     });
-    let output_infos = results.iter().map(|result| result.info().clone()).collect();
-    let output = rebuild(&output_treedef, results);
+    let output_infos: Vec<AbstractArray> =
+        results.iter().map(|result| result.info().clone()).collect();
+    let output = rebuild_result(&outcome, results, &references);
+    let output_treedef = outcome.result().clone();
     let argument = (treedef, leaves, active, kinds);
     let pullback = Pullback::new(tape, argument, (output_treedef, output_infos));
     (output, pullback)

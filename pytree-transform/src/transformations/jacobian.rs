@@ -9,9 +9,11 @@ use crate::error::or_panic;
 use crate::primitives::shape::batch_axis_first;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Trace, at_own_lines};
+use crate::trace::{Interpreter, Trace};
 use crate::transformations::differentiate::linearize;
-use crate::transformations::function::{Function, Loss, Traceable, rebuild, transformed};
+use crate::transformations::function::{
+    Function, Loss, Traceable, call_reading, rebuild, transformed,
+};
 use crate::transformations::grad::{Gradient, active_leaves, assemble_as, grad};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, a `Vec` or a part of a model.
@@ -141,8 +143,8 @@ where
             let argument = Argument::of(model, line);
             let (results, tape, output_treedef) =
                 linearize(&argument.leaves, &argument.active, |traced| {
-                    let model = rebuild(&argument.treedef, traced);
-                    let output = at_own_lines(|| function.call(&model));
+                    let function = |model: M| function.call(&model);
+                    let output = call_reading("jacrev", &argument.treedef, traced, function);
                     graph::flatten::<Tensor, R>(&output)
                 });
             check_floats(&output_treedef, &results);
@@ -226,8 +228,9 @@ where
         duals.push(trace.dual(leaf.clone(), Some(batch.batched(tangents, 0))));
         before += length;
     }
-    let model = rebuild(&argument.treedef, duals);
-    let output = at_own_lines(|| function.call(&model));
+    let output = call_reading("jacfwd", &argument.treedef, duals, |model: M| {
+        function.call(&model)
+    });
     let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
     drop(output);
     let mut values = Vec::with_capacity(results.len());
@@ -237,7 +240,7 @@ where
         tangents.push(tangent.map(|tangent| or_panic(batch.unbatched(&tangent))));
         values.push(value);
     }
-    drop((results, model));
+    drop(results);
     drop(trace);
     drop(batch);
     check_floats(&output_treedef, &values);

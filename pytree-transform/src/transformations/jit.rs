@@ -4,17 +4,18 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pytree_core::graph;
+use pytree_core::References;
+use pytree_core::crossing;
 
 use crate::array::Array;
 use crate::debug::checks::Checks;
 use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
-use crate::trace::{at_line_by_default, at_own_lines, is_staging};
+use crate::trace::{at_line_by_default, is_staging};
 use crate::transformations::body::{Body, Derivative, stage};
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::call::call;
-use crate::transformations::function::{Function, Traceable, rebuild};
+use crate::transformations::function::{Function, Traceable, call_inside, rebuild_result};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
@@ -103,7 +104,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 
     fn run_now(&self, argument: A) -> R {
-        let (entry, mut leaves) = self.entry(&argument);
+        let (entry, mut leaves, references) = self.entry(&argument);
         drop(argument);
         // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
         let recorded = entry.body.has_effect && is_staging();
@@ -115,24 +116,22 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             let arrays: Vec<Arc<Array>> =
                 leaves.into_iter().filter_map(Tensor::into_array).collect();
             let results = entry.body.run(arrays);
-            return rebuild(
-                &entry.output_treedef,
-                results.into_iter().map(Tensor::from_shared).collect(),
-            );
+            let results = results.into_iter().map(Tensor::from_shared).collect();
+            return rebuild_result(&entry.outcome, results, &references);
         }
         leaves.extend(entry.captured.iter().cloned());
         // A call has no line of its own: what derefs to `dyn Fn` does not know its caller.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
-        rebuild(&entry.output_treedef, results)
+        rebuild_result(&entry.outcome, results, &references)
     }
 
-    /// What the function is compiled to for an argument, and the argument's leaves.
-    fn entry(&self, argument: &A) -> (Arc<Entry>, Vec<Tensor>) {
-        if let Some((entry, leaves)) = self.cache.newest(argument) {
+    /// What the function is compiled to for an argument, and the argument's leaves and references.
+    fn entry(&self, argument: &A) -> (Arc<Entry>, Vec<Tensor>, References) {
+        if let Some((entry, leaves, references)) = self.cache.newest(argument) {
             entry.depend_on_batch_axes();
-            return (entry, leaves);
+            return (entry, leaves, references);
         }
-        let (leaves, treedef) = graph::flatten::<Tensor, A>(argument);
+        let (leaves, treedef, references) = crossing::take_apart::<Tensor, A>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry = self
             .cache
@@ -140,14 +139,13 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                 self.trace(signature)
             });
         entry.depend_on_batch_axes();
-        (entry, leaves)
+        (entry, leaves, references)
     }
 
     fn trace(&self, signature: Signature) -> Entry {
         let treedef = &signature.treedef;
-        let (jaxpr, captured, output_treedef) = stage("jit", &signature.infos, |tensors| {
-            let output = at_own_lines(|| (self.function)(rebuild(treedef, tensors)));
-            graph::flatten::<Tensor, R>(&output)
+        let (jaxpr, captured, outcome) = stage("jit", &signature.infos, |tensors| {
+            call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
         let body = Body::with_derivative("jit", self.name.clone(), jaxpr, Derivative::Recorded);
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +158,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             batch_axes: body.jaxpr.batch_axes.clone(),
         });
         drop(history);
-        Entry::new(signature, output_treedef, body, captured)
+        Entry::new(signature, outcome, body, captured)
     }
 }
 
@@ -299,8 +297,7 @@ impl<A: Traceable, R: Traceable> Function<A> for Jit<A, R> {
 impl<'a, A: Traceable, R: Traceable> Function<&'a A> for Jit<A, R> {
     type Output = R;
     fn call(&self, argument: &'a A) -> R {
-        let (leaves, treedef) = graph::flatten::<Tensor, A>(argument);
-        (self.call)(rebuild(&treedef, leaves))
+        (self.call)(crossing::copy::<Tensor, A>(argument))
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::panic::Location;
 
+use pytree_core::crossing::take_apart;
 use pytree_core::graph;
 
 use crate::error::or_panic;
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Trace, at_line_by_default, at_own_lines};
-use crate::transformations::function::{Function, Traceable, rebuild};
+use crate::trace::{Interpreter, Trace, at_line_by_default};
+use crate::transformations::function::{Function, Traceable, call_inside, rebuild, rebuild_result};
 
 /// The result of a function and its derivative along a direction, by forward-mode differentiation.
 ///
@@ -31,7 +32,7 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let line = Location::caller();
-    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
     let (tangents, tangents_treedef) = graph::flatten::<Tensor, M>(tangents);
     assert!(
         treedef == tangents_treedef,
@@ -62,9 +63,8 @@ where
             }
         })
         .collect();
-    let output = at_own_lines(|| function.call(&rebuild::<M>(&treedef, duals)));
-    let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
-    drop(output);
+    let (results, outcome) =
+        call_inside::<M, R>(&treedef, duals, |primals| function.call(&primals));
     let (mut primals_out, mut tangents_out) = (Vec::new(), Vec::new());
     for result in &results {
         let (primal, tangent) = or_panic(trace.undual(result));
@@ -73,8 +73,8 @@ where
         primals_out.push(primal);
     }
     drop(trace);
-    (
-        rebuild(&output_treedef, primals_out),
-        rebuild(&output_treedef, tangents_out),
-    )
+    let result = outcome.result();
+    tangents_out.truncate(result.num_leaves());
+    let tangent = rebuild(result, tangents_out);
+    (rebuild_result(&outcome, primals_out, &references), tangent)
 }

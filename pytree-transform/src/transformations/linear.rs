@@ -8,11 +8,10 @@ use pytree_core::{SelectPart, TreeDef, graph};
 use crate::dtype::AbstractArray;
 use crate::jaxpr::{Builder, Jaxpr};
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
 use crate::transformations::body::{chosen, in_places, stage};
 use crate::transformations::custom::check::Form;
 use crate::transformations::differentiate::{Tape, linearize as on_tape};
-use crate::transformations::function::{Function, Traceable, rebuild};
+use crate::transformations::function::{Function, Traceable, call_reading, rebuild};
 use crate::transformations::grad::{Pullback, active_leaves};
 
 /// The result of a function, and its derivative there as a linear function of the tangent.
@@ -40,7 +39,8 @@ where
     let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let (results, tape, output_treedef) = on_tape(&leaves, &active, |traced| {
-        let output = at_own_lines(|| function.call(&rebuild(&treedef, traced)));
+        let function = |primals: M| function.call(&primals);
+        let output = call_reading("linearize", &treedef, traced, function);
         graph::flatten::<Tensor, R>(&output)
     });
     let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
@@ -125,7 +125,8 @@ where
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
     let (known, captured, (linear, has_tangent, output)) = stage("linearize", &infos, |tensors| {
         let (results, tape, output_treedef) = on_tape(&tensors, active, |traced| {
-            let output = at_own_lines(|| function.call(&rebuild(treedef, traced)));
+            let function = |primals: M| function.call(&primals);
+            let output = call_reading("linear_transpose", treedef, traced, function);
             graph::flatten::<Tensor, R>(&output)
         });
         let has_tangent = tape.outputs.iter().map(Option::is_some).collect();

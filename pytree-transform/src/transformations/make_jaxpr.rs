@@ -5,9 +5,8 @@ use std::sync::Arc;
 use pytree_core::graph;
 
 use crate::jaxpr::{Jaxpr, debug_verify};
-use crate::trace::at_own_lines;
 use crate::transformations::body::stage;
-use crate::transformations::function::{Function, Traceable, rebuild, transformed};
+use crate::transformations::function::{Function, Traceable, call_inside, transformed};
 
 /// The function that records another one: from an argument to the [`Jaxpr`] of the function for its structure,
 /// shapes and element types. Nothing is left out or rewritten.
@@ -41,8 +40,10 @@ where
                 .map(|leaf: &crate::Tensor| leaf.info().clone())
                 .collect();
             let (jaxpr, _, ()) = stage("make_jaxpr", &infos, |tensors| {
-                let output = at_own_lines(|| function.call(rebuild(&treedef, tensors)));
-                (graph::flatten::<_, R>(&output).0, ())
+                (
+                    call_inside::<A, R>(&treedef, tensors, |argument| function.call(argument)).0,
+                    (),
+                )
             });
             debug_verify(&jaxpr, "recording");
             jaxpr

@@ -1,6 +1,7 @@
 //! The transformations: functions of pytrees in, functions of pytrees out.
 
 pub(crate) mod abstract_shape;
+pub(crate) mod aliasing;
 pub(crate) mod axes;
 pub(crate) mod batch;
 pub(crate) mod body;

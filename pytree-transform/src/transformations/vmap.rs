@@ -3,13 +3,15 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::graph;
+use pytree_core::crossing::take_apart;
 
 use crate::tensor::Tensor;
-use crate::trace::{at_line_by_default, at_own_lines};
+use crate::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Function, Traceable, rebuild, transformed};
+use crate::transformations::function::{
+    Function, Traceable, call_inside, rebuild_result, transformed,
+};
 
 /// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) chooses others.
 ///
@@ -95,16 +97,17 @@ fn map<A: Traceable, R: Traceable>(
     mapping: &Mapping,
     argument: A,
 ) -> R {
-    let (leaves, treedef) = graph::flatten::<Tensor, A>(&argument);
+    let (leaves, treedef, references) = take_apart::<Tensor, A>(&argument);
     drop(argument);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let output = at_own_lines(|| function(rebuild(&treedef, examples)));
-    let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
-    drop(output);
-    let all = leave(&trace, &results);
+    let (mut results, outcome) = call_inside::<A, R>(&treedef, examples, function);
+    let mut all = leave(&trace, &results);
     drop(trace);
-    let placed = mapping.results(&output_treedef, &results, all, size);
-    rebuild(&output_treedef, placed)
+    let of_result = outcome.result().num_leaves();
+    let (written, all_written) = (results.split_off(of_result), all.split_off(of_result));
+    let mut placed = mapping.results(outcome.result(), &results, all, size);
+    placed.extend(mapping.references(&treedef, &axes, &outcome, &written, all_written, size));
+    rebuild_result(&outcome, placed, &references)
 }

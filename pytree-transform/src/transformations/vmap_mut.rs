@@ -3,13 +3,14 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::{TreeDef, graph};
+use pytree_core::TreeDef;
+use pytree_core::crossing::take_apart_both;
 
 use crate::tensor::Tensor;
-use crate::trace::{at_line_by_default, at_own_lines};
+use crate::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Traceable, rebuild};
+use crate::transformations::function::{Traceable, call_inside, rebuild_result};
 
 /// As [`vmap`](crate::vmap), of a function that writes its first argument, which is updated.
 ///
@@ -97,28 +98,45 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     model: &mut M,
     argument: &A,
 ) -> R {
-    let (mut leaves, model_treedef) = graph::flatten::<Tensor, M>(&*model);
-    let split = leaves.len();
-    let (argument_leaves, argument_treedef) = graph::flatten::<Tensor, A>(argument);
-    leaves.extend(argument_leaves);
-    let whole = TreeDef::tuple(vec![model_treedef.clone(), argument_treedef.clone()]);
-    let (axes, size) = mapping.mapped(&whole, &leaves);
+    let (leaves, treedef, references) = take_apart_both::<Tensor, M, A>(&*model, argument);
+    let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
-    let mut examples = enter(&trace, leaves, &axes);
-    let argument_examples = examples.split_off(split);
-    let mut written: M = rebuild(&model_treedef, examples);
-    let argument: A = rebuild(&argument_treedef, argument_examples.clone());
-    let output = at_own_lines(|| function((&mut written, argument)));
-    let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
-    let (mut examples, written_treedef) = graph::flatten::<Tensor, M>(&written);
-    drop((output, written));
-    let (all, all_written) = (leave(&trace, &results), leave(&trace, &examples));
+    let examples = enter(&trace, leaves, &axes);
+    let (mut results, outcome) =
+        call_inside::<(M, A), (M, R)>(&treedef, examples.clone(), |(mut model, argument)| {
+            let output = function((&mut model, argument));
+            (model, output)
+        });
+    let mut all = leave(&trace, &results);
     drop(trace);
-    let placed = mapping.results(&output_treedef, &results, all, size);
-    examples.extend(argument_examples);
+    let [of_model, of_result] = members(outcome.result());
+    let [_, of_argument] = members(&treedef);
+    let mut output = results.split_off(of_model.num_leaves());
+    let mut all_output = all.split_off(of_model.num_leaves());
+    let in_references = output.split_off(of_result.num_leaves());
+    let all_in_references = all_output.split_off(of_result.num_leaves());
     // What was written may have another structure; the axes are a prefix of that, too.
-    let whole = TreeDef::tuple(vec![written_treedef.clone(), argument_treedef]);
-    let updated = mapping.written(&whole, &examples, all_written, size);
-    *model = rebuild(&written_treedef, updated);
-    rebuild(&output_treedef, placed)
+    results.extend_from_slice(&examples[examples.len() - of_argument.num_leaves()..]);
+    let whole = TreeDef::tuple(vec![of_model, of_argument]);
+    let mut placed = mapping.written(&whole, &results, all, size);
+    placed.extend(mapping.results(&of_result, &output, all_output, size));
+    placed.extend(mapping.references(
+        &treedef,
+        &axes,
+        &outcome,
+        &in_references,
+        all_in_references,
+        size,
+    ));
+    let (updated, output) = rebuild_result(&outcome, placed, &references);
+    *model = updated;
+    output
+}
+
+/// The structures of a pair.
+fn members(pair: &TreeDef) -> [TreeDef; 2] {
+    match pair.children().try_into() {
+        Ok(members) => members,
+        Err(_) => unreachable!("a pair has two members"),
+    }
 }

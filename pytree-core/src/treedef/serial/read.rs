@@ -168,7 +168,11 @@ impl<'a> Reader<'a> {
         }
         let is_awaited = self.last_kind() == Some(NodeKind::Weak);
         if is_awaited && kind != NodeKind::Alias {
-            return Err(fail(position, "an alias, to which a weak edge leads", format!("{kind:?}")));
+            return Err(fail(
+                position,
+                "an alias, to which a weak edge leads",
+                format!("{kind:?}"),
+            ));
         }
         if kind.is_numbered() {
             self.numbered.push(self.nodes.len());
@@ -196,7 +200,11 @@ impl<'a> Reader<'a> {
         let Some(&at) = self.numbered.get(number) else {
             return false;
         };
-        while self.references.last().is_some_and(|&open| self.nodes[open].size > 0) {
+        while self
+            .references
+            .last()
+            .is_some_and(|&open| self.nodes[open].size > 0)
+        {
             self.references.pop();
         }
         self.nodes[at].size > 0 || self.references.last().is_some_and(|&open| open >= at)

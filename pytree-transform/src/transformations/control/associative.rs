@@ -8,10 +8,10 @@ use crate::dtype::{AbstractArray, Shape};
 use crate::error::or_panic;
 use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
-use crate::trace::{at_line_by_default, at_own_lines};
+use crate::trace::at_line_by_default;
 use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{MEND, differences};
-use crate::transformations::function::{Traceable, rebuild};
+use crate::transformations::function::{Traceable, call_reading, rebuild};
 
 /// The combinations of the first 1, 2, 3, … elements along axis 0 by an associative function.
 ///
@@ -68,8 +68,11 @@ pub fn associative_scan_with<X: Traceable>(
     let mut problems = Vec::new();
     let combine = |left: Vec<Tensor>, right: Vec<Tensor>| {
         let expected = infos(&left);
-        let (left, right) = (rebuild(&treedef, left), rebuild(&treedef, right));
-        let result = at_own_lines(|| function(left, right));
+        let result = call_reading("associative_scan", &treedef, left, |left| {
+            call_reading("associative_scan", &treedef, right, |right| {
+                function(left, right)
+            })
+        });
         let (leaves, after) = graph::flatten::<Tensor, X>(&result);
         let found = infos(&leaves);
         (leaves, difference(&treedef, &expected, &after, &found))

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::{TreeDef, graph};
+use pytree_core::crossing::Outcome;
+use pytree_core::crossing::take_apart;
 use smallvec::SmallVec;
 
 use crate::array::Array;
@@ -14,11 +15,11 @@ use crate::jaxpr::Jaxpr;
 use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
-use crate::trace::{at_own_lines, on_tape};
+use crate::trace::on_tape;
 use crate::transformations::body::{Body, all_axis_names, in_places, stage, with_all_captured};
 use crate::transformations::call::{bind_all, call, known_and_cotangents};
 use crate::transformations::control::mismatch::{MEND, differences};
-use crate::transformations::function::{Traceable, rebuild};
+use crate::transformations::function::{Traceable, call_inside_with_all, rebuild_result};
 
 /// Applies `on_true` or `on_false` to an operand, as a predicate says.
 ///
@@ -118,14 +119,13 @@ fn choose<A: Traceable, R: Traceable>(
     branches: &[&dyn Fn(A) -> R],
     operand: &A,
 ) -> R {
-    let (leaves, treedef) = graph::flatten::<Tensor, A>(operand);
+    let (leaves, treedef, references) = take_apart::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let recorded: Vec<(Jaxpr, Vec<Tensor>, TreeDef)> = branches
+    let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = branches
         .iter()
         .map(|branch| {
             stage(operation, &infos, |tensors| {
-                let result = at_own_lines(|| branch(rebuild(&treedef, tensors)));
-                graph::flatten::<Tensor, R>(&result)
+                call_inside_with_all::<A, R>(&treedef, tensors, branch)
             })
         })
         .collect();
@@ -134,9 +134,9 @@ fn choose<A: Traceable, R: Traceable>(
         .map(|(jaxpr, ..)| jaxpr.output_infos().cloned().collect())
         .collect();
     let mut problems = Vec::new();
-    let expected = (&recorded[0].2, results[0].as_slice());
-    for ((name, (_, _, treedef)), infos) in names.iter().zip(&recorded).zip(&results).skip(1) {
-        let found = differences(expected, (treedef, infos));
+    let expected = (recorded[0].2.whole(), results[0].as_slice());
+    for ((name, (_, _, outcome)), infos) in names.iter().zip(&recorded).zip(&results).skip(1) {
+        let found = differences(expected, (outcome.whole(), infos));
         let first = names[0];
         problems.extend(
             found
@@ -149,7 +149,7 @@ fn choose<A: Traceable, R: Traceable>(
         "cannot choose by {operation}: {}; all branches must give the same structure, shapes and element types: {MEND}",
         problems.join("; ")
     );
-    let output_treedef = recorded[0].2.clone();
+    let outcome = recorded[0].2.clone();
     let recorded = recorded
         .into_iter()
         .map(|(jaxpr, captured, _)| (jaxpr, captured));
@@ -161,7 +161,8 @@ fn choose<A: Traceable, R: Traceable>(
     let mut operands = vec![index.clone()];
     operands.extend(leaves);
     operands.extend(captured);
-    rebuild(&output_treedef, bind_all(&Cond::new(branches), &operands))
+    let results = bind_all(&Cond::new(branches), &operands);
+    rebuild_result(&outcome, results, &references)
 }
 
 /// One of several functions; the first operand is its index, clipped.

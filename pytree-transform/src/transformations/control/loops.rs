@@ -1,16 +1,16 @@
 //! `scan`, `fori_loop` and `map`: loops whose number of iterations is known.
 
+use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
 use crate::dtype::{AbstractArray, DType};
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
 use crate::transformations::body::{Body, stage};
 use crate::transformations::call::bind_all;
 use crate::transformations::control::mismatch::{MEND, differences};
 use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;
-use crate::transformations::function::{Traceable, rebuild};
+use crate::transformations::function::{Traceable, call_reading, rebuild, rebuild_with};
 
 /// How a [`scan_with`] or [`associative_scan_with`](crate::associative_scan_with) goes over its inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,7 +135,7 @@ where
     X: Traceable,
     Y: Traceable,
 {
-    let (carry, carry_treedef) = graph::flatten::<Tensor, C>(&init);
+    let (carry, carry_treedef, references) = take_apart::<Tensor, C>(&init);
     let (stacked, inputs_treedef) = graph::flatten::<Tensor, X>(&inputs);
     drop((init, inputs));
     let length = length_of(operation, &inputs_treedef, &stacked, options.length);
@@ -155,10 +155,13 @@ where
         stage(operation, &infos, |mut tensors| {
             let elements = tensors.split_off(index.len() + of_carry.len());
             let carry = rebuild(&carry_treedef, tensors.split_off(index.len()));
-            let elements = rebuild(&inputs_treedef, elements);
             let index = tensors.pop();
             let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
-            let (carry, outputs) = at_own_lines(|| function(index, carry, elements));
+            let of_inputs = format!("{operation}, among what it goes over,");
+            let (carry, outputs) =
+                call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
+                    function(index, carry, elements)
+                });
             let (carry, after) = graph::flatten::<Tensor, C>(&carry);
             let (outputs, outputs_treedef) = graph::flatten::<Tensor, Y>(&outputs);
             results.extend(carry);
@@ -196,7 +199,7 @@ where
     let mut results = bind_all(&primitive, &operands);
     let outputs = results.split_off(of_index + of_carry.len());
     (
-        rebuild(&carry_treedef, results.split_off(of_index)),
+        rebuild_with(&carry_treedef, results.split_off(of_index), &references),
         rebuild(&outputs_treedef, outputs),
     )
 }

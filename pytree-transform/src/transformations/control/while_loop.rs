@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::crossing::take_apart;
 use pytree_core::graph;
 use smallvec::SmallVec;
 
@@ -20,7 +21,7 @@ use crate::transformations::call::{bind_all, call};
 use crate::transformations::control::mismatch::{MEND, differences};
 use crate::transformations::control::scan::{fixed_point, with_carry_tangents};
 use crate::transformations::executor::Slots;
-use crate::transformations::function::{Traceable, rebuild};
+use crate::transformations::function::{Traceable, call_reading, rebuild, rebuild_with};
 
 /// Applies `body` to a carry for as long as `condition` holds for it.
 ///
@@ -61,12 +62,14 @@ pub(crate) fn repeat<C: Traceable>(
     body: impl Fn(C) -> C,
     init: C,
 ) -> C {
-    let (leaves, treedef) = graph::flatten::<Tensor, C>(&init);
+    let (leaves, treedef, references) = take_apart::<Tensor, C>(&init);
     drop(init);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
     let (mut condition, condition_captured, info) = stage(operation, &infos, |tensors| {
-        let carry = rebuild::<C>(&treedef, tensors);
-        let holds = at_own_lines(|| condition(&carry));
+        let of_condition = format!("the condition of {operation}");
+        let holds = call_reading(&of_condition, &treedef, tensors, |carry: C| {
+            condition(&carry)
+        });
         let info = holds.info().clone();
         (vec![holds], info)
     });
@@ -98,7 +101,7 @@ pub(crate) fn repeat<C: Traceable>(
         .chain(body_captured)
         .chain(leaves)
         .collect();
-    rebuild(&treedef, bind_all(&primitive, &operands))
+    rebuild_with(&treedef, bind_all(&primitive, &operands), &references)
 }
 
 /// A body applied while a condition holds; the operands are the constants of the condition, those of the

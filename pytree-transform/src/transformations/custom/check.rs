@@ -5,10 +5,9 @@ use pytree_core::{TreeDef, graph};
 use crate::dtype::AbstractArray;
 use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
 use crate::transformations::body::stage;
 use crate::transformations::control::mismatch::{MEND, differences};
-use crate::transformations::function::{Traceable, rebuild};
+use crate::transformations::function::{Traceable, call_reading};
 
 /// The structure of a value with the element types and shapes of its leaves.
 pub(crate) struct Form {
@@ -51,8 +50,9 @@ pub(crate) fn record<A: Traceable, R: Traceable>(
     function: impl FnOnce(&A) -> R,
 ) -> Recorded {
     let (jaxpr, captured, result) = stage(name, &argument.infos, |tensors| {
-        let argument = rebuild(&argument.treedef, tensors);
-        let result = at_own_lines(|| function(&argument));
+        let result = call_reading(name, &argument.treedef, tensors, |argument: A| {
+            function(&argument)
+        });
         let (leaves, treedef) = graph::flatten::<Tensor, R>(&result);
         let form = Form::of(treedef, &leaves);
         (leaves, form)

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use pytree_core::graph;
 
 use crate::tensor::Tensor;
-use crate::trace::{at_line, at_own_lines, is_transforming};
+use crate::trace::{at_line, is_transforming};
 use crate::transformations::body::{
     Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
 };
 use crate::transformations::call::call;
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::differentiate::record_linear;
-use crate::transformations::function::{Traceable, rebuild, transformed};
+use crate::transformations::function::{Traceable, call_reading, rebuild, transformed};
 
 /// A function whose derivative is a rule: from the argument and its tangent to the result and its tangent.
 ///
@@ -82,9 +82,15 @@ fn run<A: Traceable, R: Traceable>(
                 .zip(&primals)
                 .map(|(tangent, primal)| tangent.unwrap_or_else(|| Tensor::zeros_like(primal)))
                 .collect();
-            let primal: A = rebuild(&form.treedef, primals.clone());
-            let tangent: A = rebuild(&form.treedef, tangents);
-            let (value, tangent) = at_own_lines(|| rule(&primal, &tangent));
+            let (value, tangent) = call_reading(
+                "the rule of custom_jvp",
+                &form.treedef,
+                primals.clone(),
+                |primal: A| {
+                    let tangent: A = rebuild(&form.treedef, tangents);
+                    rule(&primal, &tangent)
+                },
+            );
             let (values, value_treedef) = graph::flatten::<Tensor, R>(&value);
             let (tangents, tangent_treedef) = graph::flatten::<Tensor, R>(&tangent);
             let mut mistakes = Vec::new();

@@ -21,7 +21,7 @@ use crate::transformations::body::{
 };
 use crate::transformations::call::{bind_all, call, known_and_cotangents};
 use crate::transformations::custom::check::{Form, Recorded, record};
-use crate::transformations::function::{Traceable, rebuild, transformed};
+use crate::transformations::function::{Traceable, call_reading, rebuild, transformed};
 
 /// A function whose gradient is a rule in two halves: `forward` gives the result with what the other half needs of
 /// it, the residuals; `backward` gives the cotangent of the argument from the residuals and the cotangent of the
@@ -89,8 +89,12 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         result,
     } = record(NAME, &form, function);
     let (known, known_captured, (value, residuals)) = stage(NAME, &form.infos, |tensors| {
-        let argument = rebuild(&form.treedef, tensors);
-        let (value, residuals) = at_own_lines(|| forward(&argument));
+        let (value, residuals) = call_reading(
+            "`forward` of custom_vjp",
+            &form.treedef,
+            tensors,
+            |argument: A| forward(&argument),
+        );
         let (mut leaves, treedef) = graph::flatten::<Tensor, R>(&value);
         let value = Form::of(treedef, &leaves);
         let (residuals, treedef) = graph::flatten::<Tensor, S>(&residuals);

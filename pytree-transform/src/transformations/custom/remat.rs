@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::graph;
+use pytree_core::crossing::take_apart;
 
 use crate::dtype::AbstractArray;
 use crate::jaxpr::Variable;
@@ -12,8 +12,7 @@ use crate::tensor::Tensor;
 use crate::trace::{at_line_by_default, is_transforming};
 use crate::transformations::body::{Body, Derivative, Linearized, stage};
 use crate::transformations::call::call;
-use crate::transformations::custom::check::{Form, record};
-use crate::transformations::function::{Traceable, rebuild, transformed};
+use crate::transformations::function::{Traceable, call_inside, rebuild_result, transformed};
 
 /// What [`remat`] keeps of the values that derivatives need, beside the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,13 +90,16 @@ fn run<A: Traceable, R: Traceable>(
     if !is_transforming() {
         return function(argument);
     }
-    let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
-    let recorded = record("remat", &Form::of(treedef, &operands), function);
+    let (mut operands, treedef, references) = take_apart::<Tensor, A>(argument);
+    let infos: Vec<AbstractArray> = operands.iter().map(|leaf| leaf.info().clone()).collect();
+    let (jaxpr, captured, outcome) = stage("remat", &infos, |tensors| {
+        call_inside::<A, R>(&treedef, tensors, |argument| function(&argument))
+    });
     let derivative = Derivative::Recomputed(policy);
-    let body = Body::with_derivative("remat", String::new(), recorded.jaxpr, derivative);
-    operands.extend(recorded.captured);
+    let body = Body::with_derivative("remat", String::new(), jaxpr, derivative);
+    operands.extend(captured);
     let results = at_line_by_default(line, || call(&body, &operands));
-    rebuild(&recorded.result.treedef, results)
+    rebuild_result(&outcome, results, &references)
 }
 
 impl RematPolicy {
