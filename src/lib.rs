@@ -29,9 +29,9 @@ pub use pytree_nn as nn;
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     AnyLeaf, CollectionId, DynamicModule, FieldKind, Filter, Finding, Freeze, Frozen,
-    Key as PathKey, KeyPath, LeafDiff, LeafKind, ModelDiff, ModuleType, Partition, PytreeOf,
-    SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef, TreeError, at, diff, edit, graph,
-    kind, lint, match_structure, partition, tree,
+    Key as PathKey, KeyPath, LeafDiff, LeafKind, ModelDiff, ModuleType, Partition, PytreeOf, Ref,
+    ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef, TreeError, Weak,
+    WeakRef, at, diff, edit, graph, kind, lint, match_structure, partition, refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
@@ -47,10 +47,11 @@ pub mod prelude {
     pub use crate::nn::*;
     pub use crate::{
         AnyLeaf, Collection, DType, DynamicModule, FieldKind, Filter, Freeze, Gradient, Jit,
-        KeyPath, Leaf, Module, ModuleType, Partition, Pytree, PytreeOf, Selector, Shared, Static,
-        Tensor, Tree, TreeBuilder, TreeDef, TreeError, at, cond, diff, edit, einsum, grad, graph,
-        hessian, ix, jacfwd, jacrev, jit, jvp, module_object, partition, ravel, scan, stack, tree,
-        unstack, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut, while_loop,
+        KeyPath, Leaf, Module, ModuleType, Partition, Pytree, PytreeOf, Ref, Selector, Shared,
+        Static, Tensor, Tree, TreeBuilder, TreeDef, TreeError, Weak, WeakRef, at, cond, diff, edit,
+        einsum, grad, graph, hessian, ix, jacfwd, jacrev, jit, jvp, module_object, partition,
+        ravel, scan, stack, tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
+        while_loop,
     };
 }
 

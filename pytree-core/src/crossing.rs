@@ -83,7 +83,8 @@ pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
         leaves.push(typed::<L>(leaf).clone());
     })
-    .keeping(&kept);
+    .keeping(&kept)
+    .collecting();
     flatten.visit_tuple(2, |position, flatten| match position {
         0 => first.visit(flatten),
         _ => second.visit(flatten),
@@ -93,7 +94,7 @@ pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     (leaves, treedef, references)
 }
 
-/// A copy of a value with the same references.
+/// A copy of a value with the same references and shared nodes.
 ///
 /// # Panics
 /// As [`take_apart`], or if an impl of `Pytree` visits and unflattens differently.
@@ -104,7 +105,7 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
         &treedef,
         leaves,
         &references,
-        Contents::Kept,
+        Contents::Same,
     ))
 }
 
@@ -116,7 +117,7 @@ pub fn put_together_with<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
     references: &References,
-    contents: Contents,
+    contents: Contents<'_>,
 ) -> Result<T, TreeError> {
     unflatten::check_count(treedef, leaves.len())?;
     let outside = Outside {
@@ -203,6 +204,28 @@ impl TreeDef {
     }
 }
 
+/// A value that was taken apart, put together again with leaves of which some have changed: it has the same references,
+/// and those that hold a leaf that `is_changed` names by its position are written.
+///
+/// # Errors
+/// As [`put_together_with`]; then nothing is written.
+pub fn put_together_changed<L: Leaf + Clone, T: Pytree>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    references: &References,
+    mut is_changed: impl FnMut(usize) -> bool,
+) -> Result<T, TreeError> {
+    if references.is_empty() {
+        return put_together(treedef, leaves).map(|(value, _)| value);
+    }
+    let places = treedef.references().into_iter().enumerate();
+    let written: Vec<usize> = places
+        .filter(|(_, place)| place.leaves.clone().any(&mut is_changed))
+        .map(|(position, _)| position)
+        .collect();
+    put_together_with(treedef, leaves, references, Contents::WrittenAt(&written))
+}
+
 /// What comes out of a function besides the leaves: the structure of its result, and of what was written to the
 /// references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,7 +268,7 @@ impl Outcome {
         flatten.visit_tuple(1 + written.len(), |position, flatten| {
             match position
                 .checked_sub(1)
-                .and_then(|at| argument.0.get(written[at]))
+                .and_then(|at| argument.cells.get(written[at]))
             {
                 None => result.visit(flatten),
                 Some(reference) => flatten.visit_content(reference),

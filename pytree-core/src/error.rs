@@ -64,6 +64,12 @@ pub enum TreeError {
         /// The type of the field.
         expected: &'static str,
     },
+    /// Leaves of a part are to be written to references and are in none.
+    #[error("cannot update references: {} {} in no reference; choose a part that is, or change the value itself", list(.paths), if .paths.len() == 1 { "is" } else { "are" })]
+    NotInReference {
+        /// Each of them.
+        paths: Vec<KeyPath>,
+    },
     /// A reference may not be read or written here.
     #[error(transparent)]
     Reference(#[from] crate::reference::ReferenceError),

@@ -18,7 +18,7 @@ impl Identity {
 }
 
 /// Numbers identities in the order they are met.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct IdentityMap {
     few: SmallVec<[(Identity, usize); 4]>,
     table: HashMap<Identity, usize>,
@@ -49,6 +49,12 @@ impl IdentityMap {
         }
         self.next += 1;
         Ok(())
+    }
+
+    /// Adds an identity with a number of its own, if it is new.
+    pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
+        self.next = number;
+        let _ = self.insert(identity);
     }
 
     /// The number of an identity that was met.

@@ -31,6 +31,7 @@ pub mod path;
 mod pytree;
 pub mod ravel;
 mod reference;
+pub mod refs;
 
 pub mod select;
 pub mod shape;
@@ -54,7 +55,8 @@ pub use crate::lint::{Finding, lint};
 pub use crate::partition::Partition;
 pub use crate::path::{AsKeyPath, Key, KeyPath};
 pub use crate::pytree::{
-    Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedVisit, Visitor, select_partition,
+    Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedNode, SharedVisit, Visitor,
+    select_partition,
 };
 pub use crate::reference::{Access, AnyReference, Ref, ReferenceError, References, WeakRef};
 pub use crate::select::{Selector, at};

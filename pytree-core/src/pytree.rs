@@ -228,6 +228,15 @@ pub enum SharedVisit {
     Skip,
 }
 
+/// A shared node, whatever it holds.
+pub trait SharedNode {
+    /// What tells it from others.
+    fn identity(&self) -> Identity;
+
+    /// A handle that keeps it alive.
+    fn handle(&self) -> Arc<dyn std::any::Any + Send + Sync>;
+}
+
 /// Receives a tree in preorder.
 pub trait Visitor<'a> {
     /// A node with `arity` children begins; its static values and keys follow, then the children, then
@@ -264,6 +273,11 @@ pub trait Visitor<'a> {
     fn shared(&mut self, identity: Identity) -> SharedVisit {
         let _ = identity;
         SharedVisit::Descend
+    }
+
+    /// A shared node is met, of which a handle can be had. The default needs none.
+    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+        self.shared(node.identity())
     }
 
     /// A mutable reference is met. The default takes it for a shared node.

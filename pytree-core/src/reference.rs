@@ -13,7 +13,7 @@ use std::sync::{self, Arc, PoisonError, RwLock};
 use thiserror::Error;
 
 use crate::error::TreeError;
-use crate::identity::Identity;
+use crate::identity::{Identity, IdentityMap};
 use crate::kept::Content;
 use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
 use crate::level::Origin;
@@ -60,6 +60,15 @@ pub enum ReferenceError {
         access: Access,
         /// The transformation.
         transformation: &'static str,
+    },
+    /// References of its kind are not to be written at the moment.
+    #[error(
+        "cannot write a reference of kind {}: only others are mutable here; write it outside of `refs::with_mutable`, or let that accept its kind",
+        .kind.map_or_else(|| "none".to_owned(), |kind| kind.to_string())
+    )]
+    NotMutable {
+        /// The kind that the reference says.
+        kind: Option<LeafKind>,
     },
     /// It was made inside of a transformation that is over, or that runs on another thread.
     #[error(
@@ -137,6 +146,24 @@ impl<T> Cell<T> {
         held.clone()
     }
 
+    /// The kind that the reference itself says, if it does.
+    fn kind(&self) -> Option<LeafKind> {
+        let field = self.shape.fields.first()?;
+        field.kind.and_then(LeafKind::of_field)
+    }
+
+    /// Whether it may be written here.
+    fn check_write(&self) -> Result<(), ReferenceError> {
+        self.origin.check(Access::Write)?;
+        let kind = self.kind();
+        let is_mutable = MUTABLE.with_borrow(|all| all.iter().all(|accepts| accepts(kind)));
+        if is_mutable {
+            Ok(())
+        } else {
+            Err(ReferenceError::NotMutable { kind })
+        }
+    }
+
     fn snapshot(&self) -> Result<Arc<T>, ReferenceError> {
         self.origin.check(Access::Read)?;
         match self.held() {
@@ -188,8 +215,7 @@ impl<T> Ref<T> {
 
     /// The kind that the reference itself says, if it does.
     pub fn kind(&self) -> Option<LeafKind> {
-        let field = self.0.shape.fields.first()?;
-        field.kind.and_then(LeafKind::of_field)
+        self.0.kind()
     }
 
     /// The value.
@@ -231,7 +257,7 @@ impl<T> Ref<T> {
     /// [`ReferenceError`] if the reference was made outside of the transformation that runs, or inside of one that is
     /// over or runs on another thread.
     pub fn try_set(&self, value: T) -> Result<(), ReferenceError> {
-        self.0.origin.check(Access::Write)?;
+        self.0.check_write()?;
         // The old value is dropped when no lock is held.
         drop(self.0.write(value));
         Ok(())
@@ -259,7 +285,7 @@ impl<T> Ref<T> {
     where
         T: Clone,
     {
-        allowed(self.0.origin.check(Access::Write));
+        allowed(self.0.check_write());
         loop {
             let before = allowed(self.0.snapshot());
             let after = Arc::new(function((*before).clone()));
@@ -288,6 +314,29 @@ impl<T> Ref<T> {
     /// The reference's identity.
     pub fn identity(&self) -> Identity {
         Identity::of(&self.0)
+    }
+}
+
+thread_local! {
+    /// What references must be accepted by to be written.
+    static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
+}
+
+type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
+
+/// While it lives, references are written only if it accepts their kinds.
+pub(crate) struct Mutable;
+
+impl Mutable {
+    pub(crate) fn begin(accepts: AcceptsKind) -> Self {
+        MUTABLE.with_borrow_mut(|all| all.push(accepts));
+        Self
+    }
+}
+
+impl Drop for Mutable {
+    fn drop(&mut self) {
+        let _ = MUTABLE.with_borrow_mut(Vec::pop);
     }
 }
 
@@ -417,7 +466,7 @@ pub(crate) trait AnyCell: Send + Sync {
     fn identity(self: Arc<Self>) -> Identity;
     fn content(&self) -> Result<Content, ReferenceError>;
     fn is_written(&self) -> bool;
-    fn check(&self, access: Access) -> Result<(), ReferenceError>;
+    fn check_write(&self) -> Result<(), ReferenceError>;
     /// Reads a value that is to be written, which [`Staged::write`] does.
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -433,8 +482,8 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }
-    fn check(&self, access: Access) -> Result<(), ReferenceError> {
-        self.origin.check(access)
+    fn check_write(&self) -> Result<(), ReferenceError> {
+        Cell::check_write(self)
     }
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError> {
         let value = T::unflatten(source)?;
@@ -466,7 +515,7 @@ impl Staged {
     /// [`TreeError::Reference`] if one of the references may not be written here.
     pub(crate) fn write_all(staged: Vec<Self>) -> Result<(), TreeError> {
         for staged in &staged {
-            staged.cell.check(Access::Write)?;
+            staged.cell.check_write()?;
         }
         staged.into_iter().for_each(|staged| (staged.write)());
         Ok(())
@@ -494,9 +543,14 @@ impl AnyReference {
         allowed(self.0.content())
     }
 
+    /// The handle, as that of any node.
+    pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0).into_any()
+    }
+
     /// The cell, if it holds a `T`.
     pub(crate) fn cell<T: Send + Sync + 'static>(&self) -> Option<Arc<Cell<T>>> {
-        Arc::clone(&self.0).into_any().downcast().ok()
+        self.node().downcast().ok()
     }
 }
 
@@ -506,33 +560,77 @@ impl fmt::Debug for AnyReference {
     }
 }
 
-/// The references of a value, in the order in which a graph function meets them.
-#[derive(Clone, Debug, Default)]
-pub struct References(pub(crate) Vec<AnyReference>);
+/// The references of a value, in the order in which a graph function meets them, and its shared nodes.
+#[derive(Clone, Default)]
+pub struct References {
+    pub(crate) cells: Vec<AnyReference>,
+    /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
+    pub(crate) nodes: Vec<Arc<dyn Any + Send + Sync>>,
+    /// The numbers of those that are known where they are met again.
+    numbers: IdentityMap,
+}
 
 impl References {
-    /// How many there are.
+    /// How many references there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.cells.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no reference.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.cells.is_empty()
     }
 
-    /// The positions of those that were written since they were made.
+    /// What tells the references apart.
+    pub fn identities(&self) -> Vec<Identity> {
+        self.cells.iter().map(AnyReference::identity).collect()
+    }
+
+    /// The positions of the references that were written since they were made.
     pub fn written(&self) -> Vec<usize> {
-        let numbered = self.0.iter().enumerate();
+        let numbered = self.cells.iter().enumerate();
         numbered
             .filter(|(_, reference)| reference.is_written())
             .map(|(position, _)| position)
             .collect()
     }
 
-    pub(crate) fn position(&self, identity: Identity) -> Option<usize> {
-        self.0
-            .iter()
-            .position(|reference| reference.identity() == identity)
+    /// The same references; shared nodes are not known where they are met again.
+    #[must_use]
+    pub fn without_shared(&self) -> Self {
+        let mut numbers = IdentityMap::default();
+        for reference in &self.cells {
+            if let Some(number) = self.numbers.get(reference.identity()) {
+                numbers.insert_as(reference.identity(), number);
+            }
+        }
+        Self {
+            cells: self.cells.clone(),
+            nodes: self.nodes.clone(),
+            numbers,
+        }
+    }
+
+    /// The number of a node that is known.
+    pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
+        self.numbers.get(identity)
+    }
+
+    /// Adds the node that was met next.
+    pub(crate) fn push(&mut self, identity: Identity, node: Arc<dyn Any + Send + Sync>) {
+        self.numbers.insert_as(identity, self.nodes.len());
+        self.nodes.push(node);
+    }
+
+    /// Adds nodes that have no identity any more.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.nodes
+            .resize_with(self.nodes.len() + count, || Arc::new(()));
+    }
+}
+
+impl fmt::Debug for References {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.cells).finish()
     }
 }

@@ -4,13 +4,14 @@
 //! at each place, as JAX does. Graph operations, which every transformation and checkpoint uses, visit
 //! it once and rebuild the sharing. A [`Weak`] edge leads to a shared node without holding it, and so closes a cycle.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{self, Arc, OnceLock};
 
 use crate::error::TreeError;
 use crate::identity::Identity;
-use crate::pytree::{Pytree, SharedVisit, Visitor};
+use crate::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
 use crate::shape;
 use crate::unflatten::Unflattener;
 
@@ -104,9 +105,18 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
     }
 }
 
+impl<T: Send + Sync + 'static> SharedNode for Shared<T> {
+    fn identity(&self) -> Identity {
+        Self::identity(self)
+    }
+    fn handle(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0) as Arc<dyn Any + Send + Sync>
+    }
+}
+
 impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        if visitor.shared(self.identity()) == SharedVisit::Descend {
+        if visitor.shared_node(self) == SharedVisit::Descend {
             visitor.enter(&shape::SHARED, 1);
             (**self).visit(visitor);
             visitor.exit();

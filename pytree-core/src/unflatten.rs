@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{LeafMismatch, TreeError};
+use crate::identity::Identity;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
 use crate::reference::{AnyCell, AnyReference, Cell, Ref, References, Staged, WeakRef};
@@ -62,7 +63,7 @@ pub struct Unflattener<'a> {
     /// The references that were built, or put in the place of those of the treedef.
     references: References,
     /// The references to use instead of new ones, by their positions among those of the treedef.
-    used: Option<(&'a References, Contents)>,
+    used: Option<(&'a References, Contents<'a>)>,
     /// The references known from outside.
     known: Option<&'a References>,
     /// What is written to references that are not new, once all is built.
@@ -77,11 +78,25 @@ pub struct Unflattener<'a> {
 
 /// What becomes of the values of references that are used in a value that is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub enum Contents<'a> {
+    /// They stay, and so do shared nodes: nothing has changed.
+    Same,
     /// They stay.
     Kept,
     /// They are replaced by those of the treedef and the leaves.
     Written,
+    /// Those of the references at these positions are replaced.
+    WrittenAt(&'a [usize]),
+}
+
+impl Contents<'_> {
+    fn is_written(self, position: usize) -> bool {
+        match self {
+            Self::Same | Self::Kept => false,
+            Self::Written => true,
+            Self::WrittenAt(positions) => positions.contains(&position),
+        }
+    }
 }
 
 /// A node that aliases refer to.
@@ -301,6 +316,14 @@ impl Unflattener<'_> {
         }
         self.enter_fixed(&shape::SHARED, 1)?;
         let number = self.next_number;
+        if let Some((used, Contents::Same)) = self.used
+            && let Some(node) = used.nodes.get(number).cloned()
+            && let Ok(node) = node.downcast::<OnceLock<T>>()
+        {
+            let node = self.begin_numbered(|| node)?;
+            T::unflatten(self)?;
+            return Ok(Shared(node));
+        }
         let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
         let built = T::unflatten(self)?;
         if node.set(built).is_err() {
@@ -324,15 +347,15 @@ impl Unflattener<'_> {
         let (position, number) = (self.references.len(), self.next_number);
         let used = self
             .used
-            .and_then(|(used, contents)| Some((used.0.get(position)?, contents)));
+            .and_then(|(used, contents)| Some((used.cells.get(position)?, contents)));
         if let Some((used, contents)) = used {
             let Some(cell) = used.cell::<T>() else {
                 return Err(self.wrong_node("a reference of the same type"));
             };
-            self.references.0.push(used.clone());
+            self.references.cells.push(used.clone());
             let node = self.begin_numbered(|| Arc::clone(&cell))?;
             let value = T::unflatten(self)?;
-            if contents == Contents::Written {
+            if contents.is_written(position) {
                 self.staged.push(Staged::new(cell, value));
             }
             let built = self.exit(Ref(node));
@@ -341,7 +364,7 @@ impl Unflattener<'_> {
         }
         let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
         let any: Arc<dyn AnyCell> = Arc::clone(&cell) as Arc<dyn AnyCell>;
-        self.references.0.push(AnyReference(any));
+        self.references.cells.push(AnyReference(any));
         let value = T::unflatten(self)?;
         cell.fill(value);
         let built = self.exit(Ref(cell));
@@ -384,8 +407,9 @@ impl Unflattener<'_> {
             Some(NodeKind::Argument) => {
                 self.node += 1;
                 let position = self.aux::<usize>()?;
-                let reference = self.known.and_then(|known| known.0.get(position));
-                reference.map(|reference| Arc::clone(&reference.0).into_any())
+                self.known
+                    .and_then(|known| known.nodes.get(position))
+                    .cloned()
             }
             _ => return Ok(None),
         };
@@ -479,7 +503,7 @@ impl Unflattener<'_> {
         references: &References,
         position: usize,
     ) -> Result<(), TreeError> {
-        let Some(reference) = references.0.get(position) else {
+        let Some(reference) = references.cells.get(position) else {
             return Err(self.wrong_node("the value of a reference of the argument"));
         };
         let staged = Arc::clone(&reference.0).stage(self)?;
@@ -487,23 +511,16 @@ impl Unflattener<'_> {
         Ok(())
     }
 
-    /// The reference that is used instead of a new one for the node of a number.
+    /// The node that is used instead of a new one for a number.
     fn used_as(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
-        let (used, _) = self.used?;
-        let kinds = self.treedef.0.nodes.iter().map(|node| node.shape.kind);
-        let mut numbered = kinds.filter(|kind| kind.is_numbered()).take(number + 1);
-        let mut position = None;
-        let mut last = NodeKind::Shared;
-        for kind in numbered.by_ref() {
-            last = kind;
-            if kind == NodeKind::Reference {
-                position = Some(position.map_or(0, |position| position + 1));
-            }
-        }
-        let position = position.filter(|_| last == NodeKind::Reference)?;
-        used.0
-            .get(position)
-            .map(|reference| Arc::clone(&reference.0).into_any())
+        let (used, contents) = self.used?;
+        let mut nodes = self.treedef.0.nodes.iter().map(|node| node.shape.kind);
+        let kind = nodes
+            .by_ref()
+            .filter(|kind| kind.is_numbered())
+            .nth(number)?;
+        let is_used = kind == NodeKind::Reference || contents == Contents::Same;
+        used.nodes.get(number).filter(|_| is_used).cloned()
     }
 
     /// Whether all nodes began that weak edges lead to; then references that are not new are written.
@@ -516,6 +533,10 @@ impl Unflattener<'_> {
             return Err(self.wrong_node("the node that a weak edge leads to"));
         }
         Staged::write_all(std::mem::take(&mut self.staged))?;
+        for numbered in self.numbered.into_iter().flatten() {
+            let identity = Identity::of(&numbered.node);
+            self.references.push(identity, numbered.node);
+        }
         Ok(self.references)
     }
 
@@ -602,7 +623,7 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
 #[derive(Default)]
 pub(crate) struct Outside<'a> {
     /// The references to use instead of new ones, by their positions among those of the treedef.
-    pub(crate) used: Option<(&'a References, Contents)>,
+    pub(crate) used: Option<(&'a References, Contents<'a>)>,
     /// The references that the treedef takes for known.
     pub(crate) known: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,

@@ -10,4 +10,5 @@ mod jax;
 mod nnx;
 mod pax;
 mod printed;
+mod refx;
 mod treedefs;

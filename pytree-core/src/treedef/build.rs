@@ -6,7 +6,7 @@ use crate::identity::{Identity, IdentityMap};
 use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
 use crate::path::{Key, KeyPath};
-use crate::pytree::{Pytree, SharedVisit, Visitor};
+use crate::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
 use crate::reference::{AnyReference, References};
 use crate::shape::{self, NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticRef};
@@ -86,10 +86,10 @@ impl Builder {
         self.exit();
     }
 
-    /// A reference of the argument, by its position.
-    fn argument(&mut self, position: usize) {
+    /// A node of the argument, by its number there.
+    fn argument(&mut self, number: usize) {
         self.enter(&shape::ARGUMENT, 0);
-        self.aux(StaticBox::new(position));
+        self.aux(StaticBox::new(number));
         self.exit();
     }
 
@@ -203,9 +203,10 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     seen: IdentityMap,
     /// Nothing if leaves are lent out: then there must be no reference.
     keeper: Option<Keeper<'a>>,
-    /// The references that were met.
+    /// Whether the references and shared nodes that are met are collected.
+    collects: bool,
     references: References,
-    /// The references that are known from outside: where one is met, it is said which.
+    /// The nodes that are known from outside: where one is met, it is said which.
     known: Option<&'a References>,
     /// As a tree, the shared nodes that are open, and how many nodes were when each began.
     inside: Vec<(Identity, usize)>,
@@ -228,6 +229,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             sharing,
             seen: IdentityMap::default(),
             keeper: None,
+            collects: false,
             references: References::default(),
             known: None,
             inside: Vec::new(),
@@ -241,7 +243,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    /// Takes references for those known from outside.
+    /// Takes references and shared nodes for those known from outside.
     pub(crate) fn knowing(mut self, known: &'a References) -> Self {
         self.known = Some(known);
         self
@@ -257,9 +259,25 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         mut self,
         tree: &'a T,
     ) -> (TreeDef, References) {
+        self.collects = true;
         tree.visit(&mut self);
         let references = self.take_references();
         (self.finish(), references)
+    }
+
+    /// Collects the references that are met.
+    pub(crate) fn collecting(mut self) -> Self {
+        self.collects = true;
+        self
+    }
+
+    /// If a node is known from outside, it is said which.
+    fn is_known(&mut self, identity: Identity) -> bool {
+        let number = self.known.and_then(|known| known.number(identity));
+        if let Some(number) = number {
+            self.builder.argument(number);
+        }
+        number.is_some()
     }
 
     /// The references that were met.
@@ -302,6 +320,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         let start = self.builder.nodes.len();
         self.builder.subtree(treedef);
         self.seen.skip(treedef.0.numbered);
+        if self.collects {
+            self.references.skip(treedef.0.numbered);
+        }
         let places = self.builder.nodes[start..]
             .iter_mut()
             .filter(|node| node.shape.kind == NodeKind::Leaf);
@@ -342,15 +363,26 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             }
         }
     }
-    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
-        let identity = reference.identity();
-        if let Some(position) = self.known.and_then(|known| known.position(identity)) {
-            self.builder.argument(position);
+    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+        let identity = node.identity();
+        if self.is_known(identity) {
             return SharedVisit::Skip;
         }
         let visit = self.shared(identity);
-        if visit == SharedVisit::Descend {
-            self.references.0.push(reference.clone());
+        if self.collects && visit == SharedVisit::Descend {
+            self.references.push(identity, node.handle());
+        }
+        visit
+    }
+    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+        let identity = reference.identity();
+        if self.is_known(identity) {
+            return SharedVisit::Skip;
+        }
+        let visit = self.shared(identity);
+        if self.collects && visit == SharedVisit::Descend {
+            self.references.push(identity, reference.node());
+            self.references.cells.push(reference.clone());
         }
         visit
     }
@@ -367,7 +399,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             crate::error::weak_in_a_tree(&self.builder.path())
         );
         self.enter(&shape::WEAK, 1);
-        if let Some(position) = target.and_then(|target| self.known?.position(target)) {
+        if let Some(position) = target.and_then(|target| self.known?.number(target)) {
             self.builder.argument(position);
         } else {
             self.weak.push((self.builder.aux.len(), target));

@@ -6,7 +6,7 @@ use crate::identity::{Identity, IdentityMap};
 use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
-use crate::pytree::{Pytree, SharedVisit, Visitor};
+use crate::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
 use crate::reference::{AnyReference, References};
 use crate::shape::{self, NodeKind, NodeShape};
 use crate::statics::StaticRef;
@@ -129,6 +129,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             Step::Exit => in_alias = false,
         });
         self.seen.skip(treedef.0.numbered);
+        self.references.skip(treedef.0.numbered);
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         if self.matches {
@@ -166,7 +167,15 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             return SharedVisit::Skip;
         }
         if visit == SharedVisit::Descend {
-            self.references.0.push(reference.clone());
+            self.references.push(reference.identity(), reference.node());
+            self.references.cells.push(reference.clone());
+        }
+        visit
+    }
+    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+        let visit = self.shared(node.identity());
+        if self.matches && visit == SharedVisit::Descend {
+            self.references.push(node.identity(), node.handle());
         }
         visit
     }

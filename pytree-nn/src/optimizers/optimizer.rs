@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, graph,
-    partition,
+    Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, crossing,
+    graph, partition,
 };
 use pytree_transform::{Gradient, Tensor};
 
@@ -196,7 +196,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     where
         M: SelectPart<Tensor>,
     {
-        let (mut leaves, treedef) = graph::flatten::<Tensor, M>(model);
+        let (mut leaves, treedef, references) = crossing::take_apart::<Tensor, M>(model);
         if leaves.len() != self.choices.len() {
             return Err(OptimizerError::OtherModel {
                 expected: self.choices.len(),
@@ -238,7 +238,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         for ((leaf, _), update) in places.zip(updates) {
             *leaf = &*leaf + update;
         }
-        *model = graph::unflatten(&treedef, leaves)?;
+        *model = crossing::put_together_changed(&treedef, leaves, &references, |position| {
+            self.choices[position] == Choice::Trained
+        })?;
         self.step = &self.step + 1;
         Ok(())
     }

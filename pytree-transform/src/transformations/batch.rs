@@ -13,6 +13,7 @@ use crate::tensor::Tensor;
 use crate::trace::{Interpreter, Trace};
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
+use crate::transformations::function::Known;
 
 /// How a function is mapped.
 #[derive(Clone, Debug)]
@@ -163,6 +164,14 @@ impl Mapping {
             let _ = write!(text, "\n  {size}: {}", places.join(", "));
         }
         text
+    }
+
+    /// What of the argument is itself again in a result: a shared node is, if it has its axes already.
+    pub(crate) fn known(&self) -> Known {
+        match (&self.in_axes, &self.out_axes) {
+            (Axes::All(Some(from)), Axes::All(Some(to))) if from == to => Known::All,
+            _ => Known::References,
+        }
     }
 
     /// Begins the level of the batch.

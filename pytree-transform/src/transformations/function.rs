@@ -120,9 +120,33 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> R,
 ) -> (Vec<Tensor>, Outcome) {
+    call_inside_knowing(Known::All, treedef, leaves, function)
+}
+
+/// What of the argument of a function is itself again in its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// References and shared nodes.
+    All,
+    /// References. Shared nodes have other leaves in the result.
+    References,
+}
+
+/// As [`call_inside`], where the result may have to have leaves of its own.
+#[track_caller]
+pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
+    known: Known,
+    treedef: &TreeDef,
+    leaves: Vec<Tensor>,
+    function: impl FnOnce(A) -> R,
+) -> (Vec<Tensor>, Outcome) {
     let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
     let result = at_own_lines(|| function(argument));
-    Outcome::of(&result, &references, references.written())
+    let written = references.written();
+    match known {
+        Known::All => Outcome::of(&result, &references, written),
+        Known::References => Outcome::of(&result, &references.without_shared(), written),
+    }
 }
 
 /// As [`call_inside`], with the values of all references of the argument, written or not: so functions that write

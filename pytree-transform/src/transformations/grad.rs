@@ -12,7 +12,7 @@ use crate::trace::at_line_by_default;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::differentiate::{Tape, linearize};
 use crate::transformations::function::{
-    Function, Loss, Traceable, call_inside, rebuild_result, transformed,
+    Function, Known, Loss, Traceable, call_inside, call_inside_knowing, rebuild_result, transformed,
 };
 
 /// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
@@ -360,7 +360,10 @@ where
     let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
     let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
     let (results, tape, outcome) = linearize(&leaves, &active, |traced| {
-        call_inside::<M, R>(&treedef, traced, |model| function.call(&model))
+        // The cotangent has leaves for all of the result.
+        call_inside_knowing::<M, R>(Known::References, &treedef, traced, |model| {
+            function.call(&model)
+        })
     });
     let output_infos: Vec<AbstractArray> =
         results.iter().map(|result| result.info().clone()).collect();

@@ -8,7 +8,9 @@ use pytree_core::graph;
 use crate::error::or_panic;
 use crate::tensor::Tensor;
 use crate::trace::{Interpreter, Trace, at_line_by_default};
-use crate::transformations::function::{Function, Traceable, call_inside, rebuild, rebuild_result};
+use crate::transformations::function::{
+    Function, Known, Traceable, call_inside_knowing, rebuild, rebuild_result,
+};
 
 /// The result of a function and its derivative along a direction, by forward-mode differentiation.
 ///
@@ -64,7 +66,9 @@ where
         })
         .collect();
     let (results, outcome) =
-        call_inside::<M, R>(&treedef, duals, |primals| function.call(&primals));
+        call_inside_knowing::<M, R>(Known::References, &treedef, duals, |primals| {
+            function.call(&primals)
+        });
     let (mut primals_out, mut tangents_out) = (Vec::new(), Vec::new());
     for result in &results {
         let (primal, tangent) = or_panic(trace.undual(result));

@@ -10,7 +10,7 @@ use crate::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{
-    Function, Traceable, call_inside, rebuild_result, transformed,
+    Function, Traceable, call_inside_knowing, rebuild_result, transformed,
 };
 
 /// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) chooses others.
@@ -102,7 +102,8 @@ fn map<A: Traceable, R: Traceable>(
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = call_inside::<A, R>(&treedef, examples, function);
+    let known = mapping.known();
+    let (mut results, outcome) = call_inside_knowing::<A, R>(known, &treedef, examples, function);
     let mut all = leave(&trace, &results);
     drop(trace);
     let of_result = outcome.result().num_leaves();

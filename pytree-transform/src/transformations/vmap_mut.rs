@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 use crate::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Traceable, call_inside, rebuild_result};
+use crate::transformations::function::{Traceable, call_inside_knowing, rebuild_result};
 
 /// As [`vmap`](crate::vmap), of a function that writes its first argument, which is updated.
 ///
@@ -102,11 +102,15 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) =
-        call_inside::<(M, A), (M, R)>(&treedef, examples.clone(), |(mut model, argument)| {
+    let (mut results, outcome) = call_inside_knowing::<(M, A), (M, R)>(
+        mapping.known(),
+        &treedef,
+        examples.clone(),
+        |(mut model, argument)| {
             let output = function((&mut model, argument));
             (model, output)
-        });
+        },
+    );
     let mut all = leave(&trace, &results);
     drop(trace);
     let [of_model, of_result] = members(outcome.result());
