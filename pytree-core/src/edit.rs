@@ -27,7 +27,7 @@ use crate::unflatten::unflatten_with;
 ///
 /// A node of a trait object is met twice: as its own type, then as the box. A shared node is changed once, for
 /// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met. Static fields are
-/// no nodes: [`TreeDef::map_static`] changes those.
+/// no nodes: [`set_static`] sets those.
 ///
 /// # Examples
 /// ```
@@ -77,7 +77,7 @@ fn nothing_of<N>(treedef: &TreeDef) -> String {
         .collect();
     let types = Vec::from_iter(types).join(", ");
     format!(
-        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is changed by `TreeDef::map_static`, and if there may be none, ask `edit::paths_of` first",
+        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is set by `edit::set_static`, and if there may be none, ask `edit::paths_of` first",
         short_name(type_name::<N>())
     )
 }

@@ -149,7 +149,7 @@ pub enum TreeError {
     },
     /// A path leads to a static field, which is neither node nor leaf.
     #[error(
-        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or change it wherever it is by `TreeDef::map_static`"
+        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or set it by `edit::set_static`"
     )]
     StaticField {
         /// The path asked for.
