@@ -133,7 +133,7 @@ fn picture(images: &Tensor) -> String {
 fn main() -> Result<(), Box<dyn Error>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv");
     let digits = Digits::read(&file)?;
-    let (images, _) = digits.batch(&Vec::from_iter(0..IMAGES));
+    let (images, _) = digits.batch(&(0..IMAGES).collect::<Vec<_>>());
     let [training, test] = [images.index(ix![..TRAINING]), images.index(ix![TRAINING..])];
 
     let model = Autoencoder::new(&mut Rngs::new(0));

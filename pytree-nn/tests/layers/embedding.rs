@@ -156,6 +156,17 @@ fn rows_under_vmap_are_those_of_the_whole() {
 }
 
 #[test]
+fn no_rows_and_no_indices_are_no_panic() {
+    let none = Embed::new(0, 3, &mut Rngs::new(0));
+    let indices = Tensor::zeros(DType::I32, [0]);
+    assert_eq!(none.forward(&indices).shape(), [0, 3]);
+    assert!(none.try_forward(&Tensor::from(0)).is_err());
+    let rows = Embed::new(5, 3, &mut Rngs::new(0)).forward(&indices);
+    assert_eq!(rows.shape(), [0, 3]);
+    assert_eq!(none.attend(&rows).shape(), [0, 0]);
+}
+
+#[test]
 fn a_wrong_index_or_query_is_told() {
     let embed = Embed::new(5, 3, &mut Rngs::new(0));
     let told = |indices: Tensor| embed.try_forward(&indices).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, partition};
 use pytree_nn::{BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, RmsNorm, Rngs, eval};
-use pytree_transform::{DType, Tensor, jit, value_and_grad_mut, vmap, vmap_mut};
+use pytree_transform::{DType, Tensor, grad, jit, value_and_grad_mut, vmap, vmap_mut};
 
 use super::assert_near;
 
@@ -57,6 +57,13 @@ fn running_statistics_are_states_and_have_no_gradient() {
     assert_ne!(norm.mean, first.mean);
     let kept = partition::filter(&norm, &Filter::state::<BatchStat>());
     assert_eq!(kept.len(), 2);
+
+    let of_input = grad(|x: &Tensor| {
+        let mut norm = first.clone();
+        norm.forward(x);
+        norm.mean.sum() + norm.variance.sum() + x.sum() * 0.0
+    })(&x);
+    assert_eq!(of_input, Tensor::zeros_like(&x));
 
     let step = jit(|(mut norm, x): (BatchNorm, Tensor)| {
         let y = norm.forward(&x);
@@ -168,6 +175,7 @@ fn a_wrong_input_is_told_with_what_was_expected() {
     );
     let after = BatchNorm::new(3, &mut rngs());
     assert_eq!(norm, after, "a mistake writes nothing");
+    assert_eq!(eval(&norm).forward(&zeros(&[3])).shape(), [3]);
     norm.axis = 1;
     assert!(
         message(norm.try_forward(&zeros(&[5])))

@@ -67,7 +67,7 @@ pub struct BatchNorm {
     /// The batch axis of a `vmap` around, over which statistics are taken, too: none.
     #[r#static]
     pub axis_name: Option<String>,
-    /// Whether the variance is E[x²] - E[x]², which takes one pass, or E[(x - E[x])²], which loses no digits
+    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
     /// where the mean is large: true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,

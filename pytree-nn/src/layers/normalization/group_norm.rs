@@ -40,7 +40,7 @@ pub struct GroupNorm {
     /// that of the batch.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
-    /// Whether the variance is E[x²] - E[x]², which takes one pass, or E[(x - E[x])²], which loses no digits
+    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
     /// where the mean is large: true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,

@@ -38,7 +38,7 @@ pub struct LayerNorm {
     /// order.
     #[r#static]
     pub feature_axes: Vec<isize>,
-    /// Whether the variance is E[x²] - E[x]², which takes one pass, or E[(x - E[x])²], which loses no digits
+    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
     /// where the mean is large: true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
@@ -135,7 +135,7 @@ impl LayerNorm {
     }
 }
 
-/// x / √(E[x²] + ε) · scale, with the mean square of each example (Zhang and Sennrich 2019, equation 4).
+/// `x / √(E[x²] + ε) · scale`, with the mean square of each example (Zhang and Sennrich 2019, equation 4).
 ///
 /// # Examples
 /// ```

@@ -66,7 +66,7 @@ impl Normalization<'_> {
 
     /// Mean and variance of `x` over the reduction axes, where `mask` holds, and over the named batch axis.
     ///
-    /// Variances are of all elements, not of all but one. The fast one is E[x²] - E[x]², which rounding may
+    /// Variances are of all elements, not of all but one. The fast one is `E[x²] - E[x]²`, which rounding may
     /// make negative; then it is 0.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> Statistics {
