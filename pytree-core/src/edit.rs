@@ -14,7 +14,7 @@ use crate::edit::place::{Parents, Places};
 use crate::edit::replace::replace;
 use crate::error::TreeError;
 use crate::filter::Filter;
-use crate::functions::{graph, tree};
+use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, rebuilt};
@@ -234,15 +234,11 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: T,
 ) -> Result<M, TreeError> {
-    let whole = tree::structure(model);
-    if let Some(path) = filter
-        .paths()
-        .into_iter()
-        .find(|path| !whole.has_path(path))
-    {
-        return Err(whole.no_node(path));
-    }
     let (leaves, treedef) = graph::flatten_any(model);
+    let mut paths = filter.paths().into_iter();
+    if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
+        return Err(treedef.no_node(path));
+    }
     let fields = treedef.static_fields::<T>();
     let chosen = fields
         .iter()
