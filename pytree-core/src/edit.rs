@@ -1,6 +1,6 @@
-//! Nodes and leaves of a model changed or replaced, wherever they are.
+//! Nodes, leaves and static fields of a model changed or replaced, wherever they are.
 //!
-//! [`apply`] changes every node of one type; [`replace_at`] puts a value at a path. Both build the model anew and
+//! [`apply`] changes every node of one type; [`replace_at`] puts a value at a path; [`set_static`] sets static fields. All build the model anew and
 //! leave the old one alone; shared nodes are changed once and stay shared. A place that Rust can name is better
 //! selected by [`at`](crate::at), which the compiler checks.
 
@@ -13,11 +13,13 @@ use std::collections::BTreeSet;
 use crate::edit::place::{Parents, Places};
 use crate::edit::replace::replace;
 use crate::error::TreeError;
+use crate::filter::Filter;
 use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, rebuilt};
 use crate::shape::NodeKind;
+use crate::statics::StaticValue;
 use crate::treedef::TreeDef;
 use crate::unflatten::unflatten_with;
 
@@ -25,7 +27,7 @@ use crate::unflatten::unflatten_with;
 ///
 /// A node of a trait object is met twice: as its own type, then as the box. A shared node is changed once, for
 /// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met. Static fields are
-/// no nodes: [`TreeDef::map_static`] changes those.
+/// no nodes: [`set_static`] sets those.
 ///
 /// # Examples
 /// ```
@@ -75,7 +77,7 @@ fn nothing_of<N>(treedef: &TreeDef) -> String {
         .collect();
     let types = Vec::from_iter(types).join(", ");
     format!(
-        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is changed by `TreeDef::map_static`, and if there may be none, ask `edit::paths_of` first",
+        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is set by `edit::set_static`, and if there may be none, ask `edit::paths_of` first",
         short_name(type_name::<N>())
     )
 }
@@ -194,6 +196,62 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
         return replace_any(model, &places, &nodes, &Some(value)).or(outcome);
     }
     outcome
+}
+
+/// The model with `value` in each static field of its type that the filter selects.
+///
+/// A filter selects a static field by its path, as [`Filter::path`] and [`Filter::path_contains`] do, with its name as
+/// the last step. Leaves and sharing stay; a shared node is set once and has the path of its first place. Fields of
+/// one type of module are set by [`apply`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::{edit, Filter, Module};
+///
+/// #[derive(Module)]
+/// struct Layer {
+///     #[param]
+///     weight: f32,
+///     #[r#static]
+///     is_training: bool,
+/// }
+///
+/// let layer = || Layer { weight: 1.0, is_training: true };
+/// let model = (layer(), vec![layer(), layer()]);
+/// let model = edit::set_static(&model, &Filter::path("[1]"), false)?;
+/// assert!(model.0.is_training && !model.1[0].is_training && !model.1[1].is_training);
+///
+/// let mistake = edit::set_static(&model, &Filter::path_contains("training"), true);
+/// assert!(mistake.err().unwrap().to_string().contains("[0].is_training"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::NoStatic`] if none is selected, with the places where there are some; [`TreeError::NoNode`] if a path
+/// of the filter leads nowhere.
+pub fn set_static<M: Pytree, T: StaticValue>(
+    model: &M,
+    filter: &Filter,
+    value: T,
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut paths = filter.paths().into_iter();
+    if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
+        return Err(treedef.no_node(path));
+    }
+    let fields = treedef.static_fields::<T>();
+    let chosen = fields
+        .iter()
+        .filter(|(_, path)| filter.accepts_static(path));
+    let chosen: Vec<usize> = chosen.map(|(position, _)| *position).collect();
+    if chosen.is_empty() {
+        return Err(TreeError::NoStatic {
+            value: short_name(type_name::<T>()),
+            filter: format!("{filter:?}"),
+            places: fields.into_iter().map(|(_, path)| path).collect(),
+        });
+    }
+    graph::unflatten(&treedef.with_static(&chosen, &value), leaves)
 }
 
 /// The model with `value` at the first of the nodes, all of one path, where it fits.

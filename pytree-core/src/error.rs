@@ -155,11 +155,21 @@ pub enum TreeError {
     },
     /// A path leads to a static field, which is neither node nor leaf.
     #[error(
-        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or change it wherever it is by `TreeDef::map_static`"
+        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or set it by `edit::set_static`"
     )]
     StaticField {
         /// The path asked for.
         path: KeyPath,
+    },
+    /// A static field was to be set that is nowhere, or nowhere where the filter selects.
+    #[error("cannot set what is a `{value}`: {}", no_static(.filter, .places))]
+    NoStatic {
+        /// The type of the value.
+        value: String,
+        /// The filter.
+        filter: String,
+        /// Where there are static fields of that type.
+        places: Vec<KeyPath>,
     },
     /// A value was to take a place that is of another type.
     #[error(
@@ -483,6 +493,17 @@ fn suggestion(nearest: Option<&KeyPath>) -> String {
     nearest
         .map(|path| format!("; did you mean `{path}`?"))
         .unwrap_or_default()
+}
+
+/// Why no static field was selected.
+fn no_static(filter: &str, places: &[KeyPath]) -> String {
+    if places.is_empty() {
+        return "the model has no static field of that type".to_owned();
+    }
+    format!(
+        "the filter {filter} selects no static field of that type, by path alone; there are {}",
+        list(places)
+    )
 }
 
 /// What names of a filter are not there, or else where to look.

@@ -100,7 +100,20 @@ impl Filter {
 
     /// Whether the leaf of this path and kind is accepted.
     pub fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
-        self.0.accepts(path, kind, leaf)
+        self.0.accepts(path, kind, Some(leaf))
+    }
+
+    /// Whether what is no leaf, a static field, is accepted: by its path. Kinds, types and predicates are of leaves
+    /// and accept none.
+    pub(crate) fn accepts_static(&self, path: &KeyPath) -> bool {
+        self.0.accepts(path, None, None)
+    }
+
+    /// The paths that the filter names.
+    pub(crate) fn paths(&self) -> Vec<&KeyPath> {
+        let mut paths = Vec::new();
+        self.0.collect_paths(&mut paths);
+        paths
     }
 
     /// Checks that each path of the filter leads to a leaf of a structure or above one: a misspelt path would
@@ -109,8 +122,7 @@ impl Filter {
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path that is there.
     pub fn check(&self, treedef: &TreeDef) -> Result<(), TreeError> {
-        let mut wanted = Vec::new();
-        self.0.collect_paths(&mut wanted);
+        let wanted = self.paths();
         if wanted.is_empty() {
             return Ok(());
         }
@@ -220,12 +232,14 @@ impl Rule {
         }
     }
 
-    fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
+    fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: Option<&dyn Leaf>) -> bool {
         match self {
             Self::Path(prefix) => prefix.is_prefix_of(path),
             Self::Contains(name) => path.keys().iter().any(|key| key.is_plain(name)),
-            Self::Type(identity, _) => leaf.as_any().type_id() == *identity,
-            Self::Predicate(predicate) => predicate(path, leaf),
+            Self::Type(identity, _) => {
+                leaf.is_some_and(|leaf| leaf.as_any().type_id() == *identity)
+            }
+            Self::Predicate(predicate) => leaf.is_some_and(|leaf| predicate(path, leaf)),
             Self::Not(rule) => !rule.accepts(path, kind, leaf),
             Self::And(left, right) => {
                 left.accepts(path, kind, leaf) && right.accepts(path, kind, leaf)

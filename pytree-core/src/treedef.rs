@@ -16,6 +16,7 @@ mod matching;
 mod missing;
 mod prefix;
 mod serial;
+mod statics;
 mod walk;
 
 use std::fmt;
@@ -35,7 +36,7 @@ pub(crate) use self::walk::Step;
 use crate::kind::LeafKind;
 use crate::path::{Key, KeyPath};
 use crate::shape::{self, NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticValue};
+use crate::statics::StaticBox;
 
 /// One node of a treedef.
 #[derive(Clone, Copy, Debug)]
@@ -307,26 +308,6 @@ impl TreeDef {
             let nodes = nodes.collect();
             Self::from_counted(nodes, self.0.aux.clone(), self.counts_with(leaves))
         })
-    }
-
-    /// The treedef with every static value of the type `T` replaced by what `function` makes of it.
-    ///
-    /// This is how a whole model switches between training and evaluation: the mode is static data.
-    #[must_use]
-    pub fn map_static<T: StaticValue>(&self, function: impl Fn(&T) -> T) -> Self {
-        let aux = self
-            .0
-            .aux
-            .iter()
-            .map(|value| match value.downcast_ref::<T>() {
-                Some(found) => StaticBox::new(function(found)),
-                None => value.clone(),
-            });
-        Self::from_counted(
-            self.0.nodes.clone(),
-            aux.collect(),
-            self.counts_with(self.0.leaves),
-        )
     }
 
     /// Whether any place is absent.

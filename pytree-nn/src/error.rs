@@ -35,6 +35,20 @@ pub enum InputError {
         /// Its position in row-major order.
         position: usize,
     },
+    /// An index of what is not there.
+    #[error(
+        "{what} expects indices in -{length}..{length}, found {index} at position {position}; check how many there are, and that the indices were made for it"
+    )]
+    Index {
+        /// The layer.
+        what: &'static str,
+        /// The number of those there are.
+        length: usize,
+        /// The index.
+        index: i64,
+        /// Its position in row-major order.
+        position: usize,
+    },
     /// An operation inside failed.
     #[error("{what}: {source}")]
     Operation {

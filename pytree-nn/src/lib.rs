@@ -50,7 +50,10 @@ pub use functions::{
     squareplus, standardize,
 };
 pub use initializers::{Distribution, Fan, Initializer};
-pub use layers::{Activation, Dropout, Identity, Linear, Mlp, Mode, eval, train};
+pub use layers::{
+    Activation, BatchNorm, Dropout, Embed, GroupNorm, Identity, LayerNorm, Linear, Mlp, Mode,
+    RmsNorm, eval, eval_where, train, train_where,
+};
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use optimizers::{

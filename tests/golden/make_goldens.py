@@ -40,6 +40,7 @@ import elementwise_goldens
 import convolution_goldens
 import structural_goldens
 import jaxpr_goldens
+import layers_goldens
 import compositions_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
@@ -747,6 +748,7 @@ FILES = {
     "jaxprs": make_jaxprs,
     "compositions": compositions_goldens.make_compositions,
     "control": control_goldens.make_control,
+    "layers": layers_goldens.make_layers,
 }
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ mod display;
 mod elementwise;
 mod files;
 mod jaxprs;
+mod layers;
 mod models;
 mod operations;
 mod structural;

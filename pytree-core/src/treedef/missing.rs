@@ -29,6 +29,12 @@ impl TreeDef {
         shape.is_some_and(|shape| shape.statics.contains(&&**name))
     }
 
+    /// Whether a path leads to a node or a static field.
+    pub(crate) fn has_path(&self, path: &KeyPath) -> bool {
+        let all: Vec<usize> = (0..self.num_nodes()).collect();
+        self.is_static(path) || self.node_paths(&all).contains(path)
+    }
+
     /// A node or, if it is transparent, what is in it.
     fn below_transparent(&self, node: usize) -> usize {
         let nodes = self.0.nodes.iter().skip(node);

@@ -46,7 +46,7 @@ fn model() -> Model {
 #[test]
 fn a_static_field_is_told_from_what_is_not_there() {
     let body = model().body.into_inner();
-    let text = "layers[1].activation is a static field, a part of the structure and no leaf: assign it in the model, or change it wherever it is by `TreeDef::map_static`";
+    let text = "layers[1].activation is a static field, a part of the structure and no leaf: assign it in the model, or set it by `edit::set_static`";
     let error = edit::replace_at(&body, "layers[1].activation", 1.0_f32).unwrap_err();
     assert_eq!(error.to_string(), text);
     let filter = Filter::path("layers[1].activation");
@@ -88,7 +88,7 @@ fn what_is_none_becomes_some() {
 
 #[test]
 #[should_panic(
-    expected = "cannot change what is a `Activation`: the model has no node or leaf of that type, its leaves are `f32`; a static field is changed by `TreeDef::map_static`"
+    expected = "cannot change what is a `Activation`: the model has no node or leaf of that type, its leaves are `f32`; a static field is set by `edit::set_static`"
 )]
 fn a_change_of_nothing_panics() {
     let _ = edit::apply(model(), |activation: &mut Activation| {

@@ -5,14 +5,18 @@
 
 mod activation;
 mod dropout;
+mod embed;
 mod identity;
 mod linear;
 mod mlp;
 mod mode;
+mod normalization;
 
 pub use activation::Activation;
 pub use dropout::Dropout;
+pub use embed::Embed;
 pub use identity::Identity;
 pub use linear::Linear;
 pub use mlp::Mlp;
-pub use mode::{Mode, eval, train};
+pub use mode::{Mode, eval, eval_where, train, train_where};
+pub use normalization::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};

@@ -1,16 +1,16 @@
 //! Training and evaluation: a static value that layers hold, switched for a whole model at once.
 
-use pytree_core::{Pytree, Static, TreeError, graph};
+use pytree_core::{Filter, Pytree, Static, TreeError, edit, graph};
 
 use crate::error::or_panic;
 
 /// Whether a layer behaves as in training or as in use.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// As in training: dropout drops.
+    /// As in training: dropout drops, and a batch is normalised by its own statistics.
     #[default]
     Train,
-    /// As in use: dropout does nothing.
+    /// As in use: dropout does nothing, and a batch is normalised by the running statistics.
     Eval,
 }
 
@@ -46,6 +46,44 @@ pub fn train<M: Pytree>(model: &M) -> M {
 #[track_caller]
 pub fn eval<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Eval))
+}
+
+/// The model with those [`Mode`]s set to [`Mode::Train`] that the filter selects by path.
+///
+/// # Panics
+/// As [`eval_where`].
+#[must_use]
+#[track_caller]
+pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
+    or_panic(edit::set_static(model, filter, Mode::Train))
+}
+
+/// The model with those [`Mode`]s set to [`Mode::Eval`] that the filter selects by path.
+///
+/// Layers of one type are set by [`edit::apply`], any static field by [`edit::set_static`].
+///
+/// # Examples
+/// A body that is no longer trained keeps its statistics, while the head still drops:
+/// ```
+/// use pytree_core::{Filter, edit};
+/// use pytree_nn::{BatchNorm, Dropout, Mode, Rngs, eval_where};
+/// let mut rngs = Rngs::new(0);
+/// let body = vec![(BatchNorm::new(3, &mut rngs), Dropout::new(0.5, &mut rngs))];
+/// let model = (body, Dropout::new(0.5, &mut rngs));
+///
+/// let (body, head) = eval_where(&model, &Filter::path("[0]"));
+/// assert_eq!((body[0].0.mode, body[0].1.mode, head.mode), (Mode::Eval, Mode::Eval, Mode::Train));
+///
+/// let (body, head) = edit::apply(model, |dropout: &mut Dropout| dropout.mode = Mode::Eval);
+/// assert_eq!((body[0].0.mode, body[0].1.mode, head.mode), (Mode::Train, Mode::Eval, Mode::Eval));
+/// ```
+///
+/// # Panics
+/// If the filter selects no mode, or has a path that leads nowhere; [`edit::set_static`] tells instead.
+#[must_use]
+#[track_caller]
+pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {
+    or_panic(edit::set_static(model, filter, Mode::Eval))
 }
 
 fn with_mode<M: Pytree>(model: &M, mode: Mode) -> Result<M, TreeError> {

@@ -1,0 +1,159 @@
+//! An autoencoder with tied weights: the decoder multiplies by the transposes of what the encoder multiplies by.
+//!
+//! Run it with `cargo run --release --example autoencoder`. It prints the parameters, each weight once, the error of
+//! digits that were not trained on, as it falls, some digits above what is left of them after a code of 16
+//! numbers, and last the error of the model as it was saved and loaded.
+
+#[path = "digits/data.rs"]
+mod data;
+
+use std::error::Error;
+use std::path::Path;
+
+use pytree::prelude::*;
+
+use crate::data::{Digits, IMAGES, PIXELS, TRAINING};
+
+const WIDTHS: [usize; 3] = [PIXELS, 48, 16];
+const BATCH: usize = 64;
+const EPOCHS: usize = 30;
+
+/// One layer of either half.
+#[derive(Module, Clone, Debug)]
+struct Layer {
+    /// `[inputs, outputs]` of the encoder; the decoder goes the other way.
+    #[param]
+    weight: Shared<Tensor>,
+    #[param]
+    bias: Tensor,
+}
+
+#[derive(Module, Clone, Debug)]
+struct Autoencoder {
+    encoder: Vec<Layer>,
+    decoder: Vec<Layer>,
+}
+
+impl Autoencoder {
+    fn new(rngs: &mut Rngs) -> Self {
+        let bias = |features| Tensor::zeros(DType::F32, [features]);
+        let (mut encoder, mut decoder) = (Vec::new(), Vec::new());
+        for pair in WIDTHS.windows(2) {
+            let initial = Initializer::glorot_normal();
+            // Clones of a `Shared` are one weight: one gradient, one update, one entry of a checkpoint.
+            let weight = Shared::new(initial.initialize(&rngs.params(), DType::F32, pair));
+            encoder.push(Layer {
+                weight: weight.clone(),
+                bias: bias(pair[1]),
+            });
+            decoder.push(Layer {
+                weight,
+                bias: bias(pair[0]),
+            });
+        }
+        decoder.reverse();
+        Self { encoder, decoder }
+    }
+
+    /// `images: [batch, 64]` to codes, `[batch, 16]`.
+    fn encode(&self, images: &Tensor) -> Tensor {
+        self.encoder.iter().fold(images.clone(), |x, layer| {
+            gelu(&(x.matmul(&layer.weight) + &layer.bias))
+        })
+    }
+
+    /// Codes to images with pixels between 0 and 1.
+    fn decode(&self, codes: &Tensor) -> Tensor {
+        let mut x = codes.clone();
+        for (position, layer) in self.decoder.iter().enumerate() {
+            if position > 0 {
+                x = gelu(&x);
+            }
+            x = x.matmul(&layer.weight.t()) + &layer.bias;
+        }
+        sigmoid(&x)
+    }
+
+    /// The mean squared difference between images and what is left of them.
+    fn error(&self, images: &Tensor) -> Tensor {
+        mse(&self.decode(&self.encode(images)), images)
+    }
+
+    fn is_tied(&self) -> bool {
+        let mut halves = self.encoder.iter().zip(self.decoder.iter().rev());
+        halves.all(|(there, back)| there.weight.same(&back.weight))
+    }
+}
+
+fn train(training: &Tensor, test: &Tensor, mut model: Autoencoder) -> Autoencoder {
+    let mut optimizer = Optimizer::new(&model, adam(3e-3));
+    let step = jit(
+        |(mut model, mut optimizer, images): (Autoencoder, Optimizer<Autoencoder>, Tensor)| {
+            let gradient = grad(|model: &Autoencoder| model.error(&images))(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer)
+        },
+    );
+    let mut rngs = Rngs::new(1);
+    for epoch in 0..=EPOCHS {
+        if epoch % 10 == 0 {
+            let error = model.error(test).item::<f32>();
+            println!("epoch {epoch:2}: test error {error:.4}");
+        }
+        if epoch == EPOCHS {
+            break;
+        }
+        let order = rngs.next("shuffle").permutation(TRAINING);
+        for start in (0..TRAINING - BATCH).step_by(BATCH) {
+            let at = order.index(ix![start..start + BATCH]);
+            (model, optimizer) = step((model, optimizer, training.take(&at, 0)));
+        }
+    }
+    model
+}
+
+/// Images beside each other, `[count, 64]`, as text.
+fn picture(images: &Tensor) -> String {
+    const INKS: [&str; 5] = ["  ", "..", "::", "**", "##"];
+    let pixels = images.to_vec::<f32>();
+    let ink = |pixel: &f32| {
+        let lighter = [0.125, 0.375, 0.625, 0.875]
+            .iter()
+            .filter(|&level| level < pixel);
+        INKS[lighter.count()]
+    };
+    let line = |row: usize| {
+        let rows = pixels.chunks(8).skip(row).step_by(8);
+        let rows: Vec<String> = rows.map(|row| row.iter().map(ink).collect()).collect();
+        rows.join("  ").trim_end().to_owned() + "\n"
+    };
+    (0..8).map(line).collect()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv");
+    let digits = Digits::read(&file)?;
+    let (images, _) = digits.batch(&(0..IMAGES).collect::<Vec<_>>());
+    let [training, test] = [images.index(ix![..TRAINING]), images.index(ix![TRAINING..])];
+
+    let model = Autoencoder::new(&mut Rngs::new(0));
+    println!("{}", summary(&model));
+    let model = train(&training, &test, model);
+
+    let some = test.index(ix![..5]);
+    println!(
+        "{}{}",
+        picture(&some),
+        picture(&model.decode(&model.encode(&some)))
+    );
+
+    let file = std::env::temp_dir().join(format!("autoencoder-{}", std::process::id()));
+    checkpoint::save(&file, &model)?;
+    let loaded = checkpoint::load(&file, &Autoencoder::new(&mut Rngs::new(2)))?;
+    let entries = checkpoint::inspect(&file)?;
+    std::fs::remove_file(&file)?;
+    println!("arrays in the checkpoint: {}", entries.len());
+    println!("loaded with tied weights: {}", loaded.is_tied());
+    println!("test error: {:.4}", loaded.error(&test).item::<f32>());
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Embeddings: a vector for each of finitely many things.
+
+use pytree_core::Module;
+use pytree_transform::{DType, Tensor};
+
+use crate::error::{InputError, or_panic};
+use crate::initializers::{Distribution, Fan, Initializer};
+use crate::random::Rngs;
+
+const EMBED: &str = "Embed";
+
+/// A table with a row for each word, class or other thing that an integer names.
+///
+/// [`forward`](Self::forward) gives rows, [`attend`](Self::attend) the products with all of them, so that one
+/// table serves at both ends of a language model (Press and Wolf 2017). Where two modules are to have the table,
+/// it is a `Shared<Embed>` in both: its gradient is the sum over its places, and it is counted, optimised and
+/// saved once.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, Shared};
+/// use pytree_nn::{Embed, Rngs, softmax_cross_entropy, summary};
+/// use pytree_transform::{Tensor, grad};
+///
+/// #[derive(Module, Clone, Debug)]
+/// struct Encoder { words: Shared<Embed> }
+///
+/// #[derive(Module, Clone, Debug)]
+/// struct Head { words: Shared<Embed> }
+///
+/// let words = Shared::new(Embed::new(5, 3, &mut Rngs::new(0)));
+/// let model = (Encoder { words: words.clone() }, Head { words });
+/// let next = |(encoder, head): &(Encoder, Head)| {
+///     let x = encoder.words.forward(&Tensor::from([0, 4]));
+///     softmax_cross_entropy(&head.words.attend(&x), &Tensor::from([4, 1])).mean()
+/// };
+/// assert_eq!(summary(&model).elements(), 15);
+/// let (encoder, head) = grad(next)(&model);
+/// assert_eq!((encoder.len(), head.len()), (1, 0)); // one gradient, at the first place
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Embed {
+    /// `[embeddings, features]`.
+    #[param]
+    pub embedding: Tensor,
+}
+
+impl Embed {
+    /// A table in f32 with normally distributed elements of variance 1 / features, as in Flax.
+    ///
+    /// Draws a key of the stream `params`.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from.
+    #[track_caller]
+    pub fn new(embeddings: usize, features: usize, rngs: &mut Rngs) -> Self {
+        let initializer = Initializer::VarianceScaling {
+            scale: 1.0,
+            fan: Fan::Out,
+            distribution: Distribution::Normal,
+        };
+        Self::with_initializer(embeddings, features, DType::F32, initializer, rngs)
+    }
+
+    /// A table of the given element type and beginning.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from, or if `dtype` is no float.
+    #[track_caller]
+    pub fn with_initializer(
+        embeddings: usize,
+        features: usize,
+        dtype: DType,
+        initializer: Initializer,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let shape = [embeddings, features];
+        Self {
+            embedding: initializer.initialize(&rngs.params(), dtype, &shape),
+        }
+    }
+
+    /// The rows that `indices: [..]`, integers, name: `[.., features]`. Negative ones count from the end.
+    ///
+    /// # Panics
+    /// If the indices are no integers, or if there is no such row; [`try_forward`](Self::try_forward) tells
+    /// instead. Under `jit` and `vmap` the values are not known, and a row that is not there is NaN, as in Flax.
+    #[track_caller]
+    pub fn forward(&self, indices: &Tensor) -> Tensor {
+        or_panic(self.try_forward(indices))
+    }
+
+    /// As [`forward`](Self::forward).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found.
+    #[track_caller]
+    pub fn try_forward(&self, indices: &Tensor) -> Result<Tensor, InputError> {
+        if indices.dtype().is_float() || indices.dtype() == DType::Bool {
+            return Err(InputError::input(
+                EMBED,
+                "indices of integers",
+                indices,
+                "convert them, for instance with `.convert(DType::I32)`",
+            ));
+        }
+        let length = self.embedding.shape().first().copied().unwrap_or_default();
+        let inside = InputError::inside(EMBED);
+        if !indices.is_traced() {
+            check_indices(indices, length)?;
+            return self
+                .embedding
+                .at_indices(indices, 0)
+                .try_get()
+                .map_err(inside);
+        }
+        let rows = self
+            .embedding
+            .at_indices(indices, 0)
+            .try_get()
+            .map_err(&inside)?;
+        // Of more rows than i64 counts there are none.
+        let end = Tensor::from(i64::try_from(length).unwrap_or(i64::MAX));
+        let at = indices.convert(DType::I64);
+        let is_there = at.less(&end) & at.greater_equal(-end);
+        let missing = Tensor::full_like(&rows, f64::NAN);
+        is_there
+            .expand_dims(-1)
+            .try_select(&rows, &missing)
+            .map_err(inside)
+    }
+
+    /// The products with all rows: `query: [.., features]` to `[.., embeddings]`.
+    ///
+    /// # Panics
+    /// If the last axis of `query` is not as long as a row, or of another element type;
+    /// [`try_attend`](Self::try_attend) tells instead.
+    #[track_caller]
+    pub fn attend(&self, query: &Tensor) -> Tensor {
+        or_panic(self.try_attend(query))
+    }
+
+    /// As [`attend`](Self::attend).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found.
+    #[track_caller]
+    pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
+        let features = self.embedding.shape().last().copied();
+        if self.embedding.rank() != 2 || query.shape().last().copied() != features {
+            return Err(InputError::input(
+                EMBED,
+                format!("query: [.., {}]", features.unwrap_or_default()),
+                query,
+                "give the table as many features as the last axis of the query is long",
+            ));
+        }
+        if query.dtype() != self.embedding.dtype() {
+            return Err(InputError::input(
+                EMBED,
+                format!("a query of {}, like its table", self.embedding.dtype()),
+                query,
+                "convert it with `.convert(…)`, or make the table of that type with `Embed::with_initializer`",
+            ));
+        }
+        query
+            .try_matmul(&self.embedding.t())
+            .map_err(InputError::inside(EMBED))
+    }
+}
+
+/// Checks that indices whose values are known are of rows that are there.
+fn check_indices(indices: &Tensor, length: usize) -> Result<(), InputError> {
+    let indices = indices.convert(DType::I64);
+    let values = indices.read::<i64>().map_err(InputError::inside(EMBED))?;
+    let end = i64::try_from(length).unwrap_or(i64::MAX);
+    match values.iter().position(|index| !(-end..end).contains(index)) {
+        Some(position) => Err(InputError::Index {
+            what: EMBED,
+            length,
+            index: values[position],
+            position,
+        }),
+        None => Ok(()),
+    }
+}

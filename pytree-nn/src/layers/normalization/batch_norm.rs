@@ -1,0 +1,222 @@
+//! Batch normalisation.
+
+use pytree_core::Module;
+use pytree_core::kind::BatchStat;
+use pytree_transform::{DType, Tensor};
+
+use super::statistics::{
+    Normalization, Statistics, mask_for, parameters, wrong_features, wrong_type,
+};
+use crate::error::{InputError, or_panic};
+use crate::initializers::Initializer;
+use crate::layers::Mode;
+use crate::random::Rngs;
+
+const BATCH_NORM: &str = "BatchNorm";
+
+/// (x - mean) / √(variance + ε) · scale + bias for each feature, over all other axes (Ioffe and Szegedy 2015,
+/// algorithm 1).
+///
+/// In training, mean and variance are those of the batch, and the running ones become
+/// momentum · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`] the running ones are
+/// used, and nothing is written. Variances, running ones too, are of all elements, as in Flax.
+///
+/// Under `vmap` a function sees one example, and a batch is to be gone through: name its axis in `axis_name`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{BatchNorm, Rngs, eval};
+/// use pytree_transform::{DType, Tensor, vmap_mut};
+/// let mut norm = BatchNorm { momentum: 0.9, ..BatchNorm::new(1, &mut Rngs::new(0)) };
+/// let x = Tensor::from([[1.0_f32], [3.0]]);
+/// let y = norm.forward(&x);
+/// assert!((y - Tensor::from([[-1.0_f32], [1.0]])).abs().max().item::<f32>() < 1e-4);
+/// assert!((norm.mean.item::<f32>() - 0.2).abs() < 1e-6);
+/// assert_eq!(eval(&norm).forward(&x).shape(), [2, 1]);
+///
+/// let mut norm = BatchNorm { axis_name: Some("batch".to_owned()), ..norm };
+/// let each = vmap_mut(|(norm, x): (&mut BatchNorm, Tensor)| norm.forward(&x))
+///     .in_axes((None, 0))
+///     .axis_name("batch");
+/// assert_eq!(each((&mut norm, x)).shape(), [2, 1]);
+/// assert!((norm.mean.item::<f32>() - 0.38).abs() < 1e-6);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct BatchNorm {
+    /// What the normalised features are multiplied by: `[features]`.
+    #[param]
+    pub scale: Option<Tensor>,
+    /// What is added then: `[features]`.
+    #[param]
+    pub bias: Option<Tensor>,
+    /// The running mean, at first 0: `[features]`.
+    #[state(BatchStat)]
+    pub mean: Tensor,
+    /// The running variance, at first 1: `[features]`.
+    #[state(BatchStat)]
+    pub variance: Tensor,
+    /// How much of the running statistics stays at a step: 0.99, as in Flax.
+    #[r#static]
+    pub momentum: f64,
+    /// What is added to the variance, so that no division is by zero: 1e-5, as in Flax.
+    #[r#static]
+    pub epsilon: f64,
+    /// The axis of the features: -1, the last.
+    #[r#static]
+    pub axis: isize,
+    /// The batch axis of a `vmap` around, over which statistics are taken, too: none.
+    #[r#static]
+    pub axis_name: Option<String>,
+    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
+    /// where the mean is large: true, as in Flax.
+    #[r#static]
+    pub use_fast_variance: bool,
+    /// Whether the batch decides, or the running statistics.
+    #[r#static]
+    pub mode: Mode,
+}
+
+impl BatchNorm {
+    /// A layer in f32: the scale begins with ones, the bias with zeros.
+    ///
+    /// Draws two keys of the stream `params`, as in Flax, so that layers made after it begin as there.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from.
+    #[track_caller]
+    pub fn new(features: usize, rngs: &mut Rngs) -> Self {
+        let (scale, bias) = (Some(Initializer::Ones), Some(Initializer::Zeros));
+        Self::with_initializers(features, DType::F32, scale, bias, rngs)
+    }
+
+    /// A layer of the given element type and beginnings; without the scale or bias that has none. Draws a key
+    /// for each.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from, or if `dtype` is no float.
+    #[track_caller]
+    pub fn with_initializers(
+        features: usize,
+        dtype: DType,
+        scale: Option<Initializer>,
+        bias: Option<Initializer>,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let [scale, bias] = parameters(features, dtype, scale, bias, rngs);
+        Self {
+            scale,
+            bias,
+            mean: Tensor::zeros(dtype, [features]),
+            variance: Tensor::ones(dtype, [features]),
+            momentum: 0.99,
+            epsilon: 1e-5,
+            axis: -1,
+            axis_name: None,
+            use_fast_variance: true,
+            mode: Mode::Train,
+        }
+    }
+
+    /// `x: [.., features]`, or with the features on `axis`, to the same shape.
+    ///
+    /// # Panics
+    /// If `x` has not as many features, or another element type, or in training nothing but features, or if
+    /// no batch axis around has the name in `axis_name`; [`try_forward`](Self::try_forward) tells all but the
+    /// last instead.
+    #[track_caller]
+    pub fn forward(&mut self, x: &Tensor) -> Tensor {
+        or_panic(self.try_forward(x))
+    }
+
+    /// As [`forward`](Self::forward).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found; nothing is written then.
+    #[track_caller]
+    pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+        self.apply(x, None)
+    }
+
+    /// As [`forward`](Self::forward), with statistics of those elements only where `mask` is true: bools of a
+    /// shape that broadcasts to that of `x`. All elements are normalised.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if the mask does not fit `x`;
+    /// [`try_forward_masked`](Self::try_forward_masked) tells instead.
+    #[track_caller]
+    pub fn forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Tensor {
+        or_panic(self.try_forward_masked(x, mask))
+    }
+
+    /// As [`forward_masked`](Self::forward_masked).
+    ///
+    /// # Errors
+    /// As [`try_forward`](Self::try_forward).
+    #[track_caller]
+    pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
+        self.apply(x, Some(mask))
+    }
+
+    #[track_caller]
+    fn apply(&mut self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
+        let features = self.mean.len();
+        if x.dtype() != self.mean.dtype() {
+            return Err(wrong_type(BATCH_NORM, x, Some(self.mean.dtype())));
+        }
+        let rank = isize::try_from(x.rank()).unwrap_or(isize::MAX);
+        let feature_axis = if self.axis < 0 {
+            self.axis + rank
+        } else {
+            self.axis
+        };
+        let reduction_axes: Vec<isize> = (0..rank).filter(|&axis| axis != feature_axis).collect();
+        let normalization = Normalization {
+            layer: BATCH_NORM,
+            scale: self.scale.as_ref(),
+            bias: self.bias.as_ref(),
+            epsilon: self.epsilon,
+            is_centred: true,
+            use_fast_variance: self.use_fast_variance,
+            axis_name: self.axis_name.as_deref(),
+            reduction_axes: &reduction_axes,
+            feature_axes: &[self.axis],
+        };
+        let length = usize::try_from(feature_axis)
+            .ok()
+            .and_then(|axis| x.shape().get(axis));
+        if length != Some(&features) {
+            return Err(wrong_features(BATCH_NORM, x, features, &[self.axis]));
+        }
+        normalization.check(x)?;
+        let mask = mask_for(BATCH_NORM, x, mask)?;
+        if self.mode == Mode::Eval {
+            let running = Statistics {
+                mean: Some(normalization.along_features(&self.mean, x)),
+                variance: normalization.along_features(&self.variance, x),
+            };
+            return Ok(normalization.normalize(x, &running));
+        }
+        if reduction_axes.is_empty() && self.axis_name.is_none() {
+            return Err(InputError::input(
+                BATCH_NORM,
+                format!("x: [batch, .., {features}] in training"),
+                x,
+                "an example alone is its own mean: give a batch or, under vmap, name the batch axis in `axis_name`",
+            ));
+        }
+        let batch = normalization.statistics(x, mask.as_ref());
+        let y = normalization.normalize(x, &batch);
+        if let Some(mean) = &batch.mean {
+            self.mean = self.moved(&self.mean, mean);
+        }
+        self.variance = self.moved(&self.variance, &batch.variance);
+        Ok(y)
+    }
+
+    /// A running statistic after a batch.
+    #[track_caller]
+    fn moved(&self, running: &Tensor, batch: &Tensor) -> Tensor {
+        let batch = batch.reshape(running.shape());
+        (running * self.momentum + batch * (1.0 - self.momentum)).stop_gradient()
+    }
+}

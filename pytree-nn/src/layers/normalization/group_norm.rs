@@ -1,0 +1,178 @@
+//! Normalisation of groups of features.
+
+use pytree_core::Module;
+use pytree_transform::{DType, Tensor};
+
+use super::statistics::{Normalization, mask_for, parameters, positions};
+use crate::error::{InputError, or_panic};
+use crate::initializers::Initializer;
+use crate::random::Rngs;
+
+const GROUP_NORM: &str = "GroupNorm";
+
+/// As [`LayerNorm`](crate::LayerNorm), with statistics of each group of features of each example, over all axes
+/// between the first and the last (Wu and He 2018, equation 1).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GroupNorm, Rngs};
+/// use pytree_transform::Tensor;
+/// let norm = GroupNorm::new(4, 2, &mut Rngs::new(0));
+/// let y = norm.forward(&Tensor::from([[1.0_f32, 3.0, 10.0, 30.0]]));
+/// let expected = Tensor::from([[-1.0_f32, 1.0, -1.0, 1.0]]);
+/// assert!((y - expected).abs().max().item::<f32>() < 1e-5);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct GroupNorm {
+    /// What the normalised features are multiplied by: `[features]`.
+    #[param]
+    pub scale: Option<Tensor>,
+    /// What is added then: `[features]`.
+    #[param]
+    pub bias: Option<Tensor>,
+    /// The number of groups, which divides the number of features.
+    #[r#static]
+    pub groups: usize,
+    /// What is added to the variance, so that no division is by zero: 1e-6, as in Flax.
+    #[r#static]
+    pub epsilon: f64,
+    /// The axes that statistics are taken over, the last among them; by default all but the first, which is
+    /// that of the batch.
+    #[r#static]
+    pub reduction_axes: Option<Vec<isize>>,
+    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
+    /// where the mean is large: true, as in Flax.
+    #[r#static]
+    pub use_fast_variance: bool,
+}
+
+impl GroupNorm {
+    /// A layer in f32 for so many features in so many groups: the scale begins with ones, the bias with zeros.
+    ///
+    /// Draws two keys of the stream `params`, as in Flax, so that layers made after it begin as there.
+    ///
+    /// # Panics
+    /// If the groups do not divide the features, or if there is no stream to draw from.
+    #[track_caller]
+    pub fn new(features: usize, groups: usize, rngs: &mut Rngs) -> Self {
+        let (scale, bias) = (Some(Initializer::Ones), Some(Initializer::Zeros));
+        Self::with_initializers(features, groups, DType::F32, scale, bias, rngs)
+    }
+
+    /// A layer of the given element type and beginnings; without the scale or bias that has none. Draws a key
+    /// for each.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), and if `dtype` is no float.
+    #[track_caller]
+    pub fn with_initializers(
+        features: usize,
+        groups: usize,
+        dtype: DType,
+        scale: Option<Initializer>,
+        bias: Option<Initializer>,
+        rngs: &mut Rngs,
+    ) -> Self {
+        assert!(
+            groups > 0 && features.is_multiple_of(groups),
+            "GroupNorm expects a number of groups that divides that of the features, found {groups} groups of {features} features"
+        );
+        let [scale, bias] = parameters(features, dtype, scale, bias, rngs);
+        Self {
+            scale,
+            bias,
+            groups,
+            epsilon: 1e-6,
+            reduction_axes: None,
+            use_fast_variance: true,
+        }
+    }
+
+    /// `x: [batch, .., features]` to the same shape.
+    ///
+    /// # Panics
+    /// If `x` has not as many features, or another element type;
+    /// [`try_forward`](Self::try_forward) tells instead.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        or_panic(self.try_forward(x))
+    }
+
+    /// As [`forward`](Self::forward).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found.
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        self.apply(x, None)
+    }
+
+    /// As [`forward`](Self::forward), with statistics of those elements only where `mask` is true: bools of a
+    /// shape that broadcasts to that of `x`. All elements are normalised.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if the mask does not fit `x`;
+    /// [`try_forward_masked`](Self::try_forward_masked) tells instead.
+    #[track_caller]
+    pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
+        or_panic(self.try_forward_masked(x, mask))
+    }
+
+    /// As [`forward_masked`](Self::forward_masked).
+    ///
+    /// # Errors
+    /// [`InputError`] with what was expected and found.
+    #[track_caller]
+    pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
+        self.apply(x, Some(mask))
+    }
+
+    /// The last axis becomes two, groups and features in a group: then it is a normalisation like the others.
+    #[track_caller]
+    fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
+        let whole = Normalization {
+            layer: GROUP_NORM,
+            scale: self.scale.as_ref(),
+            bias: self.bias.as_ref(),
+            epsilon: self.epsilon,
+            is_centred: true,
+            use_fast_variance: self.use_fast_variance,
+            axis_name: None,
+            reduction_axes: self.reduction_axes.as_deref().unwrap_or(&[-1]),
+            feature_axes: &[-1],
+        };
+        whole.check(x)?;
+        let mask = mask_for(GROUP_NORM, x, mask)?;
+        let last = x.rank().saturating_sub(1);
+        let reduced = match &self.reduction_axes {
+            Some(axes) => positions(x, axes).unwrap_or_default(),
+            None => (1.min(last)..=last).collect(),
+        };
+        let features = x.shape().last().copied().unwrap_or_default();
+        if self.groups == 0 || !features.is_multiple_of(self.groups) || !reduced.contains(&last) {
+            return Err(InputError::input(
+                GROUP_NORM,
+                format!(
+                    "x: [batch, .., a multiple of {}], reduced over its last axis",
+                    self.groups
+                ),
+                x,
+                "choose groups that divide the features, and reduction axes with the last among them",
+            ));
+        }
+        let mut shape = x.shape().to_vec();
+        shape.splice(last.., [self.groups, features / self.groups]);
+        let outer = reduced.iter().filter(|&&axis| axis < last);
+        let mut axes: Vec<isize> = outer.map(|&axis| axis.cast_signed()).collect();
+        axes.push(-1);
+        let grouped = Normalization {
+            reduction_axes: &axes,
+            feature_axes: &[-2, -1],
+            ..whole
+        };
+        let groups = x.reshape(&shape);
+        let mask = mask.map(|mask| mask.reshape(&shape));
+        let statistics = grouped.statistics(&groups, mask.as_ref());
+        Ok(grouped.normalize(&groups, &statistics).reshape(x.shape()))
+    }
+}

@@ -1,0 +1,241 @@
+//! Mean and variance over some axes, and normalisation by them: what all layers of this family share.
+
+use pytree_transform::{DType, Tensor, pmean};
+
+use crate::error::InputError;
+use crate::initializers::Initializer;
+use crate::random::Rngs;
+
+/// What a layer normalises and how.
+#[derive(Clone, Copy)]
+pub(super) struct Normalization<'a> {
+    pub(super) layer: &'static str,
+    pub(super) scale: Option<&'a Tensor>,
+    pub(super) bias: Option<&'a Tensor>,
+    pub(super) epsilon: f64,
+    /// Whether the mean is subtracted.
+    pub(super) is_centred: bool,
+    pub(super) use_fast_variance: bool,
+    /// The batch axis of a `vmap` around that is averaged over, too.
+    pub(super) axis_name: Option<&'a str>,
+    /// The axes that statistics are taken over.
+    pub(super) reduction_axes: &'a [isize],
+    /// The axes along which there are parameters.
+    pub(super) feature_axes: &'a [isize],
+}
+
+/// Mean and variance: the axes they were taken over stay with length 1.
+pub(super) struct Statistics {
+    pub(super) mean: Option<Tensor>,
+    pub(super) variance: Tensor,
+}
+
+impl Normalization<'_> {
+    /// Checks what is given to a layer.
+    ///
+    /// # Errors
+    /// [`InputError`] if `x` has not the layer's axes, features or element type.
+    pub(super) fn check(&self, x: &Tensor) -> Result<(), InputError> {
+        let parameter = self.scale.or(self.bias);
+        let dtype = parameter.map(Tensor::dtype);
+        if dtype.map_or(!x.dtype().is_float(), |dtype| x.dtype() != dtype) {
+            return Err(wrong_type(self.layer, x, dtype));
+        }
+        let axes = || self.reduction_axes.iter().chain(self.feature_axes).copied();
+        let mut absent: Vec<isize> = axes()
+            .filter(|&axis| positions(x, &[axis]).is_none())
+            .collect();
+        let features = positions(x, self.feature_axes).unwrap_or_default();
+        if !absent.is_empty() {
+            absent.dedup();
+            return Err(InputError::input(
+                self.layer,
+                format!("x with the axes {absent:?}, too"),
+                x,
+                "give x more axes, or set the layer's axes to those of x",
+            ));
+        }
+        let length: usize = features.iter().map(|&axis| x.shape()[axis]).product();
+        match parameter.map(Tensor::len) {
+            Some(expected) if expected != length => {
+                Err(wrong_features(self.layer, x, expected, self.feature_axes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Mean and variance of `x` over the reduction axes, where `mask` holds, and over the named batch axis.
+    ///
+    /// Variances are of all elements, not of all but one. The fast one is `E[x²] - E[x]²`, which rounding may
+    /// make negative; then it is 0.
+    #[track_caller]
+    pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> Statistics {
+        if !self.is_centred {
+            return Statistics {
+                mean: None,
+                variance: self.mean(&x.square(), mask),
+            };
+        }
+        let mean = self.mean(x, mask);
+        let variance = if self.use_fast_variance {
+            (self.mean(&x.square(), mask) - mean.square()).maximum(0.0)
+        } else {
+            self.mean(&(x - &mean).square(), mask)
+        };
+        Statistics {
+            mean: Some(mean),
+            variance,
+        }
+    }
+
+    #[track_caller]
+    fn mean(&self, values: &Tensor, mask: Option<&Tensor>) -> Tensor {
+        let axes = self.reduction_axes;
+        let mean = match mask {
+            None => values.mean_keep(axes),
+            Some(mask) => {
+                let chosen = mask.select(values, &Tensor::zeros_like(values));
+                chosen.sum_keep(axes) / mask.convert(values.dtype()).sum_keep(axes)
+            }
+        };
+        match self.axis_name {
+            Some(name) => pmean(&mean, name),
+            None => mean,
+        }
+    }
+
+    /// (x - mean) / √(variance + ε) · scale + bias.
+    #[track_caller]
+    pub(super) fn normalize(&self, x: &Tensor, statistics: &Statistics) -> Tensor {
+        let mut factor = (&statistics.variance + self.epsilon).rsqrt();
+        if let Some(scale) = self.scale {
+            factor = factor * self.along_features(scale, x);
+        }
+        let mut y = match &statistics.mean {
+            Some(mean) => (x - mean) * factor,
+            None => x * factor,
+        };
+        if let Some(bias) = self.bias {
+            y = y + self.along_features(bias, x);
+        }
+        y
+    }
+
+    /// A vector with one element for each feature as a tensor of the axes of `x`.
+    #[track_caller]
+    pub(super) fn along_features(&self, vector: &Tensor, x: &Tensor) -> Tensor {
+        let mut shape = vec![1; x.rank()];
+        for axis in positions(x, self.feature_axes).unwrap_or_default() {
+            shape[axis] = x.shape()[axis];
+        }
+        vector.reshape(shape)
+    }
+
+    /// Normalises by the statistics of `x` itself.
+    ///
+    /// # Errors
+    /// [`InputError`] if `x` or the mask do not fit the layer.
+    #[track_caller]
+    pub(super) fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
+        self.check(x)?;
+        let mask = mask_for(self.layer, x, mask)?;
+        Ok(self.normalize(x, &self.statistics(x, mask.as_ref())))
+    }
+}
+
+/// The positions of axes of `x`, which count from the end if negative, in order and each once; nothing if one
+/// is not there.
+pub(super) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
+    let rank = x.rank();
+    let mut positions = Vec::with_capacity(axes.len());
+    for &axis in axes {
+        let position = if axis < 0 {
+            rank.checked_sub(axis.unsigned_abs())?
+        } else {
+            axis.unsigned_abs()
+        };
+        if position >= rank {
+            return None;
+        }
+        positions.push(position);
+    }
+    positions.sort_unstable();
+    positions.dedup();
+    Some(positions)
+}
+
+/// The mask with the shape of `x`.
+///
+/// # Errors
+/// [`InputError`] if it is no tensor of bools, or does not broadcast to `x`.
+#[track_caller]
+pub(super) fn mask_for(
+    layer: &'static str,
+    x: &Tensor,
+    mask: Option<&Tensor>,
+) -> Result<Option<Tensor>, InputError> {
+    let Some(mask) = mask else { return Ok(None) };
+    // From the last axis on, each length is that of `x` or 1.
+    let mut lengths = mask.shape().iter().rev().zip(x.shape().iter().rev());
+    let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
+    if mask.dtype() != DType::Bool || !fits {
+        return Err(InputError::input(
+            layer,
+            format!("a mask of bools that broadcasts to {:?}", x.shape()),
+            mask,
+            "give true where an element counts, and an axis of length 1 where it does not matter",
+        ));
+    }
+    Ok(Some(mask.broadcast_to(x.shape())))
+}
+
+pub(super) fn wrong_type(layer: &'static str, x: &Tensor, dtype: Option<DType>) -> InputError {
+    match dtype {
+        Some(dtype) => InputError::input(
+            layer,
+            format!("x of {dtype}, like its own arrays"),
+            x,
+            "convert x with `.convert(…)`, or make the layer of that type with `with_initializers`",
+        ),
+        None => InputError::input(
+            layer,
+            "x of floats",
+            x,
+            "convert x, for instance with `.convert(DType::F32)`",
+        ),
+    }
+}
+
+pub(super) fn wrong_features(
+    layer: &'static str,
+    x: &Tensor,
+    expected: usize,
+    feature_axes: &[isize],
+) -> InputError {
+    let expected = match feature_axes {
+        [-1] => format!("x: [.., {expected}]"),
+        [axis] => format!("x with {expected} features along axis {axis}"),
+        axes => format!("x with {expected} features along the axes {axes:?} together"),
+    };
+    let mend = "give the layer as many features as x has, or set the axis on which x has them";
+    InputError::input(layer, expected, x, mend)
+}
+
+/// The parameters of a layer: `[features]` each. Draws a key for each that is there, as Flax does.
+#[track_caller]
+pub(super) fn parameters(
+    features: usize,
+    dtype: DType,
+    scale: Option<Initializer>,
+    bias: Option<Initializer>,
+    rngs: &mut Rngs,
+) -> [Option<Tensor>; 2] {
+    let mut made = [None, None];
+    // A closure would hide the caller's line from a panic.
+    for (parameter, initializer) in made.iter_mut().zip([scale, bias]) {
+        if let Some(initializer) = initializer {
+            *parameter = Some(initializer.initialize(&rngs.params(), dtype, &[features]));
+        }
+    }
+    made
+}

@@ -1,0 +1,197 @@
+//! Embeddings: tied at two places of a model, and mistakes.
+
+use pytree_core::{Module, PytreeOf, Shared};
+use pytree_nn::{Embed, Optimizer, Rngs, checkpoint, sgd, softmax_cross_entropy, summary};
+use pytree_transform::{DType, Tensor, grad, jit, vmap};
+
+use super::assert_near;
+
+#[derive(Module, Clone, Debug)]
+struct Encoder {
+    words: Shared<Embed>,
+}
+
+#[derive(Module, Clone, Debug)]
+struct Head {
+    words: Shared<Embed>,
+    #[param]
+    bias: Tensor,
+}
+
+/// The table is a layer, shared by two modules.
+#[derive(Module, Clone, Debug)]
+struct ByLayer {
+    encoder: Encoder,
+    head: Head,
+}
+
+/// The table is a tensor, shared by two fields.
+#[derive(Module, Clone, Debug)]
+struct ByTensor {
+    #[param]
+    words: Shared<Tensor>,
+    #[param]
+    head: Shared<Tensor>,
+    #[param]
+    bias: Tensor,
+}
+
+fn by_layer() -> ByLayer {
+    let words = Shared::new(Embed::new(5, 3, &mut Rngs::new(0)));
+    let encoder = Encoder {
+        words: words.clone(),
+    };
+    let bias = Tensor::zeros(DType::F32, [5]);
+    ByLayer {
+        encoder,
+        head: Head { words, bias },
+    }
+}
+
+fn by_tensor() -> ByTensor {
+    let words = Shared::new(Embed::new(5, 3, &mut Rngs::new(0)).embedding);
+    let bias = Tensor::zeros(DType::F32, [5]);
+    ByTensor {
+        words: words.clone(),
+        head: words,
+        bias,
+    }
+}
+
+fn tokens() -> (Tensor, Tensor) {
+    (Tensor::from([0, 4, 1]), Tensor::from([4, 1, 2]))
+}
+
+impl ByLayer {
+    fn loss(&self, words: &Tensor, next: &Tensor) -> Tensor {
+        let logits = self
+            .head
+            .words
+            .attend(&self.encoder.words.forward(words).tanh());
+        softmax_cross_entropy(&(logits + &self.head.bias), next).mean()
+    }
+}
+
+impl ByTensor {
+    fn loss(&self, words: &Tensor, next: &Tensor) -> Tensor {
+        let logits = self.words.take(words, 0).tanh().matmul(&self.head.t());
+        softmax_cross_entropy(&(logits + &self.bias), next).mean()
+    }
+}
+
+#[test]
+fn the_tied_gradient_is_the_sum_over_the_places() {
+    let (words, next) = tokens();
+    let tied = by_layer();
+    let gradient = grad(|model: &ByLayer| model.loss(&words, &next))(&tied);
+    assert_eq!(gradient.len(), 2);
+    let own = Shared::new((*tied.head.words).clone());
+    let head = Head {
+        words: own,
+        bias: tied.head.bias.clone(),
+    };
+    let apart = ByLayer { head, ..tied };
+    let parts = grad(|model: &ByLayer| model.loss(&words, &next))(&apart);
+    assert_eq!(parts.len(), 3);
+    let sum = &parts["encoder.words.embedding"] + &parts["head.words.embedding"];
+    assert_near(&gradient["encoder.words.embedding"], &sum);
+
+    let of_tensor = grad(|model: &ByTensor| model.loss(&words, &next))(&by_tensor());
+    assert_eq!(of_tensor.len(), 2);
+    assert_near(&of_tensor["words"], &sum);
+}
+
+/// What a model of 5 words with 3 features and a bias has, however the table is shared.
+fn assert_counted_and_saved_once<M: PytreeOf<Tensor>>(model: &M, file: &str, names: [&str; 2]) {
+    assert_eq!(summary(model).elements(), 5 * 3 + 5);
+    let path =
+        std::env::temp_dir().join(format!("pytree-{file}-{}.safetensors", std::process::id()));
+    checkpoint::save(&path, model).unwrap();
+    let entries = checkpoint::inspect(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let found: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn a_tied_table_is_counted_optimised_and_saved_once() {
+    assert_counted_and_saved_once(
+        &by_layer(),
+        "layer",
+        ["encoder.words.embedding", "head.bias"],
+    );
+    assert_counted_and_saved_once(&by_tensor(), "tensor", ["bias", "words"]);
+
+    let (words, next) = tokens();
+    let model = by_layer();
+    let optimizer = Optimizer::new(&model, sgd(0.5));
+    let step = jit(
+        |(mut model, mut optimizer, words, next): (ByLayer, Optimizer<ByLayer>, Tensor, Tensor)| {
+            let gradient = grad(|model: &ByLayer| model.loss(&words, &next))(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer)
+        },
+    );
+    let gradient = grad(|model: &ByLayer| model.loss(&words, &next))(&model);
+    // Were it updated once for each place, it would have moved twice as far.
+    let expected = &model.encoder.words.embedding - &gradient["encoder.words.embedding"] * 0.5;
+    let (model, _) = step((model, optimizer, words, next));
+    assert!(model.encoder.words.same(&model.head.words));
+    assert_near(&model.head.words.embedding, &expected);
+
+    let path = std::env::temp_dir().join(format!("pytree-tied-{}.safetensors", std::process::id()));
+    checkpoint::save(&path, &model).unwrap();
+    let loaded = checkpoint::load(&path, &by_layer()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(loaded.encoder.words.same(&loaded.head.words));
+    assert_eq!(loaded.head.words.embedding, model.head.words.embedding);
+}
+
+#[test]
+fn rows_under_vmap_are_those_of_the_whole() {
+    let embed = Embed::new(5, 3, &mut Rngs::new(0));
+    let (words, _) = tokens();
+    let each = vmap(|(embed, word): (Embed, Tensor)| embed.forward(&word)).in_axes((None, 0));
+    assert_eq!(each((embed.clone(), words.clone())), embed.forward(&words));
+}
+
+#[test]
+fn no_rows_and_no_indices_are_no_panic() {
+    let none = Embed::new(0, 3, &mut Rngs::new(0));
+    let indices = Tensor::zeros(DType::I32, [0]);
+    assert_eq!(none.forward(&indices).shape(), [0, 3]);
+    assert!(none.try_forward(&Tensor::from(0)).is_err());
+    let rows = Embed::new(5, 3, &mut Rngs::new(0)).forward(&indices);
+    assert_eq!(rows.shape(), [0, 3]);
+    assert_eq!(none.attend(&rows).shape(), [0, 0]);
+}
+
+#[test]
+fn a_wrong_index_or_query_is_told() {
+    let embed = Embed::new(5, 3, &mut Rngs::new(0));
+    let told = |indices: Tensor| embed.try_forward(&indices).unwrap_err().to_string();
+    assert_eq!(
+        told(Tensor::from([[0, 1], [7, 9]])),
+        "Embed expects indices in -5..5, found 7 at position 2; check how many there are, and that the indices were made for it"
+    );
+    assert!(told(Tensor::from([-6])).contains("found -6 at position 0"));
+    assert!(told(Tensor::from([4_294_967_295_u32])).contains("found 4294967295"));
+    assert!(
+        told(Tensor::from([1.0_f32]))
+            .starts_with("Embed expects indices of integers, found f32[1]")
+    );
+    assert!(
+        told(Tensor::from([true])).starts_with("Embed expects indices of integers, found bool[1]")
+    );
+
+    let told = |query: Tensor| embed.try_attend(&query).unwrap_err().to_string();
+    assert!(
+        told(Tensor::zeros(DType::F32, [2, 4]))
+            .starts_with("Embed expects query: [.., 3], found f32[2,4]")
+    );
+    assert!(
+        told(Tensor::zeros(DType::F64, [3]))
+            .starts_with("Embed expects a query of f32, like its table, found f64[3]")
+    );
+    assert!(told(Tensor::from(1.0_f32)).starts_with("Embed expects query: [.., 3]"));
+}

@@ -1,0 +1,253 @@
+//! Normalisation in models, and its mistakes.
+
+use pytree_core::kind::BatchStat;
+use pytree_core::{Filter, partition};
+use pytree_nn::{BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, RmsNorm, Rngs, eval};
+use pytree_transform::{DType, Tensor, grad, jit, value_and_grad_mut, vmap, vmap_mut};
+
+use super::assert_near;
+
+fn rngs() -> Rngs {
+    Rngs::new(0)
+}
+
+fn batch() -> Tensor {
+    pytree_nn::Key::new(1).normal(DType::F32, [6, 3])
+}
+
+#[track_caller]
+fn message<T>(outcome: Result<T, InputError>) -> String {
+    outcome.err().unwrap().to_string()
+}
+
+#[test]
+fn a_batch_under_vmap_is_the_batch_as_a_whole() {
+    let x = batch();
+    let mut whole = BatchNorm::new(3, &mut rngs());
+    let mut each = BatchNorm {
+        axis_name: Some("batch".to_owned()),
+        ..whole.clone()
+    };
+    let forward = vmap_mut(|(norm, x): (&mut BatchNorm, Tensor)| norm.forward(&x))
+        .in_axes((None, 0))
+        .axis_name("batch");
+    assert_near(&forward((&mut each, x.clone())), &whole.forward(&x));
+    assert_near(&each.mean, &whole.mean);
+    assert_near(&each.variance, &whole.variance);
+    // In use no other examples are asked for, so no axis needs the name.
+    let mut at_rest = eval(&each);
+    assert_near(&at_rest.forward(&x), &eval(&whole).forward(&x));
+    assert_eq!(at_rest, eval(&each));
+}
+
+#[test]
+fn running_statistics_are_states_and_have_no_gradient() {
+    let mut norm = BatchNorm::new(3, &mut rngs());
+    let x = batch();
+    let first = norm.clone();
+    let (_, gradient) = value_and_grad_mut(|norm: &mut BatchNorm| {
+        // Of the statistics that were just written, too.
+        norm.forward(&x).square().sum() + norm.mean.sum() + norm.variance.sum()
+    })(&mut norm);
+    let paths: Vec<String> = gradient
+        .iter_with_path()
+        .map(|(path, _)| path.to_string())
+        .collect();
+    assert_eq!(paths, ["scale", "bias"]);
+    assert_ne!(norm.mean, first.mean);
+    let kept = partition::filter(&norm, &Filter::state::<BatchStat>());
+    assert_eq!(kept.len(), 2);
+
+    let of_input = grad(|x: &Tensor| {
+        let mut norm = first.clone();
+        norm.forward(x);
+        norm.mean.sum() + norm.variance.sum() + x.sum() * 0.0
+    })(&x);
+    assert_eq!(of_input, Tensor::zeros_like(&x));
+
+    let step = jit(|(mut norm, x): (BatchNorm, Tensor)| {
+        let y = norm.forward(&x);
+        (norm, y)
+    });
+    let (compiled, y) = step((first.clone(), x.clone()));
+    let mut written = first;
+    assert_near(&y, &written.forward(&x));
+    assert_near(&compiled.variance, &written.variance);
+}
+
+#[test]
+fn layers_after_a_normalisation_begin_as_in_flax() {
+    // Flax draws keys for scale and bias, though ones and zeros need none.
+    let drawn = |draw: &dyn Fn(&mut Rngs)| {
+        let mut rngs = rngs();
+        draw(&mut rngs);
+        rngs.stream_mut("default").unwrap().count().item::<u32>()
+    };
+    assert_eq!(drawn(&|rngs| drop(BatchNorm::new(3, rngs))), 2);
+    assert_eq!(drawn(&|rngs| drop(LayerNorm::new(3, rngs))), 2);
+    assert_eq!(drawn(&|rngs| drop(RmsNorm::new(3, rngs))), 1);
+    assert_eq!(drawn(&|rngs| drop(GroupNorm::new(4, 2, rngs))), 2);
+    let bare = |rngs: &mut Rngs| {
+        let bias = Some(Initializer::Zeros);
+        drop(LayerNorm::with_initializers(
+            3,
+            DType::F32,
+            None,
+            bias,
+            rngs,
+        ));
+    };
+    assert_eq!(drawn(&bare), 1);
+}
+
+#[test]
+fn groups_take_any_reduction_axes() {
+    let x = pytree_nn::Key::new(2).normal(DType::F32, [2, 3, 4]);
+    let norm = GroupNorm::new(4, 2, &mut rngs());
+    // Examples of one axis less, one by one.
+    let each = GroupNorm {
+        reduction_axes: Some(vec![-1]),
+        ..norm.clone()
+    };
+    let rows = vmap(|x: Tensor| norm.forward(&x))(x.expand_dims(2)).squeeze(2);
+    assert_near(&each.forward(&x), &rows);
+    // One group is a layer normalisation over all axes but the first.
+    let one = GroupNorm::new(4, 1, &mut rngs());
+    let layer = LayerNorm {
+        reduction_axes: vec![1, 2],
+        ..LayerNorm::new(4, &mut rngs())
+    };
+    assert_near(&one.forward(&x), &layer.forward(&x));
+}
+
+#[test]
+fn a_mask_leaves_elements_out_of_the_statistics() {
+    let x = Tensor::from([[1.0_f32, 3.0, 100.0], [2.0, 6.0, -50.0]]);
+    let mask = Tensor::from([true, true, false]);
+    let norm = LayerNorm::with_initializers(3, DType::F32, None, None, &mut rngs());
+    let masked = norm.forward_masked(&x, &mask);
+    let short = norm.forward(&Tensor::from([[1.0_f32, 3.0], [2.0, 6.0]]));
+    assert_near(&masked.index(pytree_transform::ix![.., ..2]), &short);
+}
+
+#[test]
+fn the_variance_of_large_numbers_may_be_exact() {
+    let x = Tensor::from([[10_000.0_f32], [10_001.0], [10_002.0]]);
+    let mut fast = BatchNorm::new(1, &mut rngs());
+    let mut exact = BatchNorm {
+        use_fast_variance: false,
+        momentum: 0.0,
+        ..fast.clone()
+    };
+    exact.forward(&x);
+    assert_near(&exact.variance, &Tensor::from([2.0_f32 / 3.0]));
+    // The fast one loses all digits here, but is not negative.
+    assert!(fast.forward(&x).isfinite().all().item::<bool>());
+}
+
+#[test]
+fn a_wrong_input_is_told_with_what_was_expected() {
+    let mut norm = BatchNorm::new(3, &mut rngs());
+    let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
+    assert_eq!(
+        message(norm.try_forward(&zeros(&[5, 4]))),
+        "BatchNorm expects x: [.., 3], found f32[5,4]; give the layer as many features as x has, or set the axis on which x has them"
+    );
+    assert_eq!(
+        message(norm.try_forward(&zeros(&[3]))),
+        "BatchNorm expects x: [batch, .., 3] in training, found f32[3]; an example alone is its own mean: give a batch or, under vmap, name the batch axis in `axis_name`"
+    );
+    assert!(
+        message(norm.try_forward(&Tensor::from(1.0_f32)))
+            .starts_with("BatchNorm expects x: [.., 3], found f32[]")
+    );
+    assert_eq!(
+        message(norm.try_forward(&Tensor::zeros(DType::F64, [5, 3]))),
+        "BatchNorm expects x of f32, like its own arrays, found f64[5,3]; convert x with `.convert(…)`, or make the layer of that type with `with_initializers`"
+    );
+    let mask = Tensor::from([true, false]);
+    assert_eq!(
+        message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),
+        "BatchNorm expects a mask of bools that broadcasts to [5, 3], found bool[2]; give true where an element counts, and an axis of length 1 where it does not matter"
+    );
+    assert!(
+        message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))).contains("found f32[3]")
+    );
+    let after = BatchNorm::new(3, &mut rngs());
+    assert_eq!(norm, after, "a mistake writes nothing");
+    assert_eq!(eval(&norm).forward(&zeros(&[3])).shape(), [3]);
+    norm.axis = 1;
+    assert!(
+        message(norm.try_forward(&zeros(&[5])))
+            .starts_with("BatchNorm expects x with 3 features along axis 1")
+    );
+    norm.axis = -3;
+    assert!(norm.try_forward(&zeros(&[5, 3])).is_err());
+
+    let layer = LayerNorm {
+        reduction_axes: vec![-1, 4],
+        ..LayerNorm::new(3, &mut rngs())
+    };
+    assert_eq!(
+        message(layer.try_forward(&zeros(&[5, 3]))),
+        "LayerNorm expects x with the axes [4], too, found f32[5,3]; give x more axes, or set the layer's axes to those of x"
+    );
+    let bare = RmsNorm::with_initializers(3, DType::F32, None, &mut rngs());
+    assert!(
+        message(bare.try_forward(&Tensor::from([1, 2])))
+            .starts_with("RmsNorm expects x of floats, found i32[2]")
+    );
+
+    let groups = GroupNorm {
+        scale: None,
+        bias: None,
+        ..GroupNorm::new(4, 2, &mut rngs())
+    };
+    assert_eq!(
+        message(groups.try_forward(&zeros(&[2, 5]))),
+        "GroupNorm expects x: [batch, .., a multiple of 2], reduced over its last axis, found f32[2,5]; choose groups that divide the features, and reduction axes with the last among them"
+    );
+    let outer = GroupNorm {
+        reduction_axes: Some(vec![0]),
+        ..groups
+    };
+    assert!(outer.try_forward(&zeros(&[2, 4])).is_err());
+    assert!(outer.try_forward(&Tensor::from(1.0_f32)).is_err());
+}
+
+#[test]
+#[should_panic(
+    expected = "GroupNorm expects a number of groups that divides that of the features, found 3 groups of 4 features"
+)]
+fn groups_divide_the_features() {
+    let _ = GroupNorm::new(4, 3, &mut rngs());
+}
+
+#[test]
+#[should_panic(expected = "`batch`")]
+fn a_name_that_is_not_bound_is_told() {
+    let mut norm = BatchNorm {
+        axis_name: Some("batch".to_owned()),
+        ..BatchNorm::new(3, &mut rngs())
+    };
+    norm.forward(&batch());
+}
+
+#[test]
+fn no_elements_are_no_panic() {
+    let mut norm = BatchNorm::new(0, &mut rngs());
+    assert_eq!(
+        norm.forward(&Tensor::zeros(DType::F32, [2, 0])).shape(),
+        [2, 0]
+    );
+    let layer = LayerNorm::new(0, &mut rngs());
+    assert_eq!(
+        layer.forward(&Tensor::zeros(DType::F32, [2, 0])).shape(),
+        [2, 0]
+    );
+    let groups = GroupNorm::new(0, 1, &mut rngs());
+    assert_eq!(
+        groups.forward(&Tensor::zeros(DType::F32, [2, 0])).shape(),
+        [2, 0]
+    );
+}
