@@ -201,6 +201,11 @@ pub(crate) trait LinearPrimitive: fmt::Debug + Clone + Send + Sync + Any {
         None
     }
 
+    /// As [`Primitive::collective`].
+    fn collective(&self) -> Option<&dyn Collective> {
+        None
+    }
+
     /// The primitive of a tensor; it may do without an equation where it changes nothing.
     #[track_caller]
     fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
@@ -267,9 +272,26 @@ impl<P: LinearPrimitive> Primitive for P {
         LinearPrimitive::reduction(self)
     }
 
+    fn collective(&self) -> Option<&dyn Collective> {
+        LinearPrimitive::collective(self)
+    }
+
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
     }
+}
+
+/// The results of a primitive with nothing beside them: no tangents, where they are constant nearly everywhere; no
+/// batch axes, where nothing is batched.
+#[track_caller]
+pub(crate) fn alone<T>(
+    primitive: &dyn Primitive,
+    operands: &[Tensor],
+) -> (Outputs<Tensor>, Outputs<Option<T>>) {
+    let operands: SmallVec<[&Tensor; 4]> = operands.iter().collect();
+    let results = or_panic(crate::trace::bind(primitive, &operands));
+    let nothing = results.iter().map(|_| None).collect();
+    (results, nothing)
 }
 
 /// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.

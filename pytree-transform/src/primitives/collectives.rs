@@ -17,7 +17,9 @@ use crate::array::Array;
 use crate::axis_names::AxisName;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    Collective, Linear, LinearPrimitive, Operands, Outputs, Primitive, alone, not_linear, one,
+};
 use crate::primitives::elementwise::{Comparison, compare};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
@@ -83,18 +85,6 @@ fn without(names: &[AxisName], name: &AxisName) -> SmallVec<[AxisName; 1]> {
     rest.cloned().collect()
 }
 
-/// The operand with its batch axis in front and that axis; as it is if it has none.
-pub(super) fn in_front(
-    operand: &Tensor,
-    axis: Option<usize>,
-    size: usize,
-) -> (Tensor, Option<usize>) {
-    match axis {
-        Some(_) => (or_panic(batch_axis_first(operand, axis, size)), Some(0)),
-        None => (operand.clone(), None),
-    }
-}
-
 /// The sum over the examples of some batch axes; the tensor itself if there are none.
 #[track_caller]
 pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
@@ -142,67 +132,38 @@ pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     bind_one(&AxisIndex { name }, &[])
 }
 
-impl Primitive for PSum {
+impl LinearPrimitive for PSum {
     fn name(&self) -> &'static str {
         "psum"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         check_bound("psum", &self.names)?;
-        if operands[0].dtype == DType::Bool {
+        if operand.dtype == DType::Bool {
             return Err(TensorError::DType {
                 operation: "psum",
-                found: vec![operands[0].clone()],
+                found: vec![operand.clone()],
                 expected: "numbers",
             });
         }
-        Ok(one(operands[0].clone()))
+        Ok(operand.clone())
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+    fn evaluate(&self, _: Arc<Array>) -> Array {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref();
-        (
-            one(or_panic(psum(&primals[0], &self.names))),
-            one(tangent.map(|tangent| or_panic(psum(tangent, &self.names)))),
-        )
-    }
-
     /// Each example is in the sum of all, so its cotangent is the sum of theirs.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let cotangent = cotangents[0].as_ref();
-        smallvec![cotangent.map(|cotangent| or_panic(psum(cotangent, &self.names)))]
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        or_panic(self.apply(cotangent))
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (one(or_panic(psum(&operands[0], &self.names))), one(axes[0]))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        (or_panic(self.apply(operand)), axis)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Names(&self.names))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn collective(&self) -> Option<&dyn Collective> {
@@ -317,17 +278,14 @@ impl Collective for PMax {
     }
 }
 
-impl Primitive for AllGather {
+impl LinearPrimitive for AllGather {
     fn name(&self) -> &'static str {
         "all_gather"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         check_bound("all_gather", &self.name)?;
-        let mut result = operands[0].clone();
+        let mut result = operand.clone();
         if self.axis > result.rank() {
             return Err(TensorError::Axis {
                 operation: "all_gather",
@@ -336,48 +294,24 @@ impl Primitive for AllGather {
             });
         }
         result.shape.insert(self.axis, self.length);
-        Ok(one(result))
+        Ok(result)
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+    fn evaluate(&self, _: Arc<Array>) -> Array {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let gather = |operand| or_panic(all_gather(operand, &self.name[0], self.axis));
-        (
-            one(gather(&primals[0])),
-            one(tangents[0].as_ref().map(gather)),
-        )
-    }
-
     /// Of the sum of all cotangents, the part that came from this example.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        smallvec![cotangents[0].as_ref().map(|cotangent| {
-            let sum = or_panic(psum(cotangent, &self.name));
-            let position = or_panic(axis_index(&self.name[0]));
-            sum.take(&position, self.axis.cast_signed())
-        })]
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let sum = or_panic(psum(cotangent, &self.name));
+        let position = or_panic(axis_index(&self.name[0]));
+        sum.take(&position, self.axis.cast_signed())
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let (operand, batch) = in_front(&operands[0], axes[0], size);
-        let axis = self.axis + usize::from(batch.is_some());
-        let gathered = or_panic(all_gather(&operand, &self.name[0], axis));
-        (one(gathered), one(batch))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let gathered = all_gather(&operand, &self.name[0], self.axis + 1);
+        (or_panic(gathered), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -387,10 +321,6 @@ impl Primitive for AllGather {
             "all_gather_dimension={} axis_name={names} axis_size={}",
             self.axis, self.length
         )
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn collective(&self) -> Option<&dyn Collective> {
@@ -434,10 +364,10 @@ impl Primitive for AxisIndex {
 
     fn jvp(
         &self,
-        _: &[Tensor],
+        primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(axis_index(&self.name[0]))), one(None))
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -446,11 +376,11 @@ impl Primitive for AxisIndex {
 
     fn batch(
         &self,
-        _: &[Tensor],
+        operands: &[Tensor],
         _: &[Option<usize>],
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (one(or_panic(axis_index(&self.name[0]))), one(None))
+        alone(self, operands)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,8 +7,8 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::error::TensorError;
+use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, one};
 use crate::primitives::shape::{Tuple, reused};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -118,13 +118,10 @@ impl Primitive for Full {
 
     fn jvp(
         &self,
-        _: &[Tensor],
+        primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(full(self.dtype, &self.shape, self.value))),
-            one(None),
-        )
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -133,14 +130,11 @@ impl Primitive for Full {
 
     fn batch(
         &self,
-        _: &[Tensor],
+        operands: &[Tensor],
         _: &[Option<usize>],
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (
-            one(or_panic(full(self.dtype, &self.shape, self.value))),
-            one(None),
-        )
+        alone(self, operands)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,13 +198,10 @@ impl Primitive for Iota {
 
     fn jvp(
         &self,
-        _: &[Tensor],
+        primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(iota(self.dtype, &self.shape, self.axis))),
-            one(None),
-        )
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -219,14 +210,11 @@ impl Primitive for Iota {
 
     fn batch(
         &self,
-        _: &[Tensor],
+        operands: &[Tensor],
         _: &[Option<usize>],
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (
-            one(or_panic(iota(self.dtype, &self.shape, self.axis))),
-            one(None),
-        )
+        alone(self, operands)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::array::Array;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, not_linear};
 use crate::primitives::elementwise::{align_batch, aligned_axis, take};
 use crate::tensor::Tensor;
 use crate::trace::bind;
@@ -110,13 +110,7 @@ impl Primitive for Threefry2x32 {
         primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let (first, second) = or_panic(threefry2x32(
-            &primals[0],
-            &primals[1],
-            &primals[2],
-            &primals[3],
-        ));
-        (smallvec![first, second], smallvec![None, None])
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {

@@ -13,7 +13,7 @@ use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{
-    Fold, Linear, LinearPrimitive, Operands, Outputs, Primitive, not_linear, one,
+    Fold, Linear, LinearPrimitive, Operands, Outputs, Primitive, alone, not_linear, one,
 };
 use crate::primitives::convert::convert;
 use crate::primitives::create;
@@ -326,7 +326,7 @@ impl Primitive for Reduce {
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let Some(batch) = axes[0] else {
-            return (one(self.of(&operands[0], &self.axes)), one(None));
+            return alone(self, operands);
         };
         let (axes, batch) = batched_axes(&self.axes, batch);
         (one(self.of(&operands[0], &axes)), one(Some(batch)))
@@ -409,10 +409,7 @@ impl Primitive for ArgExtremum {
         primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(argument_of(self.extremum, &primals[0], self.axis))),
-            one(None),
-        )
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
@@ -426,14 +423,7 @@ impl Primitive for ArgExtremum {
         _: usize,
     ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
         let Some(batch) = axes[0] else {
-            return (
-                one(or_panic(argument_of(
-                    self.extremum,
-                    &operands[0],
-                    self.axis,
-                ))),
-                one(None),
-            );
+            return alone(self, operands);
         };
         let (axes, batch) = batched_axes(&[self.axis], batch);
         (

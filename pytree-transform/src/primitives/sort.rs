@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, TensorElement};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, not_linear, one};
 use crate::primitives::elementwise::take;
 use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
@@ -137,7 +137,7 @@ impl Primitive for ArgSort {
         primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(bind_one(self, &[&primals[0]]))), one(None))
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {

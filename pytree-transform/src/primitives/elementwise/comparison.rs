@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::array::{Array, Data};
 use crate::dtype::{AbstractArray, DType, TensorElement};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, not_linear, one};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::{Elementwise, same_info};
 use crate::tensor::Tensor;
@@ -104,10 +104,7 @@ impl Primitive for Comparison {
         primals: &[Tensor],
         _: &[Option<Tensor>],
     ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(compare(*self, &primals[0], &primals[1]))),
-            one(None),
-        )
+        alone(self, primals)
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
