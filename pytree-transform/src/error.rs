@@ -142,6 +142,43 @@ pub enum TensorError {
     },
 }
 
+/// One thing that does not fit, and the remedy for it: what a check that names all of them collects.
+#[derive(Debug)]
+pub(crate) struct Mistake {
+    pub(crate) problem: String,
+    pub(crate) mend: String,
+}
+
+impl Mistake {
+    pub(crate) fn new(problem: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            problem: problem.into(),
+            mend: mend.into(),
+        }
+    }
+
+    /// All of them as one: what does not fit, then the remedies in the same order, each once.
+    pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
+        let (mut problems, mut mends) = (Vec::new(), Vec::new());
+        for Self { problem, mend } in mistakes {
+            problems.push(problem);
+            if !mends.contains(&mend) {
+                mends.push(mend);
+            }
+        }
+        Self::new(problems.join("; "), mends.join("; "))
+    }
+
+    pub(crate) fn error(self, operation: &'static str, found: Vec<AbstractArray>) -> TensorError {
+        TensorError::Shape {
+            operation,
+            found,
+            problem: self.problem,
+            mend: self.mend,
+        }
+    }
+}
+
 /// Which batch axes there are.
 fn bound_names(bound: &[String]) -> String {
     if bound.is_empty() {

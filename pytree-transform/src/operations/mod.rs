@@ -24,3 +24,4 @@ mod shape;
 mod sorting;
 mod tensor_products;
 pub mod update;
+mod window_padding;

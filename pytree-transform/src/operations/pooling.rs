@@ -252,18 +252,16 @@ impl Pooling {
         };
         let positive = |numbers: &Shape| numbers.iter().all(|&number| number > 0);
         let whole = self.strides.len() == axes && positive(&self.strides) && positive(&self.window);
-        let lengths = &x.shape()[first..first + axes];
-        let pairs = whole
-            .then(|| self.padding.pairs(lengths, &self.window, &self.strides))
-            .flatten();
-        let Some(pairs) = pairs else {
+        if !whole || !self.padding.fits(axes) {
             let problem = format!(
                 "the window {:?}, the strides {:?} and the padding {:?} do not go together",
                 self.window, self.strides, self.padding
             );
             let mend = "give each axis of the window a size and a stride above 0, and a pair of explicit padding";
             return Err(refused(problem, mend));
-        };
+        }
+        let lengths = &x.shape()[first..first + axes];
+        let pairs = self.padding.pairs(lengths, &self.window, &self.strides);
         let around = |pick: fn(&(isize, isize)) -> isize| -> Vec<isize> {
             let before = std::iter::repeat_n(0, first);
             before.chain(pairs.iter().map(pick)).chain([0]).collect()

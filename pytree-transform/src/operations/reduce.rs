@@ -60,7 +60,7 @@ impl Tensor {
     /// The sum of all elements, without axes.
     ///
     /// # Panics
-    /// If the elements are bool: to count, convert them to i32.
+    /// If the elements are bool: [`count_nonzero`](Self::count_nonzero) counts them.
     ///
     /// # Examples
     /// ```

@@ -181,7 +181,8 @@ impl LinearPrimitive for Sum {
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         axes_exist("sum", operand, &self.axes)?;
         if operand.dtype == DType::Bool {
-            let expected = "numbers; to count, convert it to i32";
+            let expected =
+                "numbers; count what is true with `count_nonzero` or `count_nonzero_axes`";
             return Err(TensorError::DType {
                 operation: "sum",
                 found: vec![operand.clone()],
@@ -599,6 +600,9 @@ mod tests {
     #[test]
     fn bools_are_not_summed() {
         let error = sum(&Tensor::from([true]), &[0]).unwrap_err().to_string();
-        assert!(error.contains("to count, convert it to i32"), "{error}");
+        assert!(
+            error.contains("count what is true with `count_nonzero`"),
+            "{error}"
+        );
     }
 }

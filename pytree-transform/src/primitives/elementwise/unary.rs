@@ -120,7 +120,11 @@ impl Primitive for Unary {
             _ => (dtype.is_float(), "f32 or f64"),
         };
         if !accepted {
-            return Err(wrong_dtype(self.name(), operands, expected));
+            let operation = match self {
+                Self::IntegerPower(..=-1) => "raise to a power below 0",
+                _ => self.name(),
+            };
+            return Err(wrong_dtype(operation, operands, expected));
         }
         Ok(one(operands[0].clone()))
     }
