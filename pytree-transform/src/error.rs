@@ -208,6 +208,7 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
         Some(_) => ("the other", "F32"),
         None if found.len() > 1 && has(DType::I64) => ("the other", "I64"),
         None if found.len() > 1 => ("the other", "I32"),
+        None if has(DType::Bool) && expected.contains("number") => ("it", "I32"),
         None => ("it", "F32"),
     };
     let what = if found.len() == 1 { "it" } else { what };

@@ -10,11 +10,13 @@ impl Convolution {
         let rank = strides + 2;
         let mut mistakes = Vec::new();
         if x.len() == kernel.len() && x.len() > 2 && x.len() != rank {
-            let space = x.len() - 2;
-            return vec![Mistake::new(
-                format!("{strides} strides are given, and windows slide over {space} axes"),
-                format!("give {space} strides"),
-            )];
+            let problem = format!(
+                "between batch and features are {} axes, the strides are {:?}",
+                x.len() - 2,
+                self.strides
+            );
+            let mend = "give one stride for each axis that windows slide over";
+            return vec![Mistake::new(problem, mend)];
         }
         if x.len() != rank {
             let problem = format!(
@@ -171,7 +173,7 @@ mod tests {
             (&[8, 8, 3][..], &[3, 3, 3, 6][..], "`.expand_dims(0)`"),
             (&[3], &[3, 3, 3, 6], "reshape it"),
             (&[2, 8, 8, 3], &[3, 3, 6], "give it a size for each stride"),
-            (&[2, 8, 3], &[3, 3, 6], "give 1 strides"),
+            (&[2, 8, 3], &[3, 3, 6], "give one stride for each axis"),
         ] {
             let error = error(&plain, x, kernel);
             assert!(error.contains(remedy), "{error}");

@@ -121,7 +121,7 @@ impl Primitive for Unary {
         };
         if !accepted {
             let operation = match self {
-                Self::IntegerPower(..=-1) => "raise to a power below 0",
+                Self::IntegerPower(..=-1) => "take a power below 0 of",
                 _ => self.name(),
             };
             return Err(wrong_dtype(operation, operands, expected));
