@@ -4,6 +4,7 @@ mod arithmetic;
 pub(crate) mod collectives;
 pub mod convolution;
 mod convolution_layout;
+mod creation;
 mod cumulative;
 mod diagonals;
 mod dynamic;
