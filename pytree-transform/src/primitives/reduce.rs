@@ -1,5 +1,7 @@
 //! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are dropped.
 
+#[path = "arg_extremum.rs"]
+mod arg_extremum;
 #[path = "reduction.rs"]
 mod reduction;
 
@@ -8,8 +10,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
-use crate::array::{Array, with_type};
+use crate::array::Array;
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{
@@ -49,20 +52,6 @@ pub(crate) struct Reduce {
     pub(crate) axes: Shape,
 }
 
-/// An end of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extremum {
-    Max,
-    Min,
-}
-
-/// The position of the first extremum along an axis, as i32; NaN counts as one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ArgExtremum {
-    pub(crate) extremum: Extremum,
-    pub(crate) axis: usize,
-}
-
 /// The sum over `axes`, each given once; the tensor itself if there are none.
 #[track_caller]
 pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
@@ -87,16 +76,6 @@ pub(crate) fn reduce_by(
         axes: sorted(axes),
     };
     bind_one(&reduce, &[operand])
-}
-
-/// The position of the first extremum along an axis.
-#[track_caller]
-pub(crate) fn argument_of(
-    extremum: Extremum,
-    operand: &Tensor,
-    axis: usize,
-) -> Result<Tensor, TensorError> {
-    bind_one(&ArgExtremum { extremum, axis }, &[operand])
 }
 
 fn sorted(axes: &[usize]) -> Shape {
@@ -377,73 +356,9 @@ fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
     or_panic(reshape(&rows, &result))
 }
 
-impl Primitive for ArgExtremum {
-    fn name(&self) -> &'static str {
-        match self.extremum {
-            Extremum::Max => "argmax",
-            Extremum::Min => "argmin",
-        }
-    }
-
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
-        axes_exist(Primitive::name(self), operand, &[self.axis])?;
-        not_empty(Primitive::name(self), operand, &[self.axis])?;
-        Ok(one(AbstractArray {
-            dtype: DType::I32,
-            shape: without_axes(&operand.shape, &[self.axis]),
-        }))
-    }
-
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
-        one(
-            with_type!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
-        )
-    }
-
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        alone(self, primals)
-    }
-
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
-        not_linear(self)
-    }
-
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else {
-            return alone(self, operands);
-        };
-        let (axes, batch) = batched_axes(&[self.axis], batch);
-        (
-            one(or_panic(argument_of(self.extremum, &operands[0], axes[0]))),
-            one(Some(batch)),
-        )
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={} index_dtype=i32", Tuple(&[self.axis]))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::arg_extremum::ArgExtremum;
     use super::*;
     use crate::primitives::shape::rule_checks::{
         all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
