@@ -142,6 +142,49 @@ pub enum TensorError {
     },
 }
 
+impl TensorError {
+    /// Operands whose shapes do not go together.
+    pub(crate) fn shape(
+        operation: &'static str,
+        operands: &[&AbstractArray],
+        problem: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self::Shape {
+            operation,
+            found: cloned(operands),
+            problem: problem.into(),
+            mend: mend.into(),
+        }
+    }
+
+    /// Operands whose element types do not go together.
+    pub(crate) fn dtype(
+        operation: &'static str,
+        operands: &[&AbstractArray],
+        expected: &'static str,
+    ) -> Self {
+        Self::DType {
+            operation,
+            found: cloned(operands),
+            expected,
+        }
+    }
+
+    /// An axis that an operand does not have.
+    pub(crate) fn axis(operation: &'static str, operand: &AbstractArray, axis: usize) -> Self {
+        Self::Axis {
+            operation,
+            found: operand.clone(),
+            axis: axis.cast_signed(),
+        }
+    }
+}
+
+fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
+    operands.iter().map(|&operand| operand.clone()).collect()
+}
+
 /// One thing that does not fit, and the remedy for it: what a check that names all of them collects.
 #[derive(Debug)]
 pub(crate) struct Mistake {
@@ -169,13 +212,8 @@ impl Mistake {
         Self::new(problems.join("; "), mends.join("; "))
     }
 
-    pub(crate) fn error(self, operation: &'static str, found: Vec<AbstractArray>) -> TensorError {
-        TensorError::Shape {
-            operation,
-            found,
-            problem: self.problem,
-            mend: self.mend,
-        }
+    pub(crate) fn error(self, operation: &'static str, operands: &[&AbstractArray]) -> TensorError {
+        TensorError::shape(operation, operands, self.problem, self.mend)
     }
 }
 

@@ -95,11 +95,7 @@ pub fn pmean<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     let length = or_panic(length_of("pmean", &axis_name));
     each_leaf("pmean", value, &axis_name, |leaf, names| {
         if !leaf.dtype().is_float() {
-            return Err(TensorError::DType {
-                operation: "pmean",
-                found: vec![leaf.info().clone()],
-                expected: "f32 or f64",
-            });
+            return Err(TensorError::dtype("pmean", &[leaf.info()], "f32 or f64"));
         }
         let count = Tensor::constant(leaf.dtype(), length as f64);
         Ok(collectives::psum(leaf, names)? / count)
@@ -387,14 +383,14 @@ fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorErro
     let mut shape = leaf.info().shape.clone();
     let whole = shape[axis];
     if length == 0 || !whole.is_multiple_of(length) {
-        return Err(TensorError::Shape {
-            operation: "all_to_all",
-            found: vec![leaf.info().clone()],
-            problem: format!(
+        return Err(TensorError::shape(
+            "all_to_all",
+            &[leaf.info()],
+            format!(
                 "axis {axis} of length {whole} can't be cut into {length} pieces, one for each example of `{name}`"
             ),
-            mend: "choose a length that can be divided, or pad it".to_owned(),
-        });
+            "choose a length that can be divided, or pad it",
+        ));
     }
     shape[axis] = whole / length;
     shape.insert(axis, length);

@@ -168,8 +168,7 @@ impl Convolution {
             && self.input_dilation.iter().all(|&dilation| dilation == 1);
         if !plain {
             let mistake = Mistake::new("an input dilation or groups are set", "leave them out");
-            let found = vec![x.info().clone(), kernel.info().clone()];
-            return Err(mistake.error(operation, found));
+            return Err(mistake.error(operation, &[x.info(), kernel.info()]));
         }
         let spans = self.spans(&laid_out.kernel);
         let axes = spans.iter().zip(&self.strides);
@@ -224,21 +223,17 @@ impl Convolution {
         x: &Tensor,
         kernel: &Tensor,
     ) -> Result<LaidOut, TensorError> {
-        let found = || vec![x.info().clone(), kernel.info().clone()];
+        let found = [x.info(), kernel.info()];
         if x.dtype() != kernel.dtype() {
-            return Err(TensorError::DType {
-                operation,
-                found: found(),
-                expected: "one element type",
-            });
+            return Err(TensorError::dtype(operation, &found, "one element type"));
         }
-        let refused = |mistakes| Mistake::joined(mistakes).error(operation, found());
+        let refused = |mistakes| Mistake::joined(mistakes).error(operation, &found);
         let mistakes = self.wrong_ranks(x.shape(), kernel.shape());
         if !mistakes.is_empty() {
             return Err(refused(mistakes));
         }
         let orders = self.dimension_numbers.orders(self.strides.len());
-        let orders = orders.map_err(|mistake| mistake.error(operation, found()))?;
+        let orders = orders.map_err(|mistake| mistake.error(operation, &found))?;
         let laid_out = LaidOut {
             x: transpose(x, &orders.input)?,
             kernel: transpose(kernel, &orders.kernel)?,

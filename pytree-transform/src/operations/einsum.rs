@@ -3,6 +3,8 @@
 //! A letter that several operands have and the result has not is contracted by `dot_general`. Of more than two
 //! operands the pair whose product saves most memory is multiplied first, again and again.
 
+use smallvec::SmallVec;
+
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{Mistake, TensorError, or_panic};
 use crate::operations::diagonals::diagonal_of_last;
@@ -42,24 +44,18 @@ pub fn einsum(subscripts: &str, operands: &[&Tensor]) -> Tensor {
 /// [`TensorError::Shape`] or [`TensorError::DType`].
 #[track_caller]
 pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
-    let found = || -> Vec<AbstractArray> {
-        let infos = operands.iter().map(|operand| operand.info().clone());
-        infos.collect()
-    };
+    let found: SmallVec<[&AbstractArray; 4]> =
+        operands.iter().map(|operand| operand.info()).collect();
     let refused = |mistakes| {
         let Mistake { problem, mend } = Mistake::joined(mistakes);
         let problem = format!("in \"{subscripts}\" {problem}");
-        Mistake { problem, mend }.error("einsum", found())
+        Mistake { problem, mend }.error("einsum", &found)
     };
     if operands
         .windows(2)
         .any(|pair| pair[0].dtype() != pair[1].dtype())
     {
-        return Err(TensorError::DType {
-            operation: "einsum",
-            found: found(),
-            expected: "one element type",
-        });
+        return Err(TensorError::dtype("einsum", &found, "one element type"));
     }
     let ranks: Vec<usize> = operands.iter().map(|operand| operand.rank()).collect();
     let letters = Letters::parse(subscripts, &ranks).map_err(refused)?;
@@ -204,12 +200,12 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
         terms.insert(left, product);
     }
     let Some(last) = terms.pop() else {
-        return Err(TensorError::Shape {
-            operation: "einsum",
-            found: Vec::new(),
-            problem: "there are no operands".to_owned(),
-            mend: "give at least one".to_owned(),
-        });
+        return Err(TensorError::shape(
+            "einsum",
+            &[],
+            "there are no operands",
+            "give at least one",
+        ));
     };
     transpose(&last.tensor, &last.axes(result))
 }

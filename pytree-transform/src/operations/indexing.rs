@@ -192,12 +192,8 @@ impl Tensor {
     #[track_caller]
     pub fn one_hot(&self, classes: usize, dtype: DType) -> Self {
         if self.dtype().is_float() || self.dtype() == DType::Bool {
-            let found = vec![self.info().clone()];
-            return or_panic(Err(TensorError::DType {
-                operation: "one_hot",
-                found,
-                expected: "integers",
-            }));
+            let error = TensorError::dtype("one_hot", &[self.info()], "integers");
+            return or_panic(Err(error));
         }
         let positions = Self::arange(self.dtype(), classes);
         let hot = or_panic(compare(Comparison::Eq, &self.expand_dims(-1), &positions));

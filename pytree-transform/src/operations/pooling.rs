@@ -184,11 +184,11 @@ impl Pooling {
     #[track_caller]
     pub fn try_average(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         if !x.dtype().is_float() {
-            return Err(TensorError::DType {
-                operation: "average windows of",
-                found: vec![x.info().clone()],
-                expected: "f32 or f64",
-            });
+            return Err(TensorError::dtype(
+                "average windows of",
+                &[x.info()],
+                "f32 or f64",
+            ));
         }
         let sums = self.try_sum(x)?;
         if self.count_padding {
@@ -233,18 +233,10 @@ impl Pooling {
         value: f64,
     ) -> Result<Pooled, TensorError> {
         let axes = self.window.len();
-        let refused = |problem: String, mend: &str| TensorError::Shape {
-            operation,
-            found: vec![x.info().clone()],
-            problem,
-            mend: mend.to_owned(),
-        };
+        let refused =
+            |problem: String, mend: &str| TensorError::shape(operation, &[x.info()], problem, mend);
         if x.dtype() == DType::Bool {
-            return Err(TensorError::DType {
-                operation,
-                found: vec![x.info().clone()],
-                expected: "numbers",
-            });
+            return Err(TensorError::dtype(operation, &[x.info()], "numbers"));
         }
         let Some(first) = x.rank().checked_sub(axes + 1) else {
             let problem = format!("a window of {:?} needs {} axes", self.window, axes + 1);

@@ -1,5 +1,7 @@
 //! Changing the shape of tensors, and putting them together.
 
+use smallvec::SmallVec;
+
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitives::{shape, slice};
@@ -28,12 +30,12 @@ pub(crate) fn axes_of(
     for &axis in axes {
         let place = axis_of(operation, found, axis)?;
         if places.contains(&place) {
-            return Err(TensorError::Shape {
+            return Err(TensorError::shape(
                 operation,
-                found: vec![found.clone()],
-                problem: format!("axis {place} is given twice in {axes:?}"),
-                mend: "give each axis once".to_owned(),
-            });
+                &[found],
+                format!("axis {place} is given twice in {axes:?}"),
+                "give each axis once",
+            ));
         }
         places.push(place);
     }
@@ -192,12 +194,12 @@ impl Tensor {
         let mut shape = self.info().shape.clone();
         let length = shape.remove(place);
         if length != 1 {
-            return or_panic(Err(TensorError::Shape {
-                operation: "squeeze",
-                found: vec![self.info().clone()],
-                problem: format!("axis {place} has length {length}, not 1"),
-                mend: "choose one element of it with `index`, or reduce it".to_owned(),
-            }));
+            return or_panic(Err(TensorError::shape(
+                "squeeze",
+                &[self.info()],
+                format!("axis {place} has length {length}, not 1"),
+                "choose one element of it with `index`, or reduce it",
+            )));
         }
         self.reshape(&shape)
     }
@@ -253,16 +255,8 @@ impl Tensor {
     /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
     #[track_caller]
     pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
-        let found = || tensors.iter().map(|tensor| tensor.info().clone()).collect();
-        let refused = |problem: &str, mend: &str| {
-            let (problem, mend) = (problem.to_owned(), mend.to_owned());
-            Err(TensorError::Shape {
-                operation: "stack",
-                found: found(),
-                problem,
-                mend,
-            })
-        };
+        let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(Self::info).collect();
+        let refused = |problem, mend| Err(TensorError::shape("stack", &found, problem, mend));
         let Some(first) = tensors.first() else {
             return refused(
                 "the list of tensors is empty, so the result has no shape",

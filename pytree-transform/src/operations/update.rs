@@ -261,15 +261,15 @@ impl At<'_> {
         let value = value.beside(self.tensor)?;
         let numbers = self.tensor.dtype() != DType::Bool || update == Update::Set;
         if value.dtype() != self.tensor.dtype() || !numbers {
-            return Err(TensorError::DType {
-                operation: "update",
-                found: vec![self.tensor.info().clone(), value.info().clone()],
-                expected: if numbers {
+            return Err(TensorError::dtype(
+                "update",
+                &[self.tensor.info(), value.info()],
+                if numbers {
                     "a value of the same element type"
                 } else {
                     "numbers; of bools use `set`"
                 },
-            });
+            ));
         }
         match &self.place {
             Place::Basic(indices) => {
@@ -289,11 +289,13 @@ impl At<'_> {
 /// The value broadcast to the shape of the part.
 #[track_caller]
 fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tensor, TensorError> {
-    broadcast_to(value, part).map_err(|_| TensorError::Shape {
-        operation: "update",
-        found: vec![found.clone(), value.info().clone()],
-        problem: format!("the part has the shape {part:?}, to which the value does not broadcast"),
-        mend: "reshape the value, or choose another part".to_owned(),
+    broadcast_to(value, part).map_err(|_| {
+        TensorError::shape(
+            "update",
+            &[found, value.info()],
+            format!("the part has the shape {part:?}, to which the value does not broadcast"),
+            "reshape the value, or choose another part",
+        )
     })
 }
 

@@ -140,11 +140,7 @@ impl LinearPrimitive for PSum {
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         check_bound("psum", &self.names)?;
         if operand.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "psum",
-                found: vec![operand.clone()],
-                expected: "numbers",
-            });
+            return Err(TensorError::dtype("psum", &[operand], "numbers"));
         }
         Ok(operand.clone())
     }

@@ -12,7 +12,7 @@ use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
 use crate::primitives::shape::{batched_axis, reused};
-use crate::primitives::slice::{refused, slice};
+use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -36,28 +36,22 @@ impl Primitive for Concatenate {
         operands: &[&AbstractArray],
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let Some(&first) = operands.first() else {
-            return Err(refused(
+            return Err(TensorError::shape(
                 "concatenate",
                 operands,
-                "there are no tensors".to_owned(),
+                "there are no tensors",
                 "give at least one",
             ));
         };
         if self.axis >= first.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation: "concatenate",
-                found: first.clone(),
-                axis,
-            });
+            return Err(TensorError::axis("concatenate", first, self.axis));
         }
         if operands.iter().any(|operand| operand.dtype != first.dtype) {
-            let found = operands.iter().map(|&operand| operand.clone()).collect();
-            return Err(TensorError::DType {
-                operation: "concatenate",
-                found,
-                expected: "one element type",
-            });
+            return Err(TensorError::dtype(
+                "concatenate",
+                operands,
+                "one element type",
+            ));
         }
         let others = |operand: &AbstractArray| without_axes(&operand.shape, &[self.axis]);
         if operands
@@ -65,7 +59,7 @@ impl Primitive for Concatenate {
             .any(|operand| operand.rank() != first.rank() || others(operand) != others(first))
         {
             let problem = format!("the shapes differ outside of axis {}", self.axis);
-            return Err(refused(
+            return Err(TensorError::shape(
                 "concatenate",
                 operands,
                 problem,

@@ -69,19 +69,14 @@ impl Run {
         floats_only: bool,
     ) -> Result<AbstractArray, TensorError> {
         if self.axis >= operand.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation,
-                found: operand.clone(),
-                axis,
-            });
+            return Err(TensorError::axis(operation, operand, self.axis));
         }
         if operand.dtype == DType::Bool || (floats_only && !operand.dtype.is_float()) {
-            return Err(TensorError::DType {
+            return Err(TensorError::dtype(
                 operation,
-                found: vec![operand.clone()],
-                expected: if floats_only { "f32 or f64" } else { "numbers" },
-            });
+                &[operand],
+                if floats_only { "f32 or f64" } else { "numbers" },
+            ));
         }
         Ok(operand.clone())
     }

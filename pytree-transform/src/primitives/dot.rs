@@ -193,13 +193,12 @@ impl Primitive for DotGeneral {
         operands: &[&AbstractArray],
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (left, right) = (operands[0], operands[1]);
-        let found = || vec![left.clone(), right.clone()];
         if left.dtype != right.dtype || left.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "multiply",
-                found: found(),
-                expected: "numbers of one element type",
-            });
+            return Err(TensorError::dtype(
+                "multiply",
+                operands,
+                "numbers of one element type",
+            ));
         }
         for (what, (left_axes, right_axes)) in
             [("contracted", &self.contract), ("batch", &self.batch)]
@@ -207,12 +206,12 @@ impl Primitive for DotGeneral {
             for (&l, &r) in left_axes.iter().zip(right_axes) {
                 let lengths = (left.shape.get(l), right.shape.get(r));
                 if lengths.0.is_none() || lengths.0 != lengths.1 {
-                    return Err(TensorError::Shape {
-                        operation: "multiply",
-                        found: found(),
-                        problem: format!("the {what} axes {l} and {r} are not equally long"),
-                        mend: "transpose or reshape one of them".to_owned(),
-                    });
+                    return Err(TensorError::shape(
+                        "multiply",
+                        operands,
+                        format!("the {what} axes {l} and {r} are not equally long"),
+                        "transpose or reshape one of them",
+                    ));
                 }
             }
         }

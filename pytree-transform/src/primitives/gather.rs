@@ -86,12 +86,11 @@ fn check_indices(operation: &'static str, operands: &[&AbstractArray]) -> Result
     if matches!(operands[1].dtype, DType::I32 | DType::I64 | DType::U32) {
         return Ok(());
     }
-    let found = operands.iter().map(|&operand| operand.clone()).collect();
-    Err(TensorError::DType {
+    Err(TensorError::dtype(
         operation,
-        found,
-        expected: "integers as indices",
-    })
+        operands,
+        "integers as indices",
+    ))
 }
 
 impl Take {
@@ -133,20 +132,15 @@ impl Primitive for Take {
         let (operand, indices) = (operands[0], operands[1]);
         check_indices("take from", operands)?;
         if self.axis >= operand.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation: "take from",
-                found: operand.clone(),
-                axis,
-            });
+            return Err(TensorError::axis("take from", operand, self.axis));
         }
         if operand.shape[self.axis] == 0 && !indices.is_empty() {
-            return Err(TensorError::Shape {
-                operation: "take from",
-                found: vec![operand.clone(), indices.clone()],
-                problem: format!("axis {} has no elements to take", self.axis),
-                mend: "take from a tensor that has some".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "take from",
+                &[operand, indices],
+                format!("axis {} has no elements to take", self.axis),
+                "take from a tensor that has some",
+            ));
         }
         let shape = self.result_shape(&operand.shape, &indices.shape);
         Ok(one(AbstractArray {
@@ -289,13 +283,12 @@ impl Primitive for ScatterAdd {
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (updates, indices) = (operands[0], operands[1]);
         check_indices("add at indices", operands)?;
-        let found = || vec![updates.clone(), indices.clone()];
         if updates.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "add at indices",
-                found: found(),
-                expected: "numbers to add",
-            });
+            return Err(TensorError::dtype(
+                "add at indices",
+                operands,
+                "numbers to add",
+            ));
         }
         let after = self.axis + indices.rank() - self.batch_axes;
         let fits = updates.rank() >= after
@@ -303,15 +296,15 @@ impl Primitive for ScatterAdd {
             && updates.shape[self.axis..after] == indices.shape[self.batch_axes..]
             && (self.length > 0 || indices.is_empty());
         if !fits {
-            return Err(TensorError::Shape {
-                operation: "add at indices",
-                found: found(),
-                problem: format!(
+            return Err(TensorError::shape(
+                "add at indices",
+                operands,
+                format!(
                     "the updates do not have the axes of the indices at axis {}",
                     self.axis
                 ),
-                mend: "reshape the updates".to_owned(),
-            });
+                "reshape the updates",
+            ));
         }
         Ok(one(AbstractArray {
             dtype: updates.dtype,

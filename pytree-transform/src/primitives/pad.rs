@@ -12,7 +12,7 @@ use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
 use crate::primitives::elementwise::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, reused};
-use crate::primitives::slice::{batched, inserted, refused, slice};
+use crate::primitives::slice::{batched, inserted, slice};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -146,12 +146,11 @@ impl Primitive for Pad {
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (operand, value) = (operands[0], operands[1]);
         if operand.dtype != value.dtype {
-            let found = vec![operand.clone(), value.clone()];
-            return Err(TensorError::DType {
-                operation: "pad",
-                found,
-                expected: "a padding value of the same element type",
-            });
+            return Err(TensorError::dtype(
+                "pad",
+                operands,
+                "a padding value of the same element type",
+            ));
         }
         let paddings = [self.low.len(), self.high.len(), self.interior.len()];
         let shape = if paddings == [operand.rank(); 3] {
@@ -173,7 +172,7 @@ impl Primitive for Pad {
                 let problem =
                     format!("low {low:?}, high {high:?} and interior {interior:?} do not fit");
                 let mend = "give each axis one of each, the value no axes, and take no more away than there is";
-                Err(refused("pad", operands, problem, mend))
+                Err(TensorError::shape("pad", operands, problem, mend))
             }
         }
     }

@@ -89,13 +89,12 @@ impl LinearPrimitive for PPermute {
         if problems.is_empty() {
             return Ok(operand.clone());
         }
-        Err(TensorError::Shape {
-            operation: "ppermute",
-            found: vec![operand.clone()],
-            problem: problems.join(", "),
-            mend: "give pairs `(from, to)` in which each example is at most once on either side"
-                .to_owned(),
-        })
+        Err(TensorError::shape(
+            "ppermute",
+            &[operand],
+            problems.join(", "),
+            "give pairs `(from, to)` in which each example is at most once on either side",
+        ))
     }
 
     fn evaluate(&self, _: Arc<Array>) -> Array {
@@ -162,24 +161,20 @@ impl LinearPrimitive for AllToAll {
         let length = axis_length("all_to_all", &self.name[0])?;
         for axis in [self.split_axis, self.concat_axis] {
             if axis >= operand.rank() {
-                return Err(TensorError::Axis {
-                    operation: "all_to_all",
-                    found: operand.clone(),
-                    axis: axis.cast_signed(),
-                });
+                return Err(TensorError::axis("all_to_all", operand, axis));
             }
         }
         let found = operand.shape[self.split_axis];
         if found != length {
-            return Err(TensorError::Shape {
-                operation: "all_to_all",
-                found: vec![operand.clone()],
-                problem: format!(
+            return Err(TensorError::shape(
+                "all_to_all",
+                &[operand],
+                format!(
                     "axis {} has length {found}, the batch axis `{}` has {length}",
                     self.split_axis, self.name[0]
                 ),
-                mend: "each example needs one part; reshape the axis first".to_owned(),
-            });
+                "each example needs one part; reshape the axis first",
+            ));
         }
         let mut result = operand.clone();
         result.shape.remove(self.split_axis);

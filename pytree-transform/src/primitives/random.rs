@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, not_linear};
-use crate::primitives::elementwise::{align_batch, aligned_axis, take};
+use crate::primitives::elementwise::{align_batch, aligned_axis, same_info, take};
 use crate::tensor::Tensor;
 use crate::trace::bind;
 
@@ -67,25 +67,10 @@ impl Primitive for Threefry2x32 {
         &self,
         operands: &[&AbstractArray],
     ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let found = || operands.iter().map(|&operand| operand.clone()).collect();
         if operands.iter().any(|operand| operand.dtype != DType::U32) {
-            return Err(TensorError::DType {
-                operation: "draw random bits with",
-                found: found(),
-                expected: "u32",
-            });
+            return Err(TensorError::dtype("draw random bits with", operands, "u32"));
         }
-        if operands
-            .windows(2)
-            .any(|pair| pair[0].shape != pair[1].shape)
-        {
-            return Err(TensorError::Shape {
-                operation: "draw random bits with",
-                found: found(),
-                problem: "the shapes differ".to_owned(),
-                mend: "broadcast them first".to_owned(),
-            });
-        }
+        same_info("draw random bits with", operands)?;
         Ok(smallvec![operands[0].clone(), operands[0].clone()])
     }
 

@@ -120,12 +120,12 @@ fn not_empty(
 ) -> Result<(), TensorError> {
     match axes.iter().find(|&&axis| operand.shape[axis] == 0) {
         None => Ok(()),
-        Some(axis) => Err(TensorError::Shape {
+        Some(axis) => Err(TensorError::shape(
             operation,
-            found: vec![operand.clone()],
-            problem: format!("axis {axis} has length 0 and so no extremum"),
-            mend: "make sure that there is at least one element along it".to_owned(),
-        }),
+            &[operand],
+            format!("axis {axis} has length 0 and so no extremum"),
+            "make sure that there is at least one element along it",
+        )),
     }
 }
 
@@ -135,20 +135,16 @@ fn axes_exist(
     axes: &[usize],
 ) -> Result<(), TensorError> {
     if let Some(&axis) = axes.iter().find(|&&axis| axis >= operand.rank()) {
-        return Err(TensorError::Axis {
-            operation,
-            found: operand.clone(),
-            axis: axis.cast_signed(),
-        });
+        return Err(TensorError::axis(operation, operand, axis));
     }
     match axes.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Ok(()),
-        Some(pair) => Err(TensorError::Shape {
+        Some(pair) => Err(TensorError::shape(
             operation,
-            found: vec![operand.clone()],
-            problem: format!("axis {} is given twice", pair[0]),
-            mend: "give each axis once".to_owned(),
-        }),
+            &[operand],
+            format!("axis {} is given twice", pair[0]),
+            "give each axis once",
+        )),
     }
 }
 
@@ -162,11 +158,7 @@ impl LinearPrimitive for Sum {
         if operand.dtype == DType::Bool {
             let expected =
                 "numbers; count what is true with `count_nonzero` or `count_nonzero_axes`";
-            return Err(TensorError::DType {
-                operation: "sum",
-                found: vec![operand.clone()],
-                expected,
-            });
+            return Err(TensorError::dtype("sum", &[operand], expected));
         }
         Ok(AbstractArray {
             dtype: operand.dtype,
@@ -257,11 +249,7 @@ impl Primitive for Reduce {
                 Reduction::Prod => "numbers",
                 _ => "bool or integers; compare it with a number first",
             };
-            return Err(TensorError::DType {
-                operation,
-                found: vec![operand.clone()],
-                expected,
-            });
+            return Err(TensorError::dtype(operation, &[operand], expected));
         }
         if matches!(self.reduction, Reduction::Max | Reduction::Min) {
             not_empty(operation, operand, &self.axes)?;

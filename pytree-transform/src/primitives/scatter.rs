@@ -178,22 +178,21 @@ impl Primitive for Scatter {
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let (operand, indices, updates) = (operands[0], operands[1], operands[2]);
         check_indices("update at indices", operands)?;
-        let found = || operands.iter().map(|&operand| operand.clone()).collect();
         if operand.dtype != updates.dtype || operand.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "update at indices",
-                found: found(),
-                expected: "updates of the tensor's element type, numbers",
-            });
+            return Err(TensorError::dtype(
+                "update at indices",
+                operands,
+                "updates of the tensor's element type, numbers",
+            ));
         }
         let taken = self.take().abstract_evaluation(&[operand, indices])?;
         if taken[0].shape != updates.shape {
-            return Err(TensorError::Shape {
-                operation: "update at indices",
-                found: found(),
-                problem: format!("the indices name {}", taken[0]),
-                mend: "broadcast the updates to that shape".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "update at indices",
+                operands,
+                format!("the indices name {}", taken[0]),
+                "broadcast the updates to that shape",
+            ));
         }
         Ok(one(operand.clone()))
     }

@@ -35,28 +35,27 @@ impl Primitive for Select {
         &self,
         operands: &[&AbstractArray],
     ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let found = || operands.iter().map(|&operand| operand.clone()).collect();
         if operands[0].dtype != DType::Bool {
-            return Err(TensorError::DType {
-                operation: "select",
-                found: found(),
-                expected: "bool as the condition",
-            });
+            return Err(TensorError::dtype(
+                "select",
+                operands,
+                "bool as the condition",
+            ));
         }
         if operands[1].dtype != operands[2].dtype {
-            return Err(TensorError::DType {
-                operation: "select",
-                found: found(),
-                expected: "one element type to choose from",
-            });
+            return Err(TensorError::dtype(
+                "select",
+                operands,
+                "one element type to choose from",
+            ));
         }
         if operands[1].shape != operands[2].shape || operands[0].shape != operands[1].shape {
-            return Err(TensorError::Shape {
-                operation: "select",
-                found: found(),
-                problem: "the shapes differ".to_owned(),
-                mend: "broadcast them first".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "select",
+                operands,
+                "the shapes differ",
+                "broadcast them first",
+            ));
         }
         Ok(one(operands[1].clone()))
     }

@@ -112,12 +112,7 @@ impl Primitive for ArgSort {
     ) -> Result<Outputs<AbstractArray>, TensorError> {
         let operand = operands[0];
         if self.axis >= operand.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation: "sort",
-                found: operand.clone(),
-                axis,
-            });
+            return Err(TensorError::axis("sort", operand, self.axis));
         }
         Ok(one(AbstractArray {
             dtype: DType::I32,

@@ -61,12 +61,7 @@ pub(in crate::operations) struct Plan {
 }
 
 fn refused(found: &AbstractArray, problem: String, mend: String) -> TensorError {
-    TensorError::Shape {
-        operation: "index",
-        found: vec![found.clone()],
-        problem,
-        mend,
-    }
+    TensorError::shape("index", &[found], problem, mend)
 }
 
 impl Plan {

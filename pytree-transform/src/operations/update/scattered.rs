@@ -26,11 +26,11 @@ impl Scattered {
     pub(super) fn new(tensor: &Tensor, indices: &Tensor, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("update", tensor.info(), axis)?;
         if indices.dtype().is_float() || indices.dtype() == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "update at indices",
-                found: vec![tensor.info().clone(), indices.info().clone()],
-                expected: "integers as indices",
-            });
+            return Err(TensorError::dtype(
+                "update at indices",
+                &[tensor.info(), indices.info()],
+                "integers as indices",
+            ));
         }
         let number = |number: usize| Tensor::constant(indices.dtype(), number as f64);
         let (zero, length) = (number(0), number(tensor.shape()[axis]));

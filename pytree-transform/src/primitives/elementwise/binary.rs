@@ -12,9 +12,7 @@ use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
 use crate::primitives::elementwise::unary::{Unary, unary};
-use crate::primitives::elementwise::{
-    Comparison, Elementwise, compare, same_info, take, wrong_dtype,
-};
+use crate::primitives::elementwise::{Comparison, Elementwise, compare, same_info, take};
 use crate::primitives::{convert, select};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -88,7 +86,7 @@ impl Primitive for Binary {
             _ => (dtype != DType::Bool, "numbers"),
         };
         if !accepted {
-            return Err(wrong_dtype(self.name(), operands, expected));
+            return Err(TensorError::dtype(self.name(), operands, expected));
         }
         Ok(one(operands[0].clone()))
     }

@@ -11,7 +11,7 @@ use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
-use crate::primitives::elementwise::{Elementwise, take, wrong_dtype};
+use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -124,7 +124,7 @@ impl Primitive for Unary {
                 Self::IntegerPower(..=-1) => "take a power below 0 of",
                 _ => self.name(),
             };
-            return Err(wrong_dtype(operation, operands, expected));
+            return Err(TensorError::dtype(operation, operands, expected));
         }
         Ok(one(operands[0].clone()))
     }
