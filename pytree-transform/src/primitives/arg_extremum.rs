@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear, one,
+};
 use crate::primitives::elementwise::take;
 use crate::primitives::shape::Tuple;
 use crate::tensor::Tensor;
@@ -47,10 +48,7 @@ impl Primitive for ArgExtremum {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let operand = operands[0];
         axes_exist(Primitive::name(self), operand, &[self.axis])?;
         not_empty(Primitive::name(self), operand, &[self.axis])?;
@@ -67,24 +65,15 @@ impl Primitive for ArgExtremum {
         )
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
         alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let Some(batch) = axes[0] else {
             return alone(self, operands);
         };

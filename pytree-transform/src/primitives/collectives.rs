@@ -18,7 +18,8 @@ use crate::axis_names::AxisName;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{
-    Collective, Linear, LinearPrimitive, Operands, Outputs, Primitive, alone, not_linear, one,
+    AbstractResults, Batched, Collective, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one,
 };
 use crate::primitives::elementwise::{Comparison, compare};
 use crate::primitives::shape::{batch_axis_first, move_axis};
@@ -179,7 +180,7 @@ impl Collective for PSum {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let operand = &operands[0];
         let sum = match axes[0] {
             Some(axis) => or_panic(reduce::sum(operand, &[axis])),
@@ -195,10 +196,7 @@ impl Primitive for PMax {
         "pmax"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         check_bound("pmax", &self.names)?;
         Ok(one(operands[0].clone()))
     }
@@ -208,11 +206,7 @@ impl Primitive for PMax {
     }
 
     /// The mean of the tangents of the examples that are the maximum, as for a maximum over an axis.
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let maximum = or_panic(pmax(&primals[0], &self.names));
         let tangent = tangents[0].as_ref().map(|tangent| {
             let chosen = or_panic(compare(Comparison::Eq, &primals[0], &maximum));
@@ -223,16 +217,11 @@ impl Primitive for PMax {
         (one(maximum), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]))
     }
 
@@ -260,7 +249,7 @@ impl Collective for PMax {
         operands: &[Tensor],
         axes: &[Option<usize>],
         _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let maximum = match axes[0] {
             Some(axis) => or_panic(reduce::reduce_by(
                 reduce::Reduction::Max,
@@ -335,7 +324,7 @@ impl Collective for AllGather {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
         (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
     }
@@ -346,10 +335,7 @@ impl Primitive for AxisIndex {
         "axis_index"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         check_bound("axis_index", &self.name)?;
         Ok(one(Tensor::constant(DType::I32, 0.0).info().clone()))
     }
@@ -358,24 +344,15 @@ impl Primitive for AxisIndex {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
         alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         smallvec![]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        _: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
         alone(self, operands)
     }
 
@@ -397,13 +374,7 @@ impl Collective for AxisIndex {
         &self.name
     }
 
-    fn batch_named(
-        &self,
-        _: &AxisName,
-        _: &[Tensor],
-        _: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch_named(&self, _: &AxisName, _: &[Tensor], _: &[Option<usize>], size: usize) -> Batched {
         let positions = or_panic(create::iota(DType::I32, &[size], 0));
         (one(positions), one(Some(0)))
     }

@@ -8,7 +8,9 @@ use smallvec::{SmallVec, smallvec};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
 use crate::primitives::shape::{batched_axis, reused};
@@ -31,10 +33,7 @@ impl Primitive for Concatenate {
         "concatenate"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let Some(&first) = operands.first() else {
             return Err(TensorError::shape(
                 "concatenate",
@@ -99,11 +98,7 @@ impl Primitive for Concatenate {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let joined =
             |parts: &[Tensor]| or_panic(concatenate(&parts.iter().collect::<Vec<_>>(), self.axis));
         let tangent = tangents.iter().any(Option::is_some).then(|| {
@@ -116,11 +111,7 @@ impl Primitive for Concatenate {
         (one(joined(primals)), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return operands.iter().map(|_| None).collect();
         };
@@ -140,12 +131,7 @@ impl Primitive for Concatenate {
         parts
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let aligned = align_batch(operands, axes, size);
         let batch = aligned_axis(axes);
         let parts: Vec<&Tensor> = aligned.iter().collect();

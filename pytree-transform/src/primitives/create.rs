@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::TensorError;
-use crate::primitive::{Linear, Operands, Outputs, Primitive, alone, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, one,
+};
 use crate::primitives::shape::{Tuple, reused};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -98,10 +101,7 @@ impl Primitive for Full {
         "full"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(one(AbstractArray {
             dtype: self.dtype,
             shape: self.shape.clone(),
@@ -116,24 +116,15 @@ impl Primitive for Full {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
         alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         smallvec![]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        _: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
         alone(self, operands)
     }
 
@@ -157,10 +148,7 @@ impl Primitive for Iota {
         "iota"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         let result = AbstractArray {
             dtype: self.dtype,
             shape: self.shape.clone(),
@@ -196,24 +184,15 @@ impl Primitive for Iota {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
         alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         smallvec![]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        _: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
         alone(self, operands)
     }
 

@@ -6,13 +6,15 @@ mod matrix_product;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::{sum_of, take};
 use crate::primitives::shape::{batched_axis, reused, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -188,10 +190,7 @@ impl Primitive for DotGeneral {
         "dot_general"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (left, right) = (operands[0], operands[1]);
         if left.dtype != right.dtype || left.dtype == DType::Bool {
             return Err(TensorError::dtype(
@@ -232,11 +231,7 @@ impl Primitive for DotGeneral {
         })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let product = |left: &Tensor, right: &Tensor| or_panic(bind_one(self, &[left, right]));
         let left = tangents[0]
             .as_ref()
@@ -250,11 +245,7 @@ impl Primitive for DotGeneral {
         )
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
         };
@@ -276,12 +267,7 @@ impl Primitive for DotGeneral {
     }
 
     /// A batch axis of both is one more batch axis; one of a single operand is one more free axis.
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let shifted = |(left, right): &(Shape, Shape)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
         };

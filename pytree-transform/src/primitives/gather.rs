@@ -10,14 +10,16 @@ mod scatter;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::take as take_operands;
 use crate::primitives::shape::{batch_axis_first, move_axis, reused};
 use crate::tensor::Tensor;
@@ -125,10 +127,7 @@ impl Primitive for Take {
         "take"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, indices) = (operands[0], operands[1]);
         check_indices("take from", operands)?;
         if self.axis >= operand.rank() {
@@ -159,22 +158,14 @@ impl Primitive for Take {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let tangent = tangents[0]
             .as_ref()
             .map(|tangent| self.bind(tangent, &primals[1]));
         (one(self.bind(&primals[0], &primals[1])), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let length = operands[0].info().shape[self.axis];
         let scatter = ScatterAdd {
             axis: self.axis,
@@ -189,12 +180,7 @@ impl Primitive for Take {
         ]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let (operand, indices) = (&operands[0], &operands[1]);
         let first = self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
@@ -277,10 +263,7 @@ impl Primitive for ScatterAdd {
         "scatter_add"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (updates, indices) = (operands[0], operands[1]);
         check_indices("add at indices", operands)?;
         if updates.dtype == DType::Bool {
@@ -341,22 +324,14 @@ impl Primitive for ScatterAdd {
         })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let tangent = tangents[0]
             .as_ref()
             .map(|tangent| self.bind(tangent, &primals[1]));
         (one(self.bind(&primals[0], &primals[1])), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let take = Take {
             axis: self.axis,
             batch_axes: self.batch_axes,
@@ -369,12 +344,7 @@ impl Primitive for ScatterAdd {
         ]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let (updates, indices) = (&operands[0], &operands[1]);
         let index_axes = indices.rank() - self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {

@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Collective, LinearPrimitive, Outputs, one};
+use crate::primitive::{Batched, Collective, LinearPrimitive, one};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::trace::{axis_length, bind_one};
@@ -131,7 +131,7 @@ impl Collective for PPermute {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
         let mut sources: Vec<Option<usize>> = vec![None; size];
         for &(from, to) in &*self.pairs {
@@ -225,7 +225,7 @@ impl Collective for AllToAll {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
         let by_receiver = or_panic(move_axis(&all, self.split_axis + 1, 0));
         let result = or_panic(move_axis(&by_receiver, 1, self.concat_axis + 1));

@@ -8,15 +8,14 @@ mod reduction;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
 use crate::array::Array;
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{
-    Fold, Linear, LinearPrimitive, Operands, Outputs, Primitive, alone, not_linear, one,
+    AbstractResults, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one,
 };
 use crate::primitives::convert::convert;
 use crate::primitives::create;
@@ -238,10 +237,7 @@ impl Primitive for Reduce {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, operation) = (operands[0], self.reduction.operation());
         axes_exist(operation, operand, &self.axes)?;
         if !self.reduction.accepts(operand.dtype) {
@@ -269,11 +265,7 @@ impl Primitive for Reduce {
         ))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let x = &primals[0];
         let result = self.of(x, &self.axes);
         let tangent = tangents[0].as_ref().map(|tangent| match self.reduction {
@@ -283,16 +275,11 @@ impl Primitive for Reduce {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let Some(batch) = axes[0] else {
             return alone(self, operands);
         };
