@@ -55,15 +55,7 @@ impl Convolution {
                 ));
             }
         }
-        if !self.padding.fits(axes) {
-            mistakes.push(Mistake::new(
-                format!(
-                    "the padding {:?} is not a pair for each of {axes} axes",
-                    self.padding
-                ),
-                "give one pair for each axis",
-            ));
-        }
+        mistakes.extend(self.padding.mistake(axes));
         if kernel[..axes].contains(&0) {
             mistakes.push(Mistake::new(
                 "the kernel has an axis of length 0",
@@ -156,8 +148,8 @@ mod tests {
         let convolution = Convolution::new([1, 0], Padding::Explicit(vec![(1, 1)]));
         assert_eq!(
             error(&convolution, &[2, 8, 8, 3], &[3, 0, 4, 6]),
-            "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0]; the padding Explicit([(1, 1)]) is \
-             not a pair for each of 2 axes; the kernel has an axis of length 0; the input has 3 features, the kernel \
+            "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0]; the padding [(1, 1)] is not a \
+             pair for each of 2 axes; the kernel has an axis of length 0; the input has 3 features, the kernel \
              takes 4; give a number above 0 for each of 2 axes; give one pair for each axis; give it at least one \
              element along each axis; give a kernel for 3 features"
         );

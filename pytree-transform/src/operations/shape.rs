@@ -20,6 +20,23 @@ pub(crate) fn axis_of(
     })
 }
 
+/// The place of a new axis in the result, counted from the end if negative.
+pub(crate) fn new_axis_of(
+    operation: &'static str,
+    found: &AbstractArray,
+    axis: isize,
+) -> Result<usize, TensorError> {
+    let rank = found.rank() + 1;
+    place_of(axis, rank).ok_or_else(|| {
+        TensorError::shape(
+            operation,
+            &[found],
+            format!("{axis} is no place for a new axis, of {rank} axes in all"),
+            format!("use -{rank} to {}", rank - 1),
+        )
+    })
+}
+
 /// Axes counted from the end if negative, each at most once.
 pub(crate) fn axes_of(
     operation: &'static str,
@@ -165,13 +182,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
-        let Some(place) = place_of(axis, self.rank() + 1) else {
-            or_panic(Err(TensorError::Axis {
-                operation: "add an axis to",
-                found: self.info().clone(),
-                axis,
-            }))
-        };
+        let place = or_panic(new_axis_of("add an axis to", self.info(), axis));
         let mut shape = self.info().shape.clone();
         shape.insert(place, 1);
         self.reshape(&shape)
@@ -252,7 +263,7 @@ impl Tensor {
     /// As [`stack`](Self::stack).
     ///
     /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
         let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(Self::info).collect();
@@ -269,13 +280,7 @@ impl Tensor {
                 "broadcast them first, or use `concatenate`",
             );
         }
-        let Some(place) = place_of(axis, first.rank() + 1) else {
-            return Err(TensorError::Axis {
-                operation: "stack",
-                found: first.info().clone(),
-                axis,
-            });
-        };
+        let place = new_axis_of("stack", first.info(), axis)?;
         let mut shape = first.info().shape.clone();
         shape.insert(place, 1);
         let mut parts = Vec::with_capacity(tensors.len());
@@ -340,7 +345,11 @@ mod tests {
             "cannot stack f32[2,3] and f32[3,2]: the shapes differ; broadcast them first, or use `concatenate`"
         );
         assert!(Tensor::try_stack(&[], 0).is_err());
-        assert!(Tensor::try_stack(std::slice::from_ref(&x), 3).is_err());
+        let error = Tensor::try_stack(std::slice::from_ref(&x), 3).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot stack f32[2,3]: 3 is no place for a new axis, of 3 axes in all; use -3 to 2"
+        );
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
         assert!(Tensor::try_concatenate(&[], 0).is_err());
         assert!(x.try_reshape([4]).is_err());

@@ -1,5 +1,7 @@
 //! What is put around the axes that windows slide over, for convolutions and pooling.
 
+use crate::error::Mistake;
+
 /// What is put around the axes that windows slide over.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -26,15 +28,20 @@ fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
 }
 
 impl Padding {
-    /// Whether it says what is around each of so many axes.
-    pub(super) fn fits(&self, axes: usize) -> bool {
-        match self {
-            Self::Same | Self::SameLower | Self::Valid => true,
-            Self::Explicit(pairs) => pairs.len() == axes,
-        }
+    /// Explicit padding that is not for so many axes.
+    pub(super) fn mistake(&self, axes: usize) -> Option<Mistake> {
+        let Self::Explicit(pairs) = self else {
+            return None;
+        };
+        (pairs.len() != axes).then(|| {
+            Mistake::new(
+                format!("the padding {pairs:?} is not a pair for each of {axes} axes"),
+                "give one pair for each axis",
+            )
+        })
     }
 
-    /// Before and behind, for each axis; it [fits](Self::fits) their number.
+    /// Before and behind, for each axis; explicit padding is for as many.
     pub(super) fn pairs(
         &self,
         lengths: &[usize],

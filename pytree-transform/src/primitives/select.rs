@@ -38,7 +38,7 @@ impl Primitive for Select {
             return Err(TensorError::dtype(
                 "select",
                 operands,
-                "bool as the condition",
+                "bool as the condition; compare it with a number first, for instance `.not_equal(0)`",
             ));
         }
         if operands[1].dtype != operands[2].dtype {

@@ -78,7 +78,10 @@ impl Primitive for Binary {
         same_info(self.name(), operands)?;
         let dtype = operands[0].dtype;
         let (accepted, expected) = match self {
-            Self::And | Self::Or | Self::Xor => (!dtype.is_float(), "bool or integers"),
+            Self::And | Self::Or | Self::Xor => (
+                !dtype.is_float(),
+                "bool or integers; compare with a number first, which gives bools",
+            ),
             Self::ShiftLeft | Self::ShiftRight | Self::ShiftRightArithmetic => {
                 (!dtype.is_float() && dtype != DType::Bool, "integers")
             }
