@@ -3,107 +3,17 @@
 //! A leaf is anything that is not a node: a number, a string, an array, a tensor, a user's own type.
 //! Leaves are compared by type only where one type was asked for; nothing here does arithmetic.
 
+mod array_info;
+mod text;
+
 use std::any::Any;
 use std::fmt;
 
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
+pub use self::array_info::{ArrayInfo, Element, ElementType};
+pub(crate) use self::text::{short_name, write_quoted};
 use crate::shape::NodeShape;
-
-/// The type of an array's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum ElementType {
-    Bool,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    F32,
-    F64,
-}
-
-impl ElementType {
-    /// The size of one element in bytes.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-
-    /// Whether gradients of it exist.
-    pub const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
-    }
-}
-
-impl fmt::Display for ElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bool => "bool",
-            Self::I8 => "i8",
-            Self::I16 => "i16",
-            Self::I32 => "i32",
-            Self::I64 => "i64",
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::U32 => "u32",
-            Self::U64 => "u64",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        })
-    }
-}
-
-/// A Rust type that can be the element of an array leaf.
-pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
-    /// Its element type.
-    const TYPE: ElementType;
-}
-
-/// Element type and shape of a leaf that is an array or a number; displays as `f32[2,3]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ArrayInfo {
-    /// The type of the elements.
-    pub element: ElementType,
-    /// The length of each axis; empty for a number.
-    pub shape: Vec<usize>,
-}
-
-impl ArrayInfo {
-    /// The number of elements.
-    pub fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The size of all elements in bytes.
-    pub fn bytes(&self) -> usize {
-        self.len() * self.element.bytes()
-    }
-}
-
-impl fmt::Display for ArrayInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.element)?;
-        for (position, length) in self.shape.iter().enumerate() {
-            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
-        }
-        f.write_str("]")
-    }
-}
 
 /// A value at the end of a pytree.
 ///
@@ -406,60 +316,6 @@ impl<L: Leaf + Clone> Leaf for Option<L> {
             None => f.write_str("None"),
         }
     }
-}
-
-/// The name of a type without the modules it is in: `Vec<Tensor>` for `alloc::vec::Vec<crate::Tensor>`.
-pub(crate) fn short_name(full: &str) -> String {
-    let mut short = String::with_capacity(full.len());
-    let mut word = 0;
-    for character in full.chars() {
-        short.push(character);
-        if character == ':' {
-            short.truncate(word);
-        } else if !character.is_alphanumeric() && character != '_' {
-            word = short.len();
-        }
-    }
-    short
-}
-
-/// A string as Python writes it: in single quotes, or in double quotes if it holds a single one.
-pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
-    let quote = if text.contains('\'') && !text.contains('"') {
-        '"'
-    } else {
-        '\''
-    };
-    f.write_char(quote)?;
-    for character in text.chars() {
-        match character {
-            '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            '\t' => f.write_str("\\t")?,
-            '\r' => f.write_str("\\r")?,
-            c if c == quote => {
-                f.write_char('\\')?;
-                f.write_char(c)?;
-            }
-            c if is_printable(c) => f.write_char(c)?,
-            c => match u32::from(c) {
-                code @ ..0x100 => write!(f, "\\x{code:02x}")?,
-                code @ ..0x1_0000 => write!(f, "\\u{code:04x}")?,
-                code => write!(f, "\\U{code:08x}")?,
-            },
-        }
-    }
-    f.write_char(quote)
-}
-
-/// Whether Python's `repr` shows a character as it is.
-fn is_printable(character: char) -> bool {
-    if character.is_ascii() {
-        return !character.is_ascii_control();
-    }
-    // A text that does not begin with it, since a combining mark is escaped at the beginning only.
-    let text: String = ['a', character].into_iter().collect();
-    text.escape_debug().nth(1) == Some(character)
 }
 
 /// A leaf of any type: what trees of mixed leaves hold.

@@ -94,6 +94,21 @@ fn joined(paths: &[KeyPath]) -> String {
     paths.join(", ")
 }
 
+/// How many elements are what, without what there is none of: `1 NaN and 2 infinite elements`.
+fn not_finite_elements(nan: usize, infinite: usize) -> String {
+    let counted = [(nan, "NaN"), (infinite, "infinite")].into_iter();
+    let counted: Vec<String> = counted
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let elements = if nan + infinite == 1 {
+        "element"
+    } else {
+        "elements"
+    };
+    format!("{} {elements}", counted.join(" and "))
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,12 +124,12 @@ impl fmt::Display for Finding {
             ),
             Self::NotTrainable { path, found } => write!(
                 f,
-                "the parameter at {} is {found}: expected a float array or number, of which gradients exist; make it a state",
+                "the parameter at {} is {found}: expected a float array or number, of which gradients exist; make it a state (`#[state]`)",
                 path.or_root()
             ),
             Self::WithoutKind { path } => write!(
                 f,
-                "the leaf at {} has no kind: no filter by kind finds it; make it a parameter or a state",
+                "the leaf at {} has no kind: no filter by kind finds it; make it a parameter (`#[param]`) or a state (`#[state]`)",
                 path.or_root()
             ),
             Self::NotFinite {
@@ -124,8 +139,9 @@ impl fmt::Display for Finding {
                 elements,
             } => write!(
                 f,
-                "the leaf at {} is not finite: of its {elements} elements, {nan} are NaN and {infinite} infinite; initialise it anew, or look for the step that made it so",
-                path.or_root()
+                "the leaf at {} is not finite: {} of {elements} in all; initialise it anew, or look for the step that made it so",
+                path.or_root(),
+                not_finite_elements(*nan, *infinite)
             ),
             Self::NotKnown { paths } => write!(
                 f,

@@ -142,6 +142,81 @@ pub enum TensorError {
     },
 }
 
+impl TensorError {
+    /// Operands whose shapes do not go together.
+    pub(crate) fn shape(
+        operation: &'static str,
+        operands: &[&AbstractArray],
+        problem: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self::Shape {
+            operation,
+            found: cloned(operands),
+            problem: problem.into(),
+            mend: mend.into(),
+        }
+    }
+
+    /// Operands whose element types do not go together.
+    pub(crate) fn dtype(
+        operation: &'static str,
+        operands: &[&AbstractArray],
+        expected: &'static str,
+    ) -> Self {
+        Self::DType {
+            operation,
+            found: cloned(operands),
+            expected,
+        }
+    }
+
+    /// An axis that an operand does not have.
+    pub(crate) fn axis(operation: &'static str, operand: &AbstractArray, axis: usize) -> Self {
+        Self::Axis {
+            operation,
+            found: operand.clone(),
+            axis: axis.cast_signed(),
+        }
+    }
+}
+
+fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
+    operands.iter().map(|&operand| operand.clone()).collect()
+}
+
+/// One thing that does not fit, and the remedy for it: what a check that names all of them collects.
+#[derive(Debug)]
+pub(crate) struct Mistake {
+    pub(crate) problem: String,
+    pub(crate) mend: String,
+}
+
+impl Mistake {
+    pub(crate) fn new(problem: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            problem: problem.into(),
+            mend: mend.into(),
+        }
+    }
+
+    /// All of them as one: what does not fit, then the remedies in the same order, each once.
+    pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
+        let (mut problems, mut mends) = (Vec::new(), Vec::new());
+        for Self { problem, mend } in mistakes {
+            problems.push(problem);
+            if !mends.contains(&mend) {
+                mends.push(mend);
+            }
+        }
+        Self::new(problems.join("; "), mends.join("; "))
+    }
+
+    pub(crate) fn error(self, operation: &'static str, operands: &[&AbstractArray]) -> TensorError {
+        TensorError::shape(operation, operands, self.problem, self.mend)
+    }
+}
+
 /// Which batch axes there are.
 fn bound_names(bound: &[String]) -> String {
     if bound.is_empty() {
@@ -169,6 +244,8 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
         _ if expected.contains("integers") => ("the indices or numbers", "I32"),
         Some(DType::F64) => ("the other", "F64"),
         Some(_) => ("the other", "F32"),
+        None if expected == "f32 or f64" => ("them", "F32"),
+        None if has(DType::Bool) && expected.contains("number") => ("them", "I32"),
         None if found.len() > 1 && has(DType::I64) => ("the other", "I64"),
         None if found.len() > 1 => ("the other", "I32"),
         None => ("it", "F32"),
@@ -201,5 +278,56 @@ pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
     match outcome {
         Ok(value) => value,
         Err(error) => panic!("{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::primitives::elementwise::{Binary, Unary, binary, unary};
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn remedies_fit_the_element_types() {
+        let bools = Tensor::from([true]);
+        let (integers, floats) = (Tensor::from([1]), Tensor::from([1.0]));
+        let of_pair = |operation, left: &Tensor, right: &Tensor| {
+            let error = binary(operation, left, right).unwrap_err();
+            error.to_string()
+        };
+        let of_one = |operation, operand: &Tensor| {
+            let error = unary(operation, operand).unwrap_err();
+            error.to_string()
+        };
+        for (error, remedy) in [
+            (
+                of_pair(Binary::Pow, &integers, &integers),
+                "convert them, for instance with `.convert(DType::F32)`",
+            ),
+            (
+                of_pair(Binary::Add, &bools, &bools),
+                "convert them, for instance with `.convert(DType::I32)`",
+            ),
+            (
+                of_pair(Binary::Add, &floats, &integers),
+                "convert the other, for instance with `.convert(DType::F64)`",
+            ),
+            (
+                of_pair(Binary::And, &floats, &floats),
+                "compare with a number first, which gives bools",
+            ),
+            (
+                of_one(Unary::Neg, &bools),
+                "convert it, for instance with `.convert(DType::I32)`",
+            ),
+            (
+                of_one(Unary::IntegerPower(-1), &integers),
+                "cannot take a power below 0 of i32[1]: expected f32 or f64; convert it, for instance with \
+                 `.convert(DType::F32)`",
+            ),
+        ] {
+            assert!(error.ends_with(remedy), "{error}");
+        }
+        let error = floats.try_select(&floats, &floats).unwrap_err().to_string();
+        assert!(error.ends_with("for instance `.not_equal(0)`"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Jaxprs: recorded functions of tensors as values.
 //!
 //! Invariants: each variable is assigned once, before its first use; a finished jaxpr holds no traced
-//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify`] checks them.
+//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify()`] checks them.
 
 mod builder;
 mod display;

@@ -22,6 +22,18 @@ pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
 /// The operands handed to an evaluation. Who is the only holder of one may reuse its memory.
 pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
 
+/// What a shape rule gives: element types and shapes, or what does not fit.
+pub(crate) type AbstractResults = Result<Outputs<AbstractArray>, TensorError>;
+
+/// What a JVP rule gives: results and their tangents, none of which stands for zeros.
+pub(crate) type WithTangents = (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+/// What a transpose rule gives: for each operand its cotangent, none of which stands for zeros.
+pub(crate) type Cotangents = SmallVec<[Option<Tensor>; 2]>;
+
+/// What a batching rule gives: results, and the axis over which each is mapped.
+pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
+
 /// An operand under transposition.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
@@ -82,37 +94,21 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     fn name(&self) -> &'static str;
 
     /// **Shape**: element types and shapes of the results.
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError>;
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults;
 
     /// **Evaluation** on concrete arrays that the shape rule accepts.
     fn evaluate(&self, operands: Operands) -> Outputs<Array>;
 
     /// **JVP**: the results and their tangents. No tangent stands for zeros.
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>);
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 
     /// **Transpose**: for each operand the function is linear in, its cotangent from those of the results.
     /// No cotangent stands for zeros. A primitive that is linear in nothing calls [`not_linear`].
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]>;
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
     /// **Batching**: the results for a batch of operands, each mapped over the axis given, and the axis
     /// over which each result is mapped.
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>);
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched;
 
     /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -170,7 +166,7 @@ pub(crate) trait Collective {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>);
+    ) -> Batched;
 }
 
 /// A primitive of one operand that is linear in it: the tangent goes through it as the value does.
@@ -201,6 +197,11 @@ pub(crate) trait LinearPrimitive: fmt::Debug + Clone + Send + Sync + Any {
         None
     }
 
+    /// As [`Primitive::collective`].
+    fn collective(&self) -> Option<&dyn Collective> {
+        None
+    }
+
     /// The primitive of a tensor; it may do without an equation where it changes nothing.
     #[track_caller]
     fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
@@ -213,10 +214,7 @@ impl<P: LinearPrimitive> Primitive for P {
         LinearPrimitive::name(self)
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         self.result(operands[0]).map(one)
     }
 
@@ -225,11 +223,7 @@ impl<P: LinearPrimitive> Primitive for P {
         one(LinearPrimitive::evaluate(self, operand))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let result = |operand: &Tensor| or_panic(self.apply(operand));
         (
             one(result(&primals[0])),
@@ -237,21 +231,12 @@ impl<P: LinearPrimitive> Primitive for P {
         )
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let pulled = |cotangent| LinearPrimitive::transpose(self, cotangent, &operands[0].info());
         smallvec::smallvec![cotangents[0].as_ref().map(pulled)]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let Some(axis) = axes[0] else {
             return (one(or_panic(self.apply(&operands[0]))), one(None));
         };
@@ -267,9 +252,26 @@ impl<P: LinearPrimitive> Primitive for P {
         LinearPrimitive::reduction(self)
     }
 
+    fn collective(&self) -> Option<&dyn Collective> {
+        LinearPrimitive::collective(self)
+    }
+
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
     }
+}
+
+/// The results of a primitive with nothing beside them: no tangents, where they are constant nearly everywhere; no
+/// batch axes, where nothing is batched.
+#[track_caller]
+pub(crate) fn alone<T>(
+    primitive: &dyn Primitive,
+    operands: &[Tensor],
+) -> (Outputs<Tensor>, Outputs<Option<T>>) {
+    let operands: SmallVec<[&Tensor; 4]> = operands.iter().collect();
+    let results = or_panic(crate::trace::bind(primitive, &operands));
+    let nothing = results.iter().map(|_| None).collect();
+    (results, nothing)
 }
 
 /// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.

@@ -367,7 +367,9 @@ fn collectives_say_what_does_not_fit() {
     assert!(text.contains("can't be cut into 2 pieces"), "{text}");
     let text = call(|x| all_gather(&x, "i", 2, false));
     assert!(
-        text.contains("cannot all_gather f64[3]: axis 2 is not there"),
+        text.contains(
+            "cannot all_gather f64[3]: 2 is no place for a new axis, of 2 axes in all; use -2 to 1"
+        ),
         "{text}"
     );
     let text = call(|x| pshuffle(&x, "i", [0]));

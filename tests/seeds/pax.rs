@@ -460,7 +460,9 @@ fn the_lint_finds_tensors_that_are_one() -> Result<(), TreeError> {
         "{text}"
     );
     assert!(
-        findings[0].to_string().contains("1 are NaN"),
+        findings[0]
+            .to_string()
+            .contains("1 NaN element of 2 in all"),
         "{findings:?}"
     );
     Ok(())

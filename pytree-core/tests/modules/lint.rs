@@ -51,7 +51,7 @@ fn a_parameter_that_is_no_float_is_found() {
     assert_eq!(
         said(&model),
         [
-            "the parameter at a is i32[1]: expected a float array or number, of which gradients exist; make it a state"
+            "the parameter at a is i32[1]: expected a float array or number, of which gradients exist; make it a state (`#[state]`)"
         ]
     );
 }
@@ -61,7 +61,7 @@ fn a_leaf_without_kind_is_found() {
     assert_eq!(
         said(&model()),
         ["table[0]", "table[1]"].map(|path| format!(
-            "the leaf at {path} has no kind: no filter by kind finds it; make it a parameter or a state"
+            "the leaf at {path} has no kind: no filter by kind finds it; make it a parameter (`#[param]`) or a state (`#[state]`)"
         ))
     );
 }
@@ -74,13 +74,13 @@ fn values_that_are_not_finite_are_counted() {
     assert_eq!(
         said(&model),
         [
-            "the leaf at weight is not finite: of its 4 elements, 1 are NaN and 2 infinite; initialise it anew, or look for the step that made it so",
-            "the leaf at mean is not finite: of its 1 elements, 0 are NaN and 1 infinite; initialise it anew, or look for the step that made it so",
+            "the leaf at weight is not finite: 1 NaN and 2 infinite elements of 4 in all; initialise it anew, or look for the step that made it so",
+            "the leaf at mean is not finite: 1 infinite element of 1 in all; initialise it anew, or look for the step that made it so",
         ]
     );
     assert!(
         said(&f64::NAN)[0]
-            .starts_with("the leaf at the root is not finite: of its 1 elements, 1 are NaN")
+            .starts_with("the leaf at the root is not finite: 1 NaN element of 1 in all")
     );
 }
 

@@ -42,6 +42,14 @@ pub enum OptimizerError {
         "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
     )]
     NoLearningRate,
+    /// A learning rate that is not one number.
+    #[error(
+        "cannot set the learning rate: expected one number, found {found}; an optimizer has one rate, and parts of a model with rates of their own have an optimizer each"
+    )]
+    LearningRate {
+        /// What was given.
+        found: AbstractArray,
+    },
     /// The filter names a path that is not there, or accepts no leaf.
     #[error("cannot choose what to train: {0}")]
     Filter(TreeError),

@@ -150,7 +150,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the chain has none; [`try_set_learning_rate`](Self::try_set_learning_rate) tells instead.
+    /// If the chain has none, or it is not one number; [`try_set_learning_rate`](Self::try_set_learning_rate) tells instead.
     #[track_caller]
     pub fn set_learning_rate(&mut self, rate: impl Into<Tensor>) {
         or_panic(self.try_set_learning_rate(rate));
@@ -159,10 +159,16 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// As [`set_learning_rate`](Self::set_learning_rate).
     ///
     /// # Errors
-    /// [`OptimizerError::NoLearningRate`].
+    /// [`OptimizerError::NoLearningRate`] or [`OptimizerError::LearningRate`].
     #[track_caller]
     pub fn try_set_learning_rate(&mut self, rate: impl Into<Tensor>) -> Result<(), OptimizerError> {
-        let rate = rate.into().reshape([]);
+        let rate = rate.into();
+        if rate.len() != 1 {
+            return Err(OptimizerError::LearningRate {
+                found: rate.info().clone(),
+            });
+        }
+        let rate = rate.reshape([]);
         if self.transformation.set_learning_rate(&rate) {
             Ok(())
         } else {
@@ -491,6 +497,20 @@ mod tests {
             optimizer.try_set_learning_rate(0.1).unwrap_err(),
             OptimizerError::NoLearningRate
         );
+    }
+
+    #[test]
+    fn a_learning_rate_is_one_number() {
+        let mut optimizer = Optimizer::new(&mlp(), sgd(0.1));
+        let error = optimizer.try_set_learning_rate(Tensor::from([0.1_f32, 0.2]));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("expected one number, found f32[2]"),
+            "{error}"
+        );
+        assert_eq!(optimizer.learning_rate(), Some(&Tensor::from(0.1_f32)));
+        optimizer.set_learning_rate(Tensor::from([0.5_f32]));
+        assert_eq!(optimizer.learning_rate(), Some(&Tensor::from(0.5_f32)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! generator (threefry2x32, partitionable). Fresh numbers come from fresh keys, which are split off a key
 //! or drawn from a stream of [`Rngs`].
 
+mod distributions;
 mod error_function;
 mod key;
 mod reseed;

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::AbstractArray;
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear};
+use crate::error::or_panic;
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear,
+};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::trace::bind;
@@ -124,10 +127,7 @@ impl Primitive for DebugCallback {
         "debug_callback"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(smallvec![])
     }
 
@@ -148,25 +148,15 @@ impl Primitive for DebugCallback {
         smallvec![]
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        or_panic(bind(self, &primals.iter().collect::<Vec<_>>()));
-        (smallvec![], smallvec![])
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let first = operands
             .iter()
             .zip(axes)

@@ -11,6 +11,7 @@ use pytree_core::graph;
 use crate::axis_names::{AxisName, AxisNames};
 use crate::dtype::DType;
 use crate::error::{TensorError, or_panic};
+use crate::operations::shape::{axis_of, new_axis_of};
 use crate::primitives::collectives;
 use crate::tensor::Tensor;
 use crate::trace::axis_length;
@@ -95,11 +96,7 @@ pub fn pmean<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     let length = or_panic(length_of("pmean", &axis_name));
     each_leaf("pmean", value, &axis_name, |leaf, names| {
         if !leaf.dtype().is_float() {
-            return Err(TensorError::DType {
-                operation: "pmean",
-                found: vec![leaf.info().clone()],
-                expected: "f32 or f64",
-            });
+            return Err(TensorError::dtype("pmean", &[leaf.info()], "f32 or f64"));
         }
         let count = Tensor::constant(leaf.dtype(), length as f64);
         Ok(collectives::psum(leaf, names)? / count)
@@ -181,8 +178,11 @@ pub fn all_gather<T: Traceable>(
     tiled: bool,
 ) -> T {
     each_leaf("all_gather", value, &axis_name.into(), |leaf, names| {
-        let rank = leaf.rank() + usize::from(!tiled);
-        let place = place_of("all_gather", leaf, axis, rank)?;
+        let place = if tiled {
+            axis_of("all_gather", leaf.info(), axis)?
+        } else {
+            new_axis_of("all_gather", leaf.info(), axis)?
+        };
         let mut gathered = leaf.clone();
         for (position, name) in names.iter().rev().enumerate() {
             gathered = collectives::all_gather(&gathered, name, place)?;
@@ -192,28 +192,6 @@ pub fn all_gather<T: Traceable>(
         }
         Ok(gathered)
     })
-}
-
-/// The axis counted from the front, of `rank` axes.
-fn place_of(
-    operation: &'static str,
-    leaf: &Tensor,
-    axis: isize,
-    rank: usize,
-) -> Result<usize, TensorError> {
-    let from_front = if axis < 0 {
-        axis.checked_add_unsigned(rank)
-    } else {
-        Some(axis)
-    };
-    from_front
-        .and_then(|axis| usize::try_from(axis).ok())
-        .filter(|&place| place < rank)
-        .ok_or_else(|| TensorError::Axis {
-            operation,
-            found: leaf.info().clone(),
-            axis,
-        })
 }
 
 /// The tensor with an axis and the one behind it made one.
@@ -369,8 +347,8 @@ pub fn all_to_all<T: Traceable>(
     let names = axis_name.into();
     single("all_to_all", &names);
     each_leaf("all_to_all", value, &names, |leaf, names| {
-        let split = place_of("all_to_all", leaf, split_axis, leaf.rank())?;
-        let concat = place_of("all_to_all", leaf, concat_axis, leaf.rank())?;
+        let split = axis_of("all_to_all", leaf.info(), split_axis)?;
+        let concat = axis_of("all_to_all", leaf.info(), concat_axis)?;
         if !tiled {
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
@@ -387,14 +365,14 @@ fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorErro
     let mut shape = leaf.info().shape.clone();
     let whole = shape[axis];
     if length == 0 || !whole.is_multiple_of(length) {
-        return Err(TensorError::Shape {
-            operation: "all_to_all",
-            found: vec![leaf.info().clone()],
-            problem: format!(
+        return Err(TensorError::shape(
+            "all_to_all",
+            &[leaf.info()],
+            format!(
                 "axis {axis} of length {whole} can't be cut into {length} pieces, one for each example of `{name}`"
             ),
-            mend: "choose a length that can be divided, or pad it".to_owned(),
-        });
+            "choose a length that can be divided, or pad it",
+        ));
     }
     shape[axis] = whole / length;
     shape.insert(axis, length);

@@ -3,8 +3,11 @@
 //! The input is laid out as `[batch, space…, features]`, the kernel as `[space…, in, out]`; then a convolution is
 //! padding, windows, and one product of matrices, whose rules are its rules.
 
+#[path = "convolution_mistakes.rs"]
+mod mistakes;
+
 use crate::dtype::Shape;
-use crate::error::{TensorError, or_panic};
+use crate::error::{Mistake, TensorError, or_panic};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{move_axis, reshape, sorting_permutation, transpose};
 use crate::primitives::slice::{pad, reverse};
@@ -12,50 +15,7 @@ use crate::primitives::windows::{Sliding, windows};
 use crate::tensor::Tensor;
 
 pub use crate::operations::convolution_layout::ConvDimensionNumbers;
-
-/// What is put around the axes that windows slide over.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Padding {
-    /// So much that there are `⌈length / stride⌉` windows, the larger half behind. The default, as in Flax.
-    #[default]
-    Same,
-    /// As [`Padding::Same`], with the larger half before.
-    SameLower,
-    /// Nothing: windows stay inside.
-    Valid,
-    /// So much before and behind, for each axis; less than nothing takes away.
-    Explicit(Vec<(isize, isize)>),
-}
-
-/// `⌈length / stride⌉` windows of this span: how much is missing, and the two halves of it.
-fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
-    let windows = length.div_ceil(stride);
-    let needed = (windows.saturating_sub(1) * stride + span).saturating_sub(length);
-    (
-        (needed / 2).cast_signed(),
-        (needed - needed / 2).cast_signed(),
-    )
-}
-
-impl Padding {
-    /// Before and behind, for each axis.
-    pub(super) fn pairs(
-        &self,
-        lengths: &[usize],
-        spans: &[usize],
-        strides: &[usize],
-    ) -> Option<Vec<(isize, isize)>> {
-        let axes = lengths.iter().zip(spans).zip(strides);
-        let halves = axes.map(|((&length, &span), &stride)| same(length, span, stride));
-        match self {
-            Self::Same => Some(halves.collect()),
-            Self::SameLower => Some(halves.map(|(less, more)| (more, less)).collect()),
-            Self::Valid => Some(vec![(0, 0); lengths.len()]),
-            Self::Explicit(pairs) => (pairs.len() == lengths.len()).then(|| pairs.clone()),
-        }
-    }
-}
+pub use crate::operations::window_padding::Padding;
 
 /// A convolution, as `jax.lax.conv_general_dilated`: its strides and padding, and what is set after them.
 /// Over one, two, three or more axes, as many as there are strides.
@@ -170,7 +130,7 @@ impl Convolution {
     #[track_caller]
     pub fn try_apply(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let laid_out = self.lay_out("convolve", x, kernel)?;
-        let pairs = self.pairs(&laid_out)?;
+        let pairs = self.pairs(&laid_out);
         self.product(laid_out, &pairs)
     }
 
@@ -207,13 +167,13 @@ impl Convolution {
             && self.batch_groups == 1
             && self.input_dilation.iter().all(|&dilation| dilation == 1);
         if !plain {
-            let problem = "an input dilation or groups are set".to_owned();
-            return Err(refused(operation, x, kernel, problem, "leave them out"));
+            let mistake = Mistake::new("an input dilation or groups are set", "leave them out");
+            return Err(mistake.error(operation, &[x.info(), kernel.info()]));
         }
         let spans = self.spans(&laid_out.kernel);
         let axes = spans.iter().zip(&self.strides);
         let pairs = match &self.padding {
-            Padding::Explicit(_) => self.pairs(&laid_out)?,
+            Padding::Explicit(_) => self.pairs(&laid_out),
             Padding::Valid => axes
                 .map(|(&span, &stride)| {
                     let whole = span + stride - 2 + span.saturating_sub(stride);
@@ -248,25 +208,11 @@ impl Convolution {
             .collect()
     }
 
-    fn pairs(&self, laid_out: &LaidOut) -> Result<Vec<(isize, isize)>, TensorError> {
-        let LaidOut { x, kernel, .. } = laid_out;
+    /// What the padding puts before and behind each axis.
+    fn pairs(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<(isize, isize)> {
         let lengths = &x.shape()[1..x.rank() - 1];
-        let pairs = self
-            .padding
-            .pairs(lengths, &self.spans(kernel), &self.strides);
-        pairs.ok_or_else(|| {
-            let problem = format!(
-                "the padding is not a pair for each of {} axes",
-                lengths.len()
-            );
-            refused(
-                "convolve",
-                x,
-                kernel,
-                problem,
-                "give one pair for each axis",
-            )
-        })
+        let spans = self.spans(kernel);
+        self.padding.pairs(lengths, &spans, &self.strides)
     }
 
     /// The operands with their axes in order. Every problem is named.
@@ -277,85 +223,28 @@ impl Convolution {
         x: &Tensor,
         kernel: &Tensor,
     ) -> Result<LaidOut, TensorError> {
+        let found = [x.info(), kernel.info()];
         if x.dtype() != kernel.dtype() {
-            return Err(TensorError::DType {
-                operation,
-                found: vec![x.info().clone(), kernel.info().clone()],
-                expected: "one element type",
-            });
+            return Err(TensorError::dtype(operation, &found, "one element type"));
         }
-        let rank = self.strides.len() + 2;
-        let mend = "the input has a batch axis, one axis for each stride, and the features";
-        if x.rank() != rank || kernel.rank() != rank {
-            let problem = format!(
-                "with {} strides both have {rank} axes, not {} and {}",
-                rank - 2,
-                x.rank(),
-                kernel.rank()
-            );
-            return Err(refused(operation, x, kernel, problem, mend));
+        let refused = |mistakes| Mistake::joined(mistakes).error(operation, &found);
+        let mistakes = self.wrong_ranks(x.shape(), kernel.shape());
+        if !mistakes.is_empty() {
+            return Err(refused(mistakes));
         }
-        let orders = self.dimension_numbers.orders(rank - 2).map_err(|problem| {
-            let mend = "name the batch N, the features C, those of the kernel I and O";
-            refused(operation, x, kernel, problem, mend)
-        })?;
+        let orders = self.dimension_numbers.orders(self.strides.len());
+        let orders = orders.map_err(|mistake| mistake.error(operation, &found))?;
         let laid_out = LaidOut {
             x: transpose(x, &orders.input)?,
             kernel: transpose(kernel, &orders.kernel)?,
             result: sorting_permutation(&orders.result),
         };
-        let problems = self.problems(&laid_out);
-        if problems.is_empty() {
-            return Ok(laid_out);
+        let mistakes = self.mistakes(laid_out.x.shape(), laid_out.kernel.shape());
+        if mistakes.is_empty() {
+            Ok(laid_out)
+        } else {
+            Err(refused(mistakes))
         }
-        Err(refused(operation, x, kernel, problems.join("; "), mend))
-    }
-
-    fn problems(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<String> {
-        let rank = x.rank();
-        let (batch, features) = (x.shape()[0], x.shape()[rank - 1]);
-        let (of_kernel, out) = (kernel.shape()[rank - 2], kernel.shape()[rank - 1]);
-        let (groups, batch_groups) = (self.feature_groups, self.batch_groups);
-        let mut problems = Vec::new();
-        let mut unless = |fits: bool, problem: String| {
-            if !fits {
-                problems.push(problem);
-            }
-        };
-        let numbers = [&self.strides, &self.input_dilation, &self.kernel_dilation];
-        unless(
-            numbers
-                .iter()
-                .all(|numbers| numbers.len() == rank - 2 && numbers.iter().all(|&n| n > 0)),
-            format!(
-                "strides and dilations are {numbers:?}, not positive numbers, one for each axis"
-            ),
-        );
-        unless(
-            kernel.shape()[..rank - 2].iter().all(|&size| size > 0),
-            "the kernel has an axis of length 0".to_owned(),
-        );
-        if groups == 0 || batch_groups == 0 || (groups > 1 && batch_groups > 1) {
-            unless(
-                false,
-                format!(
-                    "{groups} feature groups and {batch_groups} batch groups: one of them is 1"
-                ),
-            );
-            return problems;
-        }
-        unless(
-            features == of_kernel * groups,
-            format!("the input has {features} features, the kernel {of_kernel} in {groups} groups"),
-        );
-        unless(
-            out % groups == 0 && out % batch_groups == 0 && batch % batch_groups == 0,
-            format!(
-                "a batch of {batch} and {out} results do not divide into {groups} feature groups and {batch_groups} \
-                 batch groups"
-            ),
-        );
-        problems
     }
 
     /// Padding, windows and the product.
@@ -434,21 +323,6 @@ struct LaidOut {
     result: Shape,
 }
 
-fn refused(
-    operation: &'static str,
-    x: &Tensor,
-    kernel: &Tensor,
-    problem: String,
-    mend: &str,
-) -> TensorError {
-    TensorError::Shape {
-        operation,
-        found: vec![x.info().clone(), kernel.info().clone()],
-        problem,
-        mend: mend.to_owned(),
-    }
-}
-
 /// The tensor with an axis divided into groups: the axis becomes two.
 #[track_caller]
 fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, TensorError> {
@@ -490,45 +364,6 @@ pub fn turned(kernel: &Tensor, axes: usize) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
-
-    #[test]
-    fn all_problems_are_named() {
-        let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
-        let convolution = Convolution::new([1, 0], Padding::Same);
-        let error = convolution
-            .try_apply(&zeros(&[2, 8, 8, 3]), &zeros(&[3, 3, 4, 6]))
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot convolve f32[2,8,8,3] and f32[3,3,4,6]: strides and dilations are [[1, 0], [1, 1], [1, 1]], not \
-             positive numbers, one for each axis; the input has 3 features, the kernel 4 in 1 groups; the input has a \
-             batch axis, one axis for each stride, and the features"
-        );
-        let plain = Convolution::new([1, 1], Padding::Same);
-        assert!(
-            plain
-                .try_apply(&zeros(&[8, 8, 3]), &zeros(&[3, 3, 3, 6]))
-                .is_err()
-        );
-        let (x, kernel) = (zeros(&[2, 8, 8, 4]), zeros(&[3, 3, 2, 5]));
-        let grouped = plain.clone().feature_groups(2);
-        let error = grouped.try_apply(&x, &kernel).unwrap_err().to_string();
-        assert!(
-            error.contains("5 results do not divide into 2 feature groups"),
-            "{error}"
-        );
-        let both = grouped.batch_groups(2).try_apply(&x, &kernel);
-        assert!(both.unwrap_err().to_string().contains("one of them is 1"));
-        let padded = Convolution::new([1, 1], Padding::Explicit(vec![(1, 1)]));
-        let error = padded.try_apply(&x, &zeros(&[3, 3, 4, 5])).unwrap_err();
-        assert!(error.to_string().contains("one pair for each axis"));
-        assert!(
-            plain
-                .try_apply(&x, &Tensor::zeros(DType::F64, [3, 3, 4, 5]))
-                .is_err()
-        );
-    }
 
     #[test]
     fn a_transposed_convolution_with_the_kernel_turned_is_the_transpose() {

@@ -1,6 +1,7 @@
 //! The order of the axes of a convolution's input, kernel and result.
 
 use crate::dtype::Shape;
+use crate::error::Mistake;
 
 /// The order of the axes of a convolution's input, kernel and result.
 ///
@@ -55,7 +56,7 @@ impl ConvDimensionNumbers {
     }
 
     /// The axes of each in our order; what is wrong with the letters otherwise.
-    pub(super) fn orders(&self, space: usize) -> Result<Orders, String> {
+    pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
                 let all: Shape = (0..space + 2).collect();
@@ -106,7 +107,7 @@ fn order(
     sliding: &[char],
     behind: &[char],
     rank: usize,
-) -> Result<Shape, String> {
+) -> Result<Shape, Mistake> {
     let wanted = [before, sliding, behind].concat();
     let found: Vec<char> = letters.chars().collect();
     let places: Option<Shape> = wanted
@@ -118,8 +119,11 @@ fn order(
         .filter(|places| found.len() == rank && wanted.len() == rank && distinct(places))
         .ok_or_else(|| {
             let wanted: String = wanted.into_iter().collect();
-            format!(
-                "the letters \"{letters}\" are not those of {rank} axes, \"{wanted}\" in some order"
+            Mistake::new(
+                format!("the letters \"{letters}\" are not those of {rank} axes"),
+                format!(
+                    "give \"{wanted}\" in some order: N is the batch, C the features, I and O those of the kernel"
+                ),
             )
         })
 }

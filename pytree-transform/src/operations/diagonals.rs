@@ -44,12 +44,12 @@ fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorEr
     if tensor.rank() >= 2 {
         return Ok(());
     }
-    Err(TensorError::Shape {
+    Err(TensorError::shape(
         operation,
-        found: vec![tensor.info().clone()],
-        problem: format!("it has {} axes, and a matrix two", tensor.rank()),
-        mend: "add axes with `expand_dims`; a diagonal becomes a matrix with `diag`".to_owned(),
-    })
+        &[tensor.info()],
+        format!("it has {} axes, and a matrix two", tensor.rank()),
+        "add axes with `expand_dims`; a diagonal becomes a matrix with `diag`",
+    ))
 }
 
 /// The tensor where `comparison` holds of column and row + offset, zeros elsewhere.
@@ -157,12 +157,12 @@ impl Tensor {
         let first = axis_of(operation, self.info(), axis1)?;
         let second = axis_of(operation, self.info(), axis2)?;
         if first == second {
-            return Err(TensorError::Shape {
+            return Err(TensorError::shape(
                 operation,
-                found: vec![self.info().clone()],
-                problem: format!("axis {first} is given twice"),
-                mend: "give two different axes".to_owned(),
-            });
+                &[self.info()],
+                format!("axis {first} is given twice"),
+                "give two different axes",
+            ));
         }
         let rest = (0..self.rank()).filter(|axis| ![first, second].contains(axis));
         let order: Shape = rest.chain([first, second]).collect();
@@ -221,12 +221,12 @@ impl Tensor {
     #[track_caller]
     pub fn try_diag(&self, offset: isize) -> Result<Self, TensorError> {
         if self.rank() != 1 {
-            return Err(TensorError::Shape {
-                operation: "make a diagonal of",
-                found: vec![self.info().clone()],
-                problem: format!("it has {} axes, not 1", self.rank()),
-                mend: "flatten it; the diagonal of a matrix is `diagonal`".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "make a diagonal of",
+                &[self.info()],
+                format!("it has {} axes, not 1", self.rank()),
+                "flatten it; the diagonal of a matrix is `diagonal`",
+            ));
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let count = self.len();

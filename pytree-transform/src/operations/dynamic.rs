@@ -40,13 +40,12 @@ fn check(
     if problems.is_empty() {
         return Ok(());
     }
-    Err(TensorError::Shape {
+    Err(TensorError::shape(
         operation,
-        found: vec![found.clone()],
-        problem: problems.join(", "),
-        mend: "give each axis one start, an integer without axes, and a size that it has"
-            .to_owned(),
-    })
+        &[found],
+        problems.join(", "),
+        "give each axis one start, an integer without axes, and a size that it has",
+    ))
 }
 
 /// The start of a window counted from the front, so far moved that the window is inside.
@@ -139,11 +138,11 @@ impl Tensor {
     ) -> Result<Self, TensorError> {
         check("update a slice of", self.info(), starts, update.shape())?;
         if update.dtype() != self.dtype() {
-            return Err(TensorError::DType {
-                operation: "update a slice of",
-                found: vec![self.info().clone(), update.info().clone()],
-                expected: "an update of the same element type",
-            });
+            return Err(TensorError::dtype(
+                "update a slice of",
+                &[self.info(), update.info()],
+                "an update of the same element type",
+            ));
         }
         if update.is_empty() {
             return Ok(self.clone());

@@ -3,8 +3,10 @@
 //! A letter that several operands have and the result has not is contracted by `dot_general`. Of more than two
 //! operands the pair whose product saves most memory is multiplied first, again and again.
 
+use smallvec::SmallVec;
+
 use crate::dtype::{AbstractArray, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::error::{Mistake, TensorError, or_panic};
 use crate::operations::diagonals::diagonal_of_last;
 use crate::operations::einsum_letters::{Label, Letters};
 use crate::primitives::dot::dot_general;
@@ -42,33 +44,25 @@ pub fn einsum(subscripts: &str, operands: &[&Tensor]) -> Tensor {
 /// [`TensorError::Shape`] or [`TensorError::DType`].
 #[track_caller]
 pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
-    let found = || -> Vec<AbstractArray> {
-        let infos = operands.iter().map(|operand| operand.info().clone());
-        infos.collect()
-    };
-    let refused = |problem: String| TensorError::Shape {
-        operation: "einsum",
-        found: found(),
-        problem: format!("{problem} in \"{subscripts}\""),
-        mend: "give each operand one letter for each axis, and equal letters equal lengths"
-            .to_owned(),
+    let found: SmallVec<[&AbstractArray; 4]> =
+        operands.iter().map(|operand| operand.info()).collect();
+    let refused = |mistakes| {
+        let Mistake { problem, mend } = Mistake::joined(mistakes);
+        let problem = format!("in \"{subscripts}\" {problem}");
+        Mistake { problem, mend }.error("einsum", &found)
     };
     if operands
         .windows(2)
         .any(|pair| pair[0].dtype() != pair[1].dtype())
     {
-        return Err(TensorError::DType {
-            operation: "einsum",
-            found: found(),
-            expected: "one element type",
-        });
+        return Err(TensorError::dtype("einsum", &found, "one element type"));
     }
     let ranks: Vec<usize> = operands.iter().map(|operand| operand.rank()).collect();
     let letters = Letters::parse(subscripts, &ranks).map_err(refused)?;
     let shapes: Vec<&[usize]> = operands.iter().map(|operand| operand.shape()).collect();
-    let problems = letters.mismatches(&shapes);
-    if !problems.is_empty() {
-        return Err(refused(problems.join(", ")));
+    let mistakes = letters.mismatches(&shapes);
+    if !mistakes.is_empty() {
+        return Err(refused(mistakes));
     }
     let mut terms = Vec::with_capacity(operands.len());
     for (operand, labels) in operands.iter().zip(&letters.operands) {
@@ -206,12 +200,12 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
         terms.insert(left, product);
     }
     let Some(last) = terms.pop() else {
-        return Err(TensorError::Shape {
-            operation: "einsum",
-            found: Vec::new(),
-            problem: "there are no operands".to_owned(),
-            mend: "give at least one".to_owned(),
-        });
+        return Err(TensorError::shape(
+            "einsum",
+            &[],
+            "there are no operands",
+            "give at least one",
+        ));
     };
     transpose(&last.tensor, &last.axes(result))
 }
@@ -244,20 +238,35 @@ mod tests {
         let error = try_einsum("ij,ji->", &[&x, &y]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot einsum f32[2,3] and f32[4,5]: i has the lengths 2 and 5, j has the lengths 3 and 4 in \"ij,ji->\"; give \
-             each operand one letter for each axis, and equal letters equal lengths"
+            "cannot einsum f32[2,3] and f32[4,5]: in \"ij,ji->\" i has the lengths 2 and 5; j has the lengths 3 and 4; \
+             give equal letters to axes of equal length only, or of length 1"
         );
-        for (subscripts, problem) in [
-            ("ij->i", "1 operands are described, 2 are given"),
-            ("ijk,ij->i", "operand 0 has 2 axes, its letters 3"),
-            ("ij,kl->m", "the result has m, which no operand has"),
-            ("ij,kl->ii", "the result has i twice"),
-            ("i1,kl->i", "'1' is no letter"),
-            ("...ijk,kl->i", "operand 0 has 2 axes, its letters 3"),
-            ("i...j...,kl->i", "two ellipses"),
+        for (subscripts, problem, mend) in [
+            ("ij->i", "1 operands are described, 2 are given", "with `,`"),
+            (
+                "ijk,ij->i",
+                "operand 0 has 2 axes, its letters 3",
+                "one letter",
+            ),
+            ("i,kl->i", "operand 0 has 2 axes, its letters 1", "or `...`"),
+            (
+                "ij,kl->m",
+                "the result has m, which no operand has",
+                "from the operands",
+            ),
+            ("ij,kl->ii", "the result has i twice", "another letter"),
+            ("i1,kl->i", "'1' is no letter", "a to z"),
+            ("i1,k->i", "operand 1 has 2 axes, its letters 1", "a to z"),
+            (
+                "...ijk,kl->i",
+                "operand 0 has 2 axes, its letters 3",
+                "one letter",
+            ),
+            ("i...j...,kl->i", "two ellipses", "one at most"),
         ] {
             let error = try_einsum(subscripts, &[&x, &y]).unwrap_err().to_string();
             assert!(error.contains(problem), "{subscripts}: {error}");
+            assert!(error.contains(mend), "{subscripts}: {error}");
         }
         assert!(try_einsum("", &[]).is_err());
         assert!(try_einsum("i,i", &[&x, &zeros(&[])]).is_err());

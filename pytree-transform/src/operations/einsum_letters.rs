@@ -1,5 +1,7 @@
 //! The letters of an einsum: what each axis of each operand is called.
 
+use crate::error::Mistake;
+
 /// What an axis is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
@@ -25,18 +27,25 @@ impl std::fmt::Display for Label {
 }
 
 /// The labels of one operand; `hidden` says how many axes `...` stands for where so many letters stand.
-fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Label>, String> {
+fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Label>, Mistake> {
     let (before, after) = match text.split_once("...") {
         Some((before, after)) => (before, Some(after)),
         None => (text, None),
     };
     if after.is_some_and(|after| after.contains("...")) {
-        return Err("an operand has two ellipses".to_owned());
+        return Err(Mistake::new(
+            "an operand has two ellipses",
+            "give it one at most",
+        ));
     }
-    let letters = |text: &str| -> Result<Vec<Label>, String> {
+    let letters = |text: &str| -> Result<Vec<Label>, Mistake> {
         let label = |letter: char| match letter {
             'a'..='z' | 'A'..='Z' => Ok(Label::Letter(letter)),
-            other => Err(format!("{other:?} is no letter")),
+            other => Err(Mistake::new(
+                format!("{other:?} is no letter"),
+                "name axes from a to z and A to Z, the rest of them `...`, with `,` between operands and `->` before \
+                 the result",
+            )),
         };
         text.chars().map(label).collect()
     };
@@ -49,9 +58,22 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     Ok([before, ellipsis, behind].concat())
 }
 
+/// An operand with more or fewer letters than axes.
+fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
+    let mend = if letters < rank {
+        "give each axis a letter, or `...` for those that need none"
+    } else {
+        "give each axis one letter"
+    };
+    Mistake::new(
+        format!("operand {place} has {rank} axes, its letters {letters}"),
+        mend,
+    )
+}
+
 impl Letters {
-    /// The labels that the subscripts give to operands with so many axes.
-    pub(super) fn parse(subscripts: &str, ranks: &[usize]) -> Result<Self, String> {
+    /// The labels that the subscripts give to operands with so many axes; otherwise what is wrong with them.
+    pub(super) fn parse(subscripts: &str, ranks: &[usize]) -> Result<Self, Vec<Mistake>> {
         let text: String = subscripts.split_whitespace().collect();
         let (inputs, result) = match text.split_once("->") {
             Some((inputs, result)) => (inputs, Some(result)),
@@ -59,26 +81,30 @@ impl Letters {
         };
         let parts: Vec<&str> = inputs.split(',').collect();
         if parts.len() != ranks.len() {
-            return Err(format!(
-                "{} operands are described, {} are given",
-                parts.len(),
-                ranks.len()
-            ));
+            return Err(vec![Mistake::new(
+                format!(
+                    "{} operands are described, {} are given",
+                    parts.len(),
+                    ranks.len()
+                ),
+                "give each operand its letters, with `,` between them",
+            )]);
         }
         let mut operands = Vec::with_capacity(ranks.len());
-        let mut problems = Vec::new();
+        let mut mistakes = Vec::new();
         for (place, (part, &rank)) in parts.iter().zip(ranks).enumerate() {
-            let labels = labels(part, |letters| rank.checked_sub(letters))?;
-            if labels.len() != rank {
-                let count = labels.len();
-                problems.push(format!(
-                    "operand {place} has {rank} axes, its letters {count}"
-                ));
+            match labels(part, |letters| rank.checked_sub(letters)) {
+                Ok(labels) => {
+                    if labels.len() != rank {
+                        mistakes.push(wrong_count(place, rank, labels.len()));
+                    }
+                    operands.push(labels);
+                }
+                Err(mistake) => mistakes.push(mistake),
             }
-            operands.push(labels);
         }
-        if !problems.is_empty() {
-            return Err(problems.join(", "));
+        if !mistakes.is_empty() {
+            return Err(mistakes);
         }
         let mut parsed = Self {
             operands,
@@ -86,11 +112,15 @@ impl Letters {
         };
         let hidden = parsed.hidden();
         parsed.result = match result {
-            Some(result) => labels(result, |_| Some(hidden))?,
+            Some(result) => labels(result, |_| Some(hidden)).map_err(|mistake| vec![mistake])?,
             None => parsed.implied(hidden),
         };
-        parsed.check_result()?;
-        Ok(parsed)
+        let mistakes = parsed.mistakes_of_result();
+        if mistakes.is_empty() {
+            Ok(parsed)
+        } else {
+            Err(mistakes)
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = Label> {
@@ -126,16 +156,22 @@ impl Letters {
             .collect()
     }
 
-    fn check_result(&self) -> Result<(), String> {
+    fn mistakes_of_result(&self) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
         for (place, &label) in self.result.iter().enumerate() {
             if self.result[..place].contains(&label) {
-                return Err(format!("the result has {label} twice"));
-            }
-            if !self.all().any(|other| other == label) {
-                return Err(format!("the result has {label}, which no operand has"));
+                mistakes.push(Mistake::new(
+                    format!("the result has {label} twice"),
+                    "give each of its axes another letter",
+                ));
+            } else if !self.all().any(|other| other == label) {
+                mistakes.push(Mistake::new(
+                    format!("the result has {label}, which no operand has"),
+                    "take its letters from the operands; `.expand_dims` or `.broadcast_to` adds an axis",
+                ));
             }
         }
-        Ok(())
+        mistakes
     }
 
     /// The lengths that a label has in operands of these shapes.
@@ -156,9 +192,9 @@ impl Letters {
     }
 
     /// Every label whose lengths are neither equal nor 1.
-    pub(super) fn mismatches(&self, shapes: &[&[usize]]) -> Vec<String> {
+    pub(super) fn mismatches(&self, shapes: &[&[usize]]) -> Vec<Mistake> {
         let mut seen = Vec::new();
-        let mut problems = Vec::new();
+        let mut mistakes = Vec::new();
         for label in self.all() {
             if seen.contains(&label) {
                 continue;
@@ -172,9 +208,12 @@ impl Letters {
             }
             if lengths.len() > 1 {
                 let lengths: Vec<String> = lengths.iter().map(usize::to_string).collect();
-                problems.push(format!("{label} has the lengths {}", lengths.join(" and ")));
+                mistakes.push(Mistake::new(
+                    format!("{label} has the lengths {}", lengths.join(" and ")),
+                    "give equal letters to axes of equal length only, or of length 1",
+                ));
             }
         }
-        problems
+        mistakes
     }
 }

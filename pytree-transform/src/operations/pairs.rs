@@ -40,7 +40,8 @@ binary_methods! {
     sub_from try_sub = elementwise::binary, Binary::Sub;
     /// The product element by element; as `*`.
     multiply try_mul = elementwise::binary, Binary::Mul;
-    /// The quotient; as `/`.
+    /// The quotient; as `/`. Of integers it is rounded toward zero, as `lax.div`, and all bits are set where the
+    /// divisor is 0; [`floor_divide`](Self::floor_divide) is Python's `//`.
     divide try_div = elementwise::binary, Binary::Div;
     /// The remainder of the division rounded toward zero, with the sign of the dividend, as Rust's `%` and
     /// `lax.rem`; an integer divided by 0 leaves the dividend. [`remainder`](Self::remainder) is Python's.

@@ -1,7 +1,7 @@
 //! Pooling: reductions of windows, as in `flax.linen.pooling`.
 
 use crate::dtype::{DType, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::error::{Mistake, TensorError, or_panic};
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
 use crate::primitives::gather::take_along_last;
@@ -184,11 +184,11 @@ impl Pooling {
     #[track_caller]
     pub fn try_average(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         if !x.dtype().is_float() {
-            return Err(TensorError::DType {
-                operation: "average windows of",
-                found: vec![x.info().clone()],
-                expected: "f32 or f64",
-            });
+            return Err(TensorError::dtype(
+                "average windows of",
+                &[x.info()],
+                "f32 or f64",
+            ));
         }
         let sums = self.try_sum(x)?;
         if self.count_padding {
@@ -224,6 +224,29 @@ impl Pooling {
         reshape(&take_along_last(&rows, &places)?, &shape)
     }
 
+    /// What is wrong with the window, the strides and the padding.
+    fn mistakes(&self) -> Vec<Mistake> {
+        let axes = self.window.len();
+        let mut mistakes = Vec::new();
+        if self.window.contains(&0) {
+            mistakes.push(Mistake::new(
+                format!("the window is {:?}", self.window),
+                "give each axis of the window a size above 0",
+            ));
+        }
+        if self.strides.len() != axes || self.strides.contains(&0) {
+            mistakes.push(Mistake::new(
+                format!(
+                    "the strides are {:?} for a window of {axes} axes",
+                    self.strides
+                ),
+                "give each axis of the window a stride above 0",
+            ));
+        }
+        mistakes.extend(self.padding.mistake(axes));
+        mistakes
+    }
+
     /// The windows of `x` with `value` around it.
     #[track_caller]
     fn pooled(
@@ -233,37 +256,23 @@ impl Pooling {
         value: f64,
     ) -> Result<Pooled, TensorError> {
         let axes = self.window.len();
-        let refused = |problem: String, mend: &str| TensorError::Shape {
-            operation,
-            found: vec![x.info().clone()],
-            problem,
-            mend: mend.to_owned(),
-        };
         if x.dtype() == DType::Bool {
-            return Err(TensorError::DType {
-                operation,
-                found: vec![x.info().clone()],
-                expected: "numbers",
-            });
+            return Err(TensorError::dtype(operation, &[x.info()], "numbers"));
         }
         let Some(first) = x.rank().checked_sub(axes + 1) else {
-            let problem = format!("a window of {:?} needs {} axes", self.window, axes + 1);
-            return Err(refused(problem, "the features are the last axis; add one"));
+            return Err(TensorError::shape(
+                operation,
+                &[x.info()],
+                format!("a window of {:?} needs {} axes", self.window, axes + 1),
+                "the features are the last axis; add one",
+            ));
         };
-        let positive = |numbers: &Shape| numbers.iter().all(|&number| number > 0);
-        let whole = self.strides.len() == axes && positive(&self.strides) && positive(&self.window);
+        let mistakes = self.mistakes();
+        if !mistakes.is_empty() {
+            return Err(Mistake::joined(mistakes).error(operation, &[x.info()]));
+        }
         let lengths = &x.shape()[first..first + axes];
-        let pairs = whole
-            .then(|| self.padding.pairs(lengths, &self.window, &self.strides))
-            .flatten();
-        let Some(pairs) = pairs else {
-            let problem = format!(
-                "the window {:?}, the strides {:?} and the padding {:?} do not go together",
-                self.window, self.strides, self.padding
-            );
-            let mend = "give each axis of the window a size and a stride above 0, and a pair of explicit padding";
-            return Err(refused(problem, mend));
-        };
+        let pairs = self.padding.pairs(lengths, &self.window, &self.strides);
         let around = |pick: fn(&(isize, isize)) -> isize| -> Vec<isize> {
             let before = std::iter::repeat_n(0, first);
             before.chain(pairs.iter().map(pick)).chain([0]).collect()
@@ -309,7 +318,17 @@ mod tests {
         assert_eq!(pooling.sum(&x), Tensor::from([[6], [2], [-3]]));
         assert!(pooling.try_average(&x).is_err());
         let error = Pooling::new([2]).strides([2, 2]).try_max(&x).unwrap_err();
-        assert!(error.to_string().contains("the strides [2, 2]"));
+        assert_eq!(
+            error.to_string(),
+            "cannot take the maximum of windows of i32[3,1]: the strides are [2, 2] for a window of 1 axes; give each \
+             axis of the window a stride above 0"
+        );
+        let wrong = Pooling::new([0]).padding(Padding::Explicit(vec![]));
+        let error = wrong.try_sum(&x).unwrap_err().to_string();
+        assert!(
+            error.contains("a size above 0; give one pair for each axis"),
+            "{error}"
+        );
         let error = Pooling::new([2, 2]).try_max(&x).unwrap_err().to_string();
         assert!(error.contains("a window of [2, 2] needs 3 axes"), "{error}");
         assert_eq!(Pooling::new([4]).max(&x).shape(), [0, 1]);

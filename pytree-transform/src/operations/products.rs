@@ -48,24 +48,17 @@ impl Tensor {
 }
 
 fn refused(left: &Tensor, right: &Tensor, problem: String, mend: &str) -> TensorError {
-    let found = vec![left.info().clone(), right.info().clone()];
-    TensorError::Shape {
-        operation: "matmul",
-        found,
-        problem,
-        mend: mend.to_owned(),
-    }
+    TensorError::shape("matmul", &[left.info(), right.info()], problem, mend)
 }
 
 /// Whether there are axes to contract, and of equal length.
 fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     if left.dtype() != right.dtype() {
-        let found = vec![left.info().clone(), right.info().clone()];
-        return Err(TensorError::DType {
-            operation: "matmul",
-            found,
-            expected: "one element type",
-        });
+        return Err(TensorError::dtype(
+            "matmul",
+            &[left.info(), right.info()],
+            "one element type",
+        ));
     }
     let (Some(&contracted), Some(&last)) = (left.shape().last(), right.shape().last()) else {
         let problem = "a tensor without axes is no matrix".to_owned();

@@ -35,11 +35,11 @@ pub(super) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
     if tensor.dtype().is_float() {
         return Ok(());
     }
-    Err(TensorError::DType {
+    Err(TensorError::dtype(
         operation,
-        found: vec![tensor.info().clone()],
-        expected: "f32 or f64",
-    })
+        &[tensor.info()],
+        "f32 or f64",
+    ))
 }
 
 #[track_caller]
@@ -60,7 +60,7 @@ impl Tensor {
     /// The sum of all elements, without axes.
     ///
     /// # Panics
-    /// If the elements are bool: to count, convert them to i32.
+    /// If the elements are bool: [`count_nonzero`](Self::count_nonzero) counts them.
     ///
     /// # Examples
     /// ```

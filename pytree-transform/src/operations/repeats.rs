@@ -150,12 +150,12 @@ impl Tensor {
         let place = axis_of("split", self.info(), axis)?;
         let length = self.shape()[place];
         if parts == 0 || !length.is_multiple_of(parts) {
-            return Err(TensorError::Shape {
-                operation: "split",
-                found: vec![self.info().clone()],
-                problem: format!("axis {place} of length {length} has no {parts} equal parts"),
-                mend: "use `array_split`, or `split_at`".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "split",
+                &[self.info()],
+                format!("axis {place} of length {length} has no {parts} equal parts"),
+                "use `array_split`, or `split_at`",
+            ));
         }
         self.try_array_split(parts, axis)
     }
@@ -186,12 +186,12 @@ impl Tensor {
     pub fn try_array_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("split", self.info(), axis)?;
         if parts == 0 {
-            return Err(TensorError::Shape {
-                operation: "split",
-                found: vec![self.info().clone()],
-                problem: "no parts are wanted".to_owned(),
-                mend: "ask for at least one".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "split",
+                &[self.info()],
+                "no parts are wanted",
+                "ask for at least one",
+            ));
         }
         let length = self.shape()[place];
         let (least, longer) = (length / parts, length % parts);
@@ -230,12 +230,12 @@ impl Tensor {
     ) -> Result<Vec<Self>, TensorError> {
         let (axis, positions) = (axis_of("split", self.info(), axis)?, positions.as_ref());
         if !positions.is_sorted() {
-            return Err(TensorError::Shape {
-                operation: "split",
-                found: vec![self.info().clone()],
-                problem: format!("the positions {positions:?} are not in order"),
-                mend: "sort them".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "split",
+                &[self.info()],
+                format!("the positions {positions:?} are not in order"),
+                "sort them",
+            ));
         }
         let length = self.shape()[axis];
         let ends = positions.iter().map(|&position| position.min(length));

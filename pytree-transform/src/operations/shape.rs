@@ -1,10 +1,10 @@
-//! Creating tensors, and changing their shape.
+//! Changing the shape of tensors, and putting them together.
 
-use crate::dtype::{AbstractArray, DType, Shape};
+use smallvec::SmallVec;
+
+use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitives::convert::convert;
-use crate::primitives::elementwise::{Comparison, compare};
-use crate::primitives::{create, shape, slice};
+use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
 /// An axis counted from the end if negative.
@@ -20,6 +20,23 @@ pub(crate) fn axis_of(
     })
 }
 
+/// The place of a new axis in the result, counted from the end if negative.
+pub(crate) fn new_axis_of(
+    operation: &'static str,
+    found: &AbstractArray,
+    axis: isize,
+) -> Result<usize, TensorError> {
+    let rank = found.rank() + 1;
+    place_of(axis, rank).ok_or_else(|| {
+        TensorError::shape(
+            operation,
+            &[found],
+            format!("{axis} is no place for a new axis, of {rank} axes in all"),
+            format!("use -{rank} to {}", rank - 1),
+        )
+    })
+}
+
 /// Axes counted from the end if negative, each at most once.
 pub(crate) fn axes_of(
     operation: &'static str,
@@ -30,12 +47,12 @@ pub(crate) fn axes_of(
     for &axis in axes {
         let place = axis_of(operation, found, axis)?;
         if places.contains(&place) {
-            return Err(TensorError::Shape {
+            return Err(TensorError::shape(
                 operation,
-                found: vec![found.clone()],
-                problem: format!("axis {place} is given twice in {axes:?}"),
-                mend: "give each axis once".to_owned(),
-            });
+                &[found],
+                format!("axis {place} is given twice in {axes:?}"),
+                "give each axis once",
+            ));
         }
         places.push(place);
     }
@@ -52,138 +69,6 @@ fn place_of(place: isize, count: usize) -> Option<usize> {
     (place < count).then_some(place)
 }
 
-/// Creating.
-impl Tensor {
-    /// A tensor of the given shape whose elements are all `value`; integers take it as `as` does.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::full(DType::F32, [2], 0.5), Tensor::from([0.5_f32, 0.5]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self {
-        or_panic(create::full(dtype, shape.as_ref(), value))
-    }
-
-    /// Zeros.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::zeros(DType::I32, [3]), Tensor::from([0, 0, 0]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
-        Self::full(dtype, shape, 0.0)
-    }
-
-    /// Ones.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::ones(DType::F64, [2]), Tensor::from([1.0, 1.0]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
-        Self::full(dtype, shape, 1.0)
-    }
-
-    /// Zeros with the element type and shape of a tensor.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::zeros_like(&Tensor::from([1.0, 2.0])), Tensor::from([0.0, 0.0]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn zeros_like(tensor: &Self) -> Self {
-        Self::full_like(tensor, 0.0)
-    }
-
-    /// Ones with the element type and shape of a tensor.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::ones_like(&Tensor::from([5, 6])), Tensor::from([1, 1]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn ones_like(tensor: &Self) -> Self {
-        Self::full_like(tensor, 1.0)
-    }
-
-    /// A tensor with the element type and shape of another, whose elements are all `value`.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::full_like(&Tensor::from([1.0, 2.0]), 3.0), Tensor::from([3.0, 3.0]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn full_like(tensor: &Self, value: f64) -> Self {
-        Self::full(tensor.dtype(), tensor.shape(), value)
-    }
-
-    /// The numbers from 0 to before `length`, as `[length]`.
-    ///
-    /// # Panics
-    /// If the element type is bool.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::arange(DType::I32, 3), Tensor::from([0, 1, 2]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn arange(dtype: DType, length: usize) -> Self {
-        Self::iota(dtype, [length], 0)
-    }
-
-    /// A tensor of the given shape whose elements are their position along `axis`.
-    ///
-    /// # Panics
-    /// If the shape has no such axis, or the element type is bool.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::iota(DType::I32, [2, 2], 1), Tensor::from([[0, 1], [0, 1]]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self {
-        or_panic(create::iota(dtype, shape.as_ref(), axis))
-    }
-
-    /// The unit matrix, `[length, length]`.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::eye(DType::F32, 2), Tensor::from([[1.0_f32, 0.0], [0.0, 1.0]]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn eye(dtype: DType, length: usize) -> Self {
-        let rows = Self::iota(DType::I32, [length, length], 0);
-        let columns = Self::iota(DType::I32, [length, length], 1);
-        or_panic(convert(
-            &or_panic(compare(Comparison::Eq, &rows, &columns)),
-            dtype,
-        ))
-    }
-}
-
-/// Changing the shape.
 impl Tensor {
     /// The same elements in row-major order with another shape.
     ///
@@ -297,13 +182,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn expand_dims(&self, axis: isize) -> Self {
-        let Some(place) = place_of(axis, self.rank() + 1) else {
-            or_panic(Err(TensorError::Axis {
-                operation: "add an axis to",
-                found: self.info().clone(),
-                axis,
-            }))
-        };
+        let place = or_panic(new_axis_of("add an axis to", self.info(), axis));
         let mut shape = self.info().shape.clone();
         shape.insert(place, 1);
         self.reshape(&shape)
@@ -326,12 +205,12 @@ impl Tensor {
         let mut shape = self.info().shape.clone();
         let length = shape.remove(place);
         if length != 1 {
-            return or_panic(Err(TensorError::Shape {
-                operation: "squeeze",
-                found: vec![self.info().clone()],
-                problem: format!("axis {place} has length {length}, not 1"),
-                mend: "choose one element of it with `index`, or reduce it".to_owned(),
-            }));
+            return or_panic(Err(TensorError::shape(
+                "squeeze",
+                &[self.info()],
+                format!("axis {place} has length {length}, not 1"),
+                "choose one element of it with `index`, or reduce it",
+            )));
         }
         self.reshape(&shape)
     }
@@ -384,19 +263,11 @@ impl Tensor {
     /// As [`stack`](Self::stack).
     ///
     /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
+    /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
-        let found = || tensors.iter().map(|tensor| tensor.info().clone()).collect();
-        let refused = |problem: &str, mend: &str| {
-            let (problem, mend) = (problem.to_owned(), mend.to_owned());
-            Err(TensorError::Shape {
-                operation: "stack",
-                found: found(),
-                problem,
-                mend,
-            })
-        };
+        let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(Self::info).collect();
+        let refused = |problem, mend| Err(TensorError::shape("stack", &found, problem, mend));
         let Some(first) = tensors.first() else {
             return refused(
                 "the list of tensors is empty, so the result has no shape",
@@ -409,13 +280,7 @@ impl Tensor {
                 "broadcast them first, or use `concatenate`",
             );
         }
-        let Some(place) = place_of(axis, first.rank() + 1) else {
-            return Err(TensorError::Axis {
-                operation: "stack",
-                found: first.info().clone(),
-                axis,
-            });
-        };
+        let place = new_axis_of("stack", first.info(), axis)?;
         let mut shape = first.info().shape.clone();
         shape.insert(place, 1);
         let mut parts = Vec::with_capacity(tensors.len());
@@ -460,6 +325,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
 
     #[test]
     fn errors_say_what_was_found() {
@@ -479,7 +345,11 @@ mod tests {
             "cannot stack f32[2,3] and f32[3,2]: the shapes differ; broadcast them first, or use `concatenate`"
         );
         assert!(Tensor::try_stack(&[], 0).is_err());
-        assert!(Tensor::try_stack(std::slice::from_ref(&x), 3).is_err());
+        let error = Tensor::try_stack(std::slice::from_ref(&x), 3).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot stack f32[2,3]: 3 is no place for a new axis, of 3 axes in all; use -3 to 2"
+        );
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
         assert!(Tensor::try_concatenate(&[], 0).is_err());
         assert!(x.try_reshape([4]).is_err());

@@ -99,12 +99,12 @@ impl Tensor {
         let axis = axis_of("top_k", self.info(), -1)?;
         let length = self.shape()[axis];
         if k > length {
-            return Err(TensorError::Shape {
-                operation: "top_k",
-                found: vec![self.info().clone()],
-                problem: format!("the last axis has {length} elements, fewer than {k}"),
-                mend: format!("ask for at most {length}, or move another axis to the end"),
-            });
+            return Err(TensorError::shape(
+                "top_k",
+                &[self.info()],
+                format!("the last axis has {length} elements, fewer than {k}"),
+                format!("ask for at most {length}, or move another axis to the end"),
+            ));
         }
         let order = argsort_descending(self, axis)?;
         let mut limit = Shape::from_slice(order.shape());
@@ -153,13 +153,12 @@ impl Tensor {
             .then(|| broadcast_shapes(&others(self), &others(indices)))
             .flatten();
         let Some(shared) = shared else {
-            return Err(TensorError::Shape {
-                operation: "take along an axis of",
-                found: vec![self.info().clone(), indices.info().clone()],
-                problem: format!("the axes other than {place} do not broadcast"),
-                mend: "give the indices as many axes, with equal lengths or 1; or use `take`"
-                    .to_owned(),
-            });
+            return Err(TensorError::shape(
+                "take along an axis of",
+                &[self.info(), indices.info()],
+                format!("the axes other than {place} do not broadcast"),
+                "give the indices as many axes, with equal lengths or 1; or use `take`",
+            ));
         };
         let last = |tensor: &Self| {
             let moved = move_axis(tensor, place, shared.len())?;
@@ -200,12 +199,12 @@ impl Tensor {
     #[track_caller]
     pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
         if self.rank() != 1 {
-            return Err(TensorError::Shape {
-                operation: "searchsorted",
-                found: vec![self.info().clone(), values.info().clone()],
-                problem: format!("the sorted tensor has {} axes, not 1", self.rank()),
-                mend: "flatten it, or use `vmap`".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "searchsorted",
+                &[self.info(), values.info()],
+                format!("the sorted tensor has {} axes, not 1", self.rank()),
+                "flatten it, or use `vmap`",
+            ));
         }
         let less = compare(Comparison::Lt, self, &values.expand_dims(-1))?;
         sum(&convert(&less, DType::I32)?, &[values.rank()])

@@ -19,12 +19,7 @@ fn refused(
     problem: String,
     mend: &str,
 ) -> TensorError {
-    TensorError::Shape {
-        operation,
-        found: vec![left.info().clone(), right.info().clone()],
-        problem,
-        mend: mend.to_owned(),
-    }
+    TensorError::shape(operation, &[left.info(), right.info()], problem, mend)
 }
 
 impl Tensor {

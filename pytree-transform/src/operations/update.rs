@@ -3,18 +3,19 @@
 //! What ranges and positions name is changed by laying the value out at its place; what a tensor of indices
 //! names, by scattering. Indices may be traced; ranges are known.
 
+mod scattered;
+
 use std::panic::Location;
 
+use self::scattered::Scattered;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
 use crate::operations::arithmetic::Operand;
 use crate::operations::indexing::{Index, Plan};
-use crate::operations::shape::axis_of;
 use crate::primitives::create;
-use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
-use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
+use crate::primitives::elementwise::{Binary, binary};
 use crate::primitives::select::select;
-use crate::primitives::shape::{broadcast_in_dim, broadcast_to};
+use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::trace::at_line_by_default;
 
@@ -113,7 +114,7 @@ impl At<'_> {
             Place::Basic(indices) => self.tensor.try_index(indices),
             Place::Indices(indices, axis) => {
                 let scattered = Scattered::new(self.tensor, indices, *axis)?;
-                take(self.tensor, &scattered.indices, scattered.axis)
+                scattered.get(self.tensor)
             }
         }
     }
@@ -260,15 +261,15 @@ impl At<'_> {
         let value = value.beside(self.tensor)?;
         let numbers = self.tensor.dtype() != DType::Bool || update == Update::Set;
         if value.dtype() != self.tensor.dtype() || !numbers {
-            return Err(TensorError::DType {
-                operation: "update",
-                found: vec![self.tensor.info().clone(), value.info().clone()],
-                expected: if numbers {
+            return Err(TensorError::dtype(
+                "update",
+                &[self.tensor.info(), value.info()],
+                if numbers {
                     "a value of the same element type"
                 } else {
                     "numbers; of bools use `set`"
                 },
-            });
+            ));
         }
         match &self.place {
             Place::Basic(indices) => {
@@ -288,11 +289,13 @@ impl At<'_> {
 /// The value broadcast to the shape of the part.
 #[track_caller]
 fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tensor, TensorError> {
-    broadcast_to(value, part).map_err(|_| TensorError::Shape {
-        operation: "update",
-        found: vec![found.clone(), value.info().clone()],
-        problem: format!("the part has the shape {part:?}, to which the value does not broadcast"),
-        mend: "reshape the value, or choose another part".to_owned(),
+    broadcast_to(value, part).map_err(|_| {
+        TensorError::shape(
+            "update",
+            &[found, value.info()],
+            format!("the part has the shape {part:?}, to which the value does not broadcast"),
+            "reshape the value, or choose another part",
+        )
     })
 }
 
@@ -322,109 +325,6 @@ fn update_part(
             Update::Max => within(&binary(Binary::Max, tensor, &spread)?),
         }
     })
-}
-
-/// Indices along an axis, counted from the front, and which of them are on it.
-struct Scattered {
-    axis: usize,
-    indices: Tensor,
-    on_axis: Tensor,
-}
-
-impl Scattered {
-    #[track_caller]
-    fn new(tensor: &Tensor, indices: &Tensor, axis: isize) -> Result<Self, TensorError> {
-        let axis = axis_of("update", tensor.info(), axis)?;
-        if indices.dtype().is_float() || indices.dtype() == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "update at indices",
-                found: vec![tensor.info().clone(), indices.info().clone()],
-                expected: "integers as indices",
-            });
-        }
-        let number = |number: usize| Tensor::constant(indices.dtype(), number as f64);
-        let (zero, length) = (number(0), number(tensor.shape()[axis]));
-        let negative = compare(Comparison::Lt, indices, &zero)?;
-        let indices = negative.try_select(&indices.try_add(&length)?, indices)?;
-        let not_negative = compare(Comparison::Ge, &indices, &zero)?;
-        let below = compare(Comparison::Lt, &indices, &length)?;
-        Ok(Self {
-            axis,
-            on_axis: binary(Binary::And, &not_negative, &below)?,
-            indices,
-        })
-    }
-
-    /// The shape of the part.
-    fn shape(&self, tensor: &Tensor) -> Vec<usize> {
-        let (before, after) = tensor.shape().split_at(self.axis);
-        [before, self.indices.shape(), &after[1..]].concat()
-    }
-
-    /// The updates, with a neutral number where an index is not on the axis.
-    #[track_caller]
-    fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
-        let places = self.axis..self.axis + self.indices.rank();
-        let on_axis = broadcast_in_dim(
-            &self.on_axis,
-            updates.shape(),
-            &places.collect::<Vec<usize>>(),
-        )?;
-        let neutral = create::full(updates.dtype(), updates.shape(), neutral)?;
-        select(&on_axis, updates, &neutral)
-    }
-
-    #[track_caller]
-    fn update(
-        &self,
-        tensor: &Tensor,
-        update: Update,
-        updates: &Tensor,
-    ) -> Result<Tensor, TensorError> {
-        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
-        if length == 0 || updates.is_empty() {
-            return Ok(tensor.clone());
-        }
-        let by = |by, neutral| {
-            let updates = self.dropped(updates, neutral)?;
-            scatter_by(by, tensor, &self.indices, &updates, axis)
-        };
-        at_line_by_default(Location::caller(), || match update {
-            Update::Set => self.set(tensor, updates),
-            Update::Add => {
-                let updates = self.dropped(updates, 0.0)?;
-                let added = scatter_add(&updates, &self.indices, axis, length)?;
-                binary(Binary::Add, tensor, &added)
-            }
-            Update::Multiply => by(ScatterBy::Multiply, 1.0),
-            // As the greatest and the least element of any type, integers too.
-            Update::Min => by(ScatterBy::Min, f64::INFINITY),
-            Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
-        })
-    }
-
-    /// For each position the number of the last update there, and the update of that number.
-    #[track_caller]
-    fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
-        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
-        let count = self.indices.len();
-        let none = create::full(DType::I32, &[length], -1.0)?;
-        let numbers = create::iota(DType::I32, &[count], 0)?;
-        let dropped = create::full(DType::I32, &[count], -1.0)?;
-        let on_axis = self.on_axis.try_reshape([count])?;
-        let numbers = select(&on_axis, &numbers, &dropped)?;
-        let indices = self.indices.try_reshape([count])?;
-        let last = scatter_by(ScatterBy::Max, &none, &indices, &numbers, 0)?;
-        let (before, after) = tensor.shape().split_at(axis);
-        let flat = updates.try_reshape([before, &[count], &after[1..]].concat())?;
-        let chosen = take(&flat, &last, axis)?;
-        let changed = compare(Comparison::Ge, &last, &Tensor::scalar(0_i32))?;
-        select(
-            &broadcast_in_dim(&changed, tensor.shape(), &[axis])?,
-            &chosen,
-            tensor,
-        )
-    }
 }
 
 #[cfg(test)]

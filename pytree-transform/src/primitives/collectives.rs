@@ -17,7 +17,10 @@ use crate::array::Array;
 use crate::axis_names::AxisName;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Collective, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one,
+};
 use crate::primitives::elementwise::{Comparison, compare};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
@@ -83,18 +86,6 @@ fn without(names: &[AxisName], name: &AxisName) -> SmallVec<[AxisName; 1]> {
     rest.cloned().collect()
 }
 
-/// The operand with its batch axis in front and that axis; as it is if it has none.
-pub(super) fn in_front(
-    operand: &Tensor,
-    axis: Option<usize>,
-    size: usize,
-) -> (Tensor, Option<usize>) {
-    match axis {
-        Some(_) => (or_panic(batch_axis_first(operand, axis, size)), Some(0)),
-        None => (operand.clone(), None),
-    }
-}
-
 /// The sum over the examples of some batch axes; the tensor itself if there are none.
 #[track_caller]
 pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
@@ -142,67 +133,34 @@ pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     bind_one(&AxisIndex { name }, &[])
 }
 
-impl Primitive for PSum {
+impl LinearPrimitive for PSum {
     fn name(&self) -> &'static str {
         "psum"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         check_bound("psum", &self.names)?;
-        if operands[0].dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "psum",
-                found: vec![operands[0].clone()],
-                expected: "numbers",
-            });
+        if operand.dtype == DType::Bool {
+            return Err(TensorError::dtype("psum", &[operand], "numbers"));
         }
-        Ok(one(operands[0].clone()))
+        Ok(operand.clone())
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+    fn evaluate(&self, _: Arc<Array>) -> Array {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let tangent = tangents[0].as_ref();
-        (
-            one(or_panic(psum(&primals[0], &self.names))),
-            one(tangent.map(|tangent| or_panic(psum(tangent, &self.names)))),
-        )
-    }
-
     /// Each example is in the sum of all, so its cotangent is the sum of theirs.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let cotangent = cotangents[0].as_ref();
-        smallvec![cotangent.map(|cotangent| or_panic(psum(cotangent, &self.names)))]
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        or_panic(self.apply(cotangent))
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (one(or_panic(psum(&operands[0], &self.names))), one(axes[0]))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        (or_panic(self.apply(operand)), axis)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Names(&self.names))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn collective(&self) -> Option<&dyn Collective> {
@@ -222,7 +180,7 @@ impl Collective for PSum {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let operand = &operands[0];
         let sum = match axes[0] {
             Some(axis) => or_panic(reduce::sum(operand, &[axis])),
@@ -238,10 +196,7 @@ impl Primitive for PMax {
         "pmax"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         check_bound("pmax", &self.names)?;
         Ok(one(operands[0].clone()))
     }
@@ -251,11 +206,7 @@ impl Primitive for PMax {
     }
 
     /// The mean of the tangents of the examples that are the maximum, as for a maximum over an axis.
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let maximum = or_panic(pmax(&primals[0], &self.names));
         let tangent = tangents[0].as_ref().map(|tangent| {
             let chosen = or_panic(compare(Comparison::Eq, &primals[0], &maximum));
@@ -266,16 +217,11 @@ impl Primitive for PMax {
         (one(maximum), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]))
     }
 
@@ -303,7 +249,7 @@ impl Collective for PMax {
         operands: &[Tensor],
         axes: &[Option<usize>],
         _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let maximum = match axes[0] {
             Some(axis) => or_panic(reduce::reduce_by(
                 reduce::Reduction::Max,
@@ -317,17 +263,14 @@ impl Collective for PMax {
     }
 }
 
-impl Primitive for AllGather {
+impl LinearPrimitive for AllGather {
     fn name(&self) -> &'static str {
         "all_gather"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         check_bound("all_gather", &self.name)?;
-        let mut result = operands[0].clone();
+        let mut result = operand.clone();
         if self.axis > result.rank() {
             return Err(TensorError::Axis {
                 operation: "all_gather",
@@ -336,48 +279,24 @@ impl Primitive for AllGather {
             });
         }
         result.shape.insert(self.axis, self.length);
-        Ok(one(result))
+        Ok(result)
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+    fn evaluate(&self, _: Arc<Array>) -> Array {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let gather = |operand| or_panic(all_gather(operand, &self.name[0], self.axis));
-        (
-            one(gather(&primals[0])),
-            one(tangents[0].as_ref().map(gather)),
-        )
-    }
-
     /// Of the sum of all cotangents, the part that came from this example.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        smallvec![cotangents[0].as_ref().map(|cotangent| {
-            let sum = or_panic(psum(cotangent, &self.name));
-            let position = or_panic(axis_index(&self.name[0]));
-            sum.take(&position, self.axis.cast_signed())
-        })]
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let sum = or_panic(psum(cotangent, &self.name));
+        let position = or_panic(axis_index(&self.name[0]));
+        sum.take(&position, self.axis.cast_signed())
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let (operand, batch) = in_front(&operands[0], axes[0], size);
-        let axis = self.axis + usize::from(batch.is_some());
-        let gathered = or_panic(all_gather(&operand, &self.name[0], axis));
-        (one(gathered), one(batch))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let gathered = all_gather(&operand, &self.name[0], self.axis + 1);
+        (or_panic(gathered), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -387,10 +306,6 @@ impl Primitive for AllGather {
             "all_gather_dimension={} axis_name={names} axis_size={}",
             self.axis, self.length
         )
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn collective(&self) -> Option<&dyn Collective> {
@@ -409,7 +324,7 @@ impl Collective for AllGather {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
         (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
     }
@@ -420,10 +335,7 @@ impl Primitive for AxisIndex {
         "axis_index"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         check_bound("axis_index", &self.name)?;
         Ok(one(Tensor::constant(DType::I32, 0.0).info().clone()))
     }
@@ -432,25 +344,16 @@ impl Primitive for AxisIndex {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        _: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(axis_index(&self.name[0]))), one(None))
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         smallvec![]
     }
 
-    fn batch(
-        &self,
-        _: &[Tensor],
-        _: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (one(or_panic(axis_index(&self.name[0]))), one(None))
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
+        alone(self, operands)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -471,13 +374,7 @@ impl Collective for AxisIndex {
         &self.name
     }
 
-    fn batch_named(
-        &self,
-        _: &AxisName,
-        _: &[Tensor],
-        _: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch_named(&self, _: &AxisName, _: &[Tensor], _: &[Option<usize>], size: usize) -> Batched {
         let positions = or_panic(create::iota(DType::I32, &[size], 0));
         (one(positions), one(Some(0)))
     }

@@ -8,11 +8,13 @@ use smallvec::{SmallVec, smallvec};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
 use crate::primitives::shape::{batched_axis, reused};
-use crate::primitives::slice::{refused, slice};
+use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -31,33 +33,24 @@ impl Primitive for Concatenate {
         "concatenate"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let Some(&first) = operands.first() else {
-            return Err(refused(
+            return Err(TensorError::shape(
                 "concatenate",
                 operands,
-                "there are no tensors".to_owned(),
+                "there are no tensors",
                 "give at least one",
             ));
         };
         if self.axis >= first.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation: "concatenate",
-                found: first.clone(),
-                axis,
-            });
+            return Err(TensorError::axis("concatenate", first, self.axis));
         }
         if operands.iter().any(|operand| operand.dtype != first.dtype) {
-            let found = operands.iter().map(|&operand| operand.clone()).collect();
-            return Err(TensorError::DType {
-                operation: "concatenate",
-                found,
-                expected: "one element type",
-            });
+            return Err(TensorError::dtype(
+                "concatenate",
+                operands,
+                "one element type",
+            ));
         }
         let others = |operand: &AbstractArray| without_axes(&operand.shape, &[self.axis]);
         if operands
@@ -65,7 +58,7 @@ impl Primitive for Concatenate {
             .any(|operand| operand.rank() != first.rank() || others(operand) != others(first))
         {
             let problem = format!("the shapes differ outside of axis {}", self.axis);
-            return Err(refused(
+            return Err(TensorError::shape(
                 "concatenate",
                 operands,
                 problem,
@@ -105,11 +98,7 @@ impl Primitive for Concatenate {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let joined =
             |parts: &[Tensor]| or_panic(concatenate(&parts.iter().collect::<Vec<_>>(), self.axis));
         let tangent = tangents.iter().any(Option::is_some).then(|| {
@@ -122,11 +111,7 @@ impl Primitive for Concatenate {
         (one(joined(primals)), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return operands.iter().map(|_| None).collect();
         };
@@ -146,12 +131,7 @@ impl Primitive for Concatenate {
         parts
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let aligned = align_batch(operands, axes, size);
         let batch = aligned_axis(axes);
         let parts: Vec<&Tensor> = aligned.iter().collect();

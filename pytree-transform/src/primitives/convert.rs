@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, Data};
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -91,10 +93,7 @@ impl Primitive for Convert {
         "convert_element_type"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         Ok(one(AbstractArray {
             dtype: self.0,
             shape: operands[0].shape.clone(),
@@ -113,11 +112,7 @@ impl Primitive for Convert {
         })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let result = or_panic(convert(&primals[0], self.0));
         let tangent = tangents[0].as_ref().filter(|_| self.0.is_float());
         (
@@ -126,11 +121,7 @@ impl Primitive for Convert {
         )
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let dtype = operands[0].info().dtype;
         smallvec![
             cotangents[0]
@@ -139,12 +130,7 @@ impl Primitive for Convert {
         ]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         (one(or_panic(convert(&operands[0], self.0))), one(axes[0]))
     }
 

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::error::TensorError;
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, one,
+};
 use crate::primitives::shape::{Tuple, reused};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -98,10 +101,7 @@ impl Primitive for Full {
         "full"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(one(AbstractArray {
             dtype: self.dtype,
             shape: self.shape.clone(),
@@ -116,31 +116,16 @@ impl Primitive for Full {
         }))
     }
 
-    fn jvp(
-        &self,
-        _: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(full(self.dtype, &self.shape, self.value))),
-            one(None),
-        )
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         smallvec![]
     }
 
-    fn batch(
-        &self,
-        _: &[Tensor],
-        _: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (
-            one(or_panic(full(self.dtype, &self.shape, self.value))),
-            one(None),
-        )
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
+        alone(self, operands)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,10 +148,7 @@ impl Primitive for Iota {
         "iota"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         let result = AbstractArray {
             dtype: self.dtype,
             shape: self.shape.clone(),
@@ -202,31 +184,16 @@ impl Primitive for Iota {
         }))
     }
 
-    fn jvp(
-        &self,
-        _: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(iota(self.dtype, &self.shape, self.axis))),
-            one(None),
-        )
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         smallvec![]
     }
 
-    fn batch(
-        &self,
-        _: &[Tensor],
-        _: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        (
-            one(or_panic(iota(self.dtype, &self.shape, self.axis))),
-            one(None),
-        )
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
+        alone(self, operands)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

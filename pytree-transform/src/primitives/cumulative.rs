@@ -8,7 +8,10 @@ use smallvec::{SmallVec, smallvec};
 use crate::array::Array;
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, LinearPrimitive, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs, Primitive,
+    WithTangents, not_linear, one,
+};
 use crate::primitives::elementwise::{Binary, binary, take};
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
@@ -69,19 +72,14 @@ impl Run {
         floats_only: bool,
     ) -> Result<AbstractArray, TensorError> {
         if self.axis >= operand.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation,
-                found: operand.clone(),
-                axis,
-            });
+            return Err(TensorError::axis(operation, operand, self.axis));
         }
         if operand.dtype == DType::Bool || (floats_only && !operand.dtype.is_float()) {
-            return Err(TensorError::DType {
+            return Err(TensorError::dtype(
                 operation,
-                found: vec![operand.clone()],
-                expected: if floats_only { "f32 or f64" } else { "numbers" },
-            });
+                &[operand],
+                if floats_only { "f32 or f64" } else { "numbers" },
+            ));
         }
         Ok(operand.clone())
     }
@@ -235,10 +233,7 @@ impl Primitive for Cumulative {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let floats_only = self.cumulation == Cumulation::LogSumExp;
         self.run
             .check(Primitive::name(self), operands[0], floats_only)
@@ -268,11 +263,7 @@ impl Primitive for Cumulative {
     }
 
     /// The tangent of the same reduction in pairs.
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let reversed: &[usize] = if self.run.reverse {
             &[self.run.axis]
         } else {
@@ -290,16 +281,11 @@ impl Primitive for Cumulative {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let run = axes[0].map_or(self.run, |batch| self.run.batched(batch));
         let result = cumulative(self.cumulation, &operands[0], run);
         (one(or_panic(result)), one(axes[0]))

@@ -6,13 +6,15 @@ mod matrix_product;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::{sum_of, take};
 use crate::primitives::shape::{batched_axis, reused, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -188,18 +190,14 @@ impl Primitive for DotGeneral {
         "dot_general"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (left, right) = (operands[0], operands[1]);
-        let found = || vec![left.clone(), right.clone()];
         if left.dtype != right.dtype || left.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "multiply",
-                found: found(),
-                expected: "numbers of one element type",
-            });
+            return Err(TensorError::dtype(
+                "multiply",
+                operands,
+                "numbers of one element type",
+            ));
         }
         for (what, (left_axes, right_axes)) in
             [("contracted", &self.contract), ("batch", &self.batch)]
@@ -207,12 +205,12 @@ impl Primitive for DotGeneral {
             for (&l, &r) in left_axes.iter().zip(right_axes) {
                 let lengths = (left.shape.get(l), right.shape.get(r));
                 if lengths.0.is_none() || lengths.0 != lengths.1 {
-                    return Err(TensorError::Shape {
-                        operation: "multiply",
-                        found: found(),
-                        problem: format!("the {what} axes {l} and {r} are not equally long"),
-                        mend: "transpose or reshape one of them".to_owned(),
-                    });
+                    return Err(TensorError::shape(
+                        "multiply",
+                        operands,
+                        format!("the {what} axes {l} and {r} are not equally long"),
+                        "transpose or reshape one of them",
+                    ));
                 }
             }
         }
@@ -233,11 +231,7 @@ impl Primitive for DotGeneral {
         })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let product = |left: &Tensor, right: &Tensor| or_panic(bind_one(self, &[left, right]));
         let left = tangents[0]
             .as_ref()
@@ -251,11 +245,7 @@ impl Primitive for DotGeneral {
         )
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
         };
@@ -277,12 +267,7 @@ impl Primitive for DotGeneral {
     }
 
     /// A batch axis of both is one more batch axis; one of a single operand is one more free axis.
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let shifted = |(left, right): &(Shape, Shape)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
         };

@@ -2,19 +2,24 @@
 //!
 //! Both have parallel batch axes in front of both operands, which closes them under batching.
 
+#[path = "indexed_blocks.rs"]
+mod blocks;
 #[path = "scatter.rs"]
 mod scatter;
 
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
+use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
-use crate::array::{Array, Data, with_type};
-use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::array::{Array, with_type};
+use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::take as take_operands;
 use crate::primitives::shape::{batch_axis_first, move_axis, reused};
 use crate::tensor::Tensor;
@@ -79,111 +84,15 @@ pub(crate) fn scatter_add(
     bind_one(&scatter, &[updates, indices])
 }
 
-/// The indices as positions on an axis of the given length.
-fn positions(indices: &Array, length: usize) -> Vec<usize> {
-    let last = length.saturating_sub(1);
-    match &indices.data {
-        Data::I32(elements) => elements
-            .iter()
-            .map(|&index| usize::try_from(index).unwrap_or(0).min(last))
-            .collect(),
-        Data::I64(elements) => {
-            let clipped = |index: i64| {
-                usize::try_from(index.max(0))
-                    .unwrap_or(usize::MAX)
-                    .min(last)
-            };
-            elements.iter().map(|&index| clipped(index)).collect()
-        }
-        Data::U32(elements) => elements
-            .iter()
-            .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))
-            .collect(),
-        _ => panic!("indices of {}; this is a bug of pytree", indices.dtype()),
-    }
-}
-
-/// How the operands lie in memory: `batch × before × (length or indices) × after`.
-struct Blocks {
-    batch: usize,
-    before: usize,
-    after: usize,
-    length: usize,
-}
-
-/// Copies the blocks at `positions`.
-fn gather_blocks<T: TensorElement>(source: &[T], positions: &[usize], blocks: &Blocks) -> Vec<T> {
-    let Blocks {
-        batch,
-        before,
-        after,
-        length,
-    } = *blocks;
-    let per_batch = positions.len() / batch.max(1);
-    let mut result = reused(before * after * positions.len());
-    let mut targets = result.chunks_exact_mut(after.max(1));
-    for example in 0..batch {
-        let positions = &positions[example * per_batch..][..per_batch];
-        for row in 0..before {
-            let base = (example * before + row) * length;
-            let source = &source[base * after..][..length * after];
-            if after == 1 {
-                positions
-                    .iter()
-                    .zip(&mut targets)
-                    .for_each(|(&position, target)| target[0] = source[position]);
-                continue;
-            }
-            for (&position, target) in positions.iter().zip(&mut targets) {
-                target.copy_from_slice(&source[position * after..][..after]);
-            }
-        }
-    }
-    result
-}
-
-/// Combines blocks with those at `positions`.
-fn scatter_blocks<T: TensorElement>(
-    mut result: Vec<T>,
-    updates: &[T],
-    positions: &[usize],
-    blocks: &Blocks,
-    combine: impl Fn(T, T) -> T,
-) -> Vec<T> {
-    let Blocks {
-        batch,
-        before,
-        after,
-        length,
-    } = *blocks;
-    let per_batch = positions.len() / batch.max(1);
-    let mut updates = updates.chunks_exact(after.max(1));
-    for example in 0..batch {
-        let positions = &positions[example * per_batch..][..per_batch];
-        for row in 0..before {
-            let base = (example * before + row) * length;
-            for (&position, update) in positions.iter().zip(&mut updates) {
-                let target = &mut result[(base + position) * after..][..after];
-                target
-                    .iter_mut()
-                    .zip(update)
-                    .for_each(|(target, &update)| *target = combine(*target, update));
-            }
-        }
-    }
-    result
-}
-
 fn check_indices(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {
     if matches!(operands[1].dtype, DType::I32 | DType::I64 | DType::U32) {
         return Ok(());
     }
-    let found = operands.iter().map(|&operand| operand.clone()).collect();
-    Err(TensorError::DType {
+    Err(TensorError::dtype(
         operation,
-        found,
-        expected: "integers as indices",
-    })
+        operands,
+        "integers as indices",
+    ))
 }
 
 impl Take {
@@ -218,27 +127,19 @@ impl Primitive for Take {
         "take"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, indices) = (operands[0], operands[1]);
         check_indices("take from", operands)?;
         if self.axis >= operand.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation: "take from",
-                found: operand.clone(),
-                axis,
-            });
+            return Err(TensorError::axis("take from", operand, self.axis));
         }
         if operand.shape[self.axis] == 0 && !indices.is_empty() {
-            return Err(TensorError::Shape {
-                operation: "take from",
-                found: vec![operand.clone(), indices.clone()],
-                problem: format!("axis {} has no elements to take", self.axis),
-                mend: "take from a tensor that has some".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "take from",
+                &[operand, indices],
+                format!("axis {} has no elements to take", self.axis),
+                "take from a tensor that has some",
+            ));
         }
         let shape = self.result_shape(&operand.shape, &indices.shape);
         Ok(one(AbstractArray {
@@ -257,22 +158,14 @@ impl Primitive for Take {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let tangent = tangents[0]
             .as_ref()
             .map(|tangent| self.bind(tangent, &primals[1]));
         (one(self.bind(&primals[0], &primals[1])), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let length = operands[0].info().shape[self.axis];
         let scatter = ScatterAdd {
             axis: self.axis,
@@ -287,12 +180,7 @@ impl Primitive for Take {
         ]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let (operand, indices) = (&operands[0], &operands[1]);
         let first = self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
@@ -375,19 +263,15 @@ impl Primitive for ScatterAdd {
         "scatter_add"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (updates, indices) = (operands[0], operands[1]);
         check_indices("add at indices", operands)?;
-        let found = || vec![updates.clone(), indices.clone()];
         if updates.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "add at indices",
-                found: found(),
-                expected: "numbers to add",
-            });
+            return Err(TensorError::dtype(
+                "add at indices",
+                operands,
+                "numbers to add",
+            ));
         }
         let after = self.axis + indices.rank() - self.batch_axes;
         let fits = updates.rank() >= after
@@ -395,15 +279,15 @@ impl Primitive for ScatterAdd {
             && updates.shape[self.axis..after] == indices.shape[self.batch_axes..]
             && (self.length > 0 || indices.is_empty());
         if !fits {
-            return Err(TensorError::Shape {
-                operation: "add at indices",
-                found: found(),
-                problem: format!(
+            return Err(TensorError::shape(
+                "add at indices",
+                operands,
+                format!(
                     "the updates do not have the axes of the indices at axis {}",
                     self.axis
                 ),
-                mend: "reshape the updates".to_owned(),
-            });
+                "reshape the updates",
+            ));
         }
         Ok(one(AbstractArray {
             dtype: updates.dtype,
@@ -440,22 +324,14 @@ impl Primitive for ScatterAdd {
         })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let tangent = tangents[0]
             .as_ref()
             .map(|tangent| self.bind(tangent, &primals[1]));
         (one(self.bind(&primals[0], &primals[1])), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let take = Take {
             axis: self.axis,
             batch_axes: self.batch_axes,
@@ -468,12 +344,7 @@ impl Primitive for ScatterAdd {
         ]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let (updates, indices) = (&operands[0], &operands[1]);
         let index_axes = indices.rank() - self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {

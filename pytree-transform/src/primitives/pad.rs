@@ -8,11 +8,13 @@ use smallvec::{SmallVec, smallvec};
 use crate::array::{Array, row_major_strides, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, reused};
-use crate::primitives::slice::{batched, inserted, refused, slice};
+use crate::primitives::slice::{batched, inserted, slice};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -140,18 +142,14 @@ impl Primitive for Pad {
         "pad"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, value) = (operands[0], operands[1]);
         if operand.dtype != value.dtype {
-            let found = vec![operand.clone(), value.clone()];
-            return Err(TensorError::DType {
-                operation: "pad",
-                found,
-                expected: "a padding value of the same element type",
-            });
+            return Err(TensorError::dtype(
+                "pad",
+                operands,
+                "a padding value of the same element type",
+            ));
         }
         let paddings = [self.low.len(), self.high.len(), self.interior.len()];
         let shape = if paddings == [operand.rank(); 3] {
@@ -173,7 +171,7 @@ impl Primitive for Pad {
                 let problem =
                     format!("low {low:?}, high {high:?} and interior {interior:?} do not fit");
                 let mend = "give each axis one of each, the value no axes, and take no more away than there is";
-                Err(refused("pad", operands, problem, mend))
+                Err(TensorError::shape("pad", operands, problem, mend))
             }
         }
     }
@@ -187,11 +185,7 @@ impl Primitive for Pad {
         )
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let padded = |operand: &Tensor, value: &Tensor| {
             or_panic(pad(operand, value, &self.low, &self.high, &self.interior))
         };
@@ -211,11 +205,7 @@ impl Primitive for Pad {
     }
 
     /// Negative padding undoes padding; what then is missing of the sum belongs to the value.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
         };
@@ -244,12 +234,7 @@ impl Primitive for Pad {
         smallvec![operands[0].is_unknown().then_some(of_operand), of_value]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let batch = axes[0].unwrap_or(0);
         let operand = or_panic(batched(&operands[0], axes[0], size));
         let (low, high, interior) = (

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
-
-use super::{Names, in_front, unbound};
+use super::{Names, unbound};
 use crate::array::Array;
 use crate::axis_names::AxisName;
 use crate::dtype::AbstractArray;
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{Batched, Collective, LinearPrimitive, one};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::trace::{axis_length, bind_one};
@@ -81,68 +79,40 @@ impl PPermute {
     }
 }
 
-impl Primitive for PPermute {
+impl LinearPrimitive for PPermute {
     fn name(&self) -> &'static str {
         "ppermute"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         let problems = self.problems(axis_length("ppermute", &self.name[0])?);
         if problems.is_empty() {
-            return Ok(one(operands[0].clone()));
+            return Ok(operand.clone());
         }
-        Err(TensorError::Shape {
-            operation: "ppermute",
-            found: vec![operands[0].clone()],
-            problem: problems.join(", "),
-            mend: "give pairs `(from, to)` in which each example is at most once on either side"
-                .to_owned(),
-        })
+        Err(TensorError::shape(
+            "ppermute",
+            &[operand],
+            problems.join(", "),
+            "give pairs `(from, to)` in which each example is at most once on either side",
+        ))
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+    fn evaluate(&self, _: Arc<Array>) -> Array {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let send = |operand| or_panic(ppermute(operand, &self.name[0], Arc::clone(&self.pairs)));
-        (one(send(&primals[0])), one(tangents[0].as_ref().map(send)))
-    }
-
     /// Cotangents go back.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let back: Arc<[_]> = self.pairs.iter().map(|&(from, to)| (to, from)).collect();
-        let cotangent = cotangents[0].as_ref();
-        smallvec![cotangent.map(|cotangent| or_panic(ppermute(cotangent, &self.name[0], back)))]
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let back = self.pairs.iter().map(|&(from, to)| (to, from)).collect();
+        or_panic(ppermute(cotangent, &self.name[0], back))
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let sent = ppermute(&operands[0], &self.name[0], Arc::clone(&self.pairs));
-        (one(or_panic(sent)), one(axes[0]))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        (or_panic(self.apply(operand)), axis)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis_name={} perm={:?}", Names(&self.name), self.pairs)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn collective(&self) -> Option<&dyn Collective> {
@@ -161,7 +131,7 @@ impl Collective for PPermute {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
         let mut sources: Vec<Option<usize>> = vec![None; size];
         for &(from, to) in &*self.pairs {
@@ -182,85 +152,51 @@ impl Collective for PPermute {
     }
 }
 
-impl Primitive for AllToAll {
+impl LinearPrimitive for AllToAll {
     fn name(&self) -> &'static str {
         "all_to_all"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         let length = axis_length("all_to_all", &self.name[0])?;
-        let operand = operands[0];
         for axis in [self.split_axis, self.concat_axis] {
             if axis >= operand.rank() {
-                return Err(TensorError::Axis {
-                    operation: "all_to_all",
-                    found: operand.clone(),
-                    axis: axis.cast_signed(),
-                });
+                return Err(TensorError::axis("all_to_all", operand, axis));
             }
         }
         let found = operand.shape[self.split_axis];
         if found != length {
-            return Err(TensorError::Shape {
-                operation: "all_to_all",
-                found: vec![operand.clone()],
-                problem: format!(
+            return Err(TensorError::shape(
+                "all_to_all",
+                &[operand],
+                format!(
                     "axis {} has length {found}, the batch axis `{}` has {length}",
                     self.split_axis, self.name[0]
                 ),
-                mend: "each example needs one part; reshape the axis first".to_owned(),
-            });
+                "each example needs one part; reshape the axis first",
+            ));
         }
         let mut result = operand.clone();
         result.shape.remove(self.split_axis);
         result.shape.insert(self.concat_axis, length);
-        Ok(one(result))
+        Ok(result)
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+    fn evaluate(&self, _: Arc<Array>) -> Array {
         unbound(self)
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let (split, concat) = (self.split_axis, self.concat_axis);
-        let send = |operand| or_panic(all_to_all(operand, &self.name[0], split, concat));
-        (one(send(&primals[0])), one(tangents[0].as_ref().map(send)))
-    }
-
     /// Cotangents go back.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let (split, concat) = (self.concat_axis, self.split_axis);
-        let cotangent = cotangents[0].as_ref();
-        smallvec![cotangent.map(|cotangent| or_panic(all_to_all(
-            cotangent,
-            &self.name[0],
-            split,
-            concat
-        )))]
+        or_panic(all_to_all(cotangent, &self.name[0], split, concat))
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let (operand, batch) = in_front(&operands[0], axes[0], size);
-        let shift = usize::from(batch.is_some());
-        let (split, concat) = (self.split_axis + shift, self.concat_axis + shift);
-        let sent = or_panic(all_to_all(&operand, &self.name[0], split, concat));
-        (one(sent), one(batch))
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let (split, concat) = (self.split_axis + 1, self.concat_axis + 1);
+        let sent = all_to_all(&operand, &self.name[0], split, concat);
+        (or_panic(sent), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,10 +206,6 @@ impl Primitive for AllToAll {
             "axis_name={names} concat_axis={} split_axis={}",
             self.concat_axis, self.split_axis
         )
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn collective(&self) -> Option<&dyn Collective> {
@@ -293,7 +225,7 @@ impl Collective for AllToAll {
         operands: &[Tensor],
         axes: &[Option<usize>],
         size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    ) -> Batched {
         let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
         let by_receiver = or_panic(move_axis(&all, self.split_axis + 1, 0));
         let result = or_panic(move_axis(&by_receiver, 1, self.concat_axis + 1));

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::Array;
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear};
-use crate::primitives::elementwise::{align_batch, aligned_axis, take};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear,
+};
+use crate::primitives::elementwise::{align_batch, aligned_axis, same_info, take};
 use crate::tensor::Tensor;
 use crate::trace::bind;
 
@@ -63,29 +66,11 @@ impl Primitive for Threefry2x32 {
         "threefry2x32"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let found = || operands.iter().map(|&operand| operand.clone()).collect();
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         if operands.iter().any(|operand| operand.dtype != DType::U32) {
-            return Err(TensorError::DType {
-                operation: "draw random bits with",
-                found: found(),
-                expected: "u32",
-            });
+            return Err(TensorError::dtype("draw random bits with", operands, "u32"));
         }
-        if operands
-            .windows(2)
-            .any(|pair| pair[0].shape != pair[1].shape)
-        {
-            return Err(TensorError::Shape {
-                operation: "draw random bits with",
-                found: found(),
-                problem: "the shapes differ".to_owned(),
-                mend: "broadcast them first".to_owned(),
-            });
-        }
+        same_info("draw random bits with", operands)?;
         Ok(smallvec![operands[0].clone(), operands[0].clone()])
     }
 
@@ -105,30 +90,15 @@ impl Primitive for Threefry2x32 {
         ]
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        let (first, second) = or_panic(threefry2x32(
-            &primals[0],
-            &primals[1],
-            &primals[2],
-            &primals[3],
-        ));
-        (smallvec![first, second], smallvec![None, None])
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let aligned = align_batch(operands, axes, size);
         let axis = Some(aligned_axis(axes));
         let (first, second) = or_panic(threefry2x32(

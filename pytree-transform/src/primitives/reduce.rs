@@ -1,19 +1,21 @@
 //! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are dropped.
 
+#[path = "arg_extremum.rs"]
+mod arg_extremum;
 #[path = "reduction.rs"]
 mod reduction;
 
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
+pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
-use crate::array::{Array, with_type};
+use crate::array::Array;
 use crate::dtype::{AbstractArray, DType, Shape};
 use crate::error::{TensorError, or_panic};
 use crate::primitive::{
-    Fold, Linear, LinearPrimitive, Operands, Outputs, Primitive, not_linear, one,
+    AbstractResults, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one,
 };
 use crate::primitives::convert::convert;
 use crate::primitives::create;
@@ -49,20 +51,6 @@ pub(crate) struct Reduce {
     pub(crate) axes: Shape,
 }
 
-/// An end of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extremum {
-    Max,
-    Min,
-}
-
-/// The position of the first extremum along an axis, as i32; NaN counts as one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ArgExtremum {
-    pub(crate) extremum: Extremum,
-    pub(crate) axis: usize,
-}
-
 /// The sum over `axes`, each given once; the tensor itself if there are none.
 #[track_caller]
 pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
@@ -87,16 +75,6 @@ pub(crate) fn reduce_by(
         axes: sorted(axes),
     };
     bind_one(&reduce, &[operand])
-}
-
-/// The position of the first extremum along an axis.
-#[track_caller]
-pub(crate) fn argument_of(
-    extremum: Extremum,
-    operand: &Tensor,
-    axis: usize,
-) -> Result<Tensor, TensorError> {
-    bind_one(&ArgExtremum { extremum, axis }, &[operand])
 }
 
 fn sorted(axes: &[usize]) -> Shape {
@@ -141,12 +119,12 @@ fn not_empty(
 ) -> Result<(), TensorError> {
     match axes.iter().find(|&&axis| operand.shape[axis] == 0) {
         None => Ok(()),
-        Some(axis) => Err(TensorError::Shape {
+        Some(axis) => Err(TensorError::shape(
             operation,
-            found: vec![operand.clone()],
-            problem: format!("axis {axis} has length 0 and so no extremum"),
-            mend: "make sure that there is at least one element along it".to_owned(),
-        }),
+            &[operand],
+            format!("axis {axis} has length 0 and so no extremum"),
+            "make sure that there is at least one element along it",
+        )),
     }
 }
 
@@ -156,20 +134,16 @@ fn axes_exist(
     axes: &[usize],
 ) -> Result<(), TensorError> {
     if let Some(&axis) = axes.iter().find(|&&axis| axis >= operand.rank()) {
-        return Err(TensorError::Axis {
-            operation,
-            found: operand.clone(),
-            axis: axis.cast_signed(),
-        });
+        return Err(TensorError::axis(operation, operand, axis));
     }
     match axes.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Ok(()),
-        Some(pair) => Err(TensorError::Shape {
+        Some(pair) => Err(TensorError::shape(
             operation,
-            found: vec![operand.clone()],
-            problem: format!("axis {} is given twice", pair[0]),
-            mend: "give each axis once".to_owned(),
-        }),
+            &[operand],
+            format!("axis {} is given twice", pair[0]),
+            "give each axis once",
+        )),
     }
 }
 
@@ -181,12 +155,9 @@ impl LinearPrimitive for Sum {
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         axes_exist("sum", operand, &self.axes)?;
         if operand.dtype == DType::Bool {
-            let expected = "numbers; to count, convert it to i32";
-            return Err(TensorError::DType {
-                operation: "sum",
-                found: vec![operand.clone()],
-                expected,
-            });
+            let expected =
+                "numbers; count what is true with `count_nonzero` or `count_nonzero_axes`";
+            return Err(TensorError::dtype("sum", &[operand], expected));
         }
         Ok(AbstractArray {
             dtype: operand.dtype,
@@ -266,10 +237,7 @@ impl Primitive for Reduce {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, operation) = (operands[0], self.reduction.operation());
         axes_exist(operation, operand, &self.axes)?;
         if !self.reduction.accepts(operand.dtype) {
@@ -277,11 +245,7 @@ impl Primitive for Reduce {
                 Reduction::Prod => "numbers",
                 _ => "bool or integers; compare it with a number first",
             };
-            return Err(TensorError::DType {
-                operation,
-                found: vec![operand.clone()],
-                expected,
-            });
+            return Err(TensorError::dtype(operation, &[operand], expected));
         }
         if matches!(self.reduction, Reduction::Max | Reduction::Min) {
             not_empty(operation, operand, &self.axes)?;
@@ -301,11 +265,7 @@ impl Primitive for Reduce {
         ))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let x = &primals[0];
         let result = self.of(x, &self.axes);
         let tangent = tangents[0].as_ref().map(|tangent| match self.reduction {
@@ -315,18 +275,13 @@ impl Primitive for Reduce {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let Some(batch) = axes[0] else {
-            return (one(self.of(&operands[0], &self.axes)), one(None));
+            return alone(self, operands);
         };
         let (axes, batch) = batched_axes(&self.axes, batch);
         (one(self.of(&operands[0], &axes)), one(Some(batch)))
@@ -376,83 +331,9 @@ fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
     or_panic(reshape(&rows, &result))
 }
 
-impl Primitive for ArgExtremum {
-    fn name(&self) -> &'static str {
-        match self.extremum {
-            Extremum::Max => "argmax",
-            Extremum::Min => "argmin",
-        }
-    }
-
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let operand = operands[0];
-        axes_exist(Primitive::name(self), operand, &[self.axis])?;
-        not_empty(Primitive::name(self), operand, &[self.axis])?;
-        Ok(one(AbstractArray {
-            dtype: DType::I32,
-            shape: without_axes(&operand.shape, &[self.axis]),
-        }))
-    }
-
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = take(operands);
-        one(
-            with_type!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
-        )
-    }
-
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (
-            one(or_panic(argument_of(self.extremum, &primals[0], self.axis))),
-            one(None),
-        )
-    }
-
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
-        not_linear(self)
-    }
-
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let Some(batch) = axes[0] else {
-            return (
-                one(or_panic(argument_of(
-                    self.extremum,
-                    &operands[0],
-                    self.axis,
-                ))),
-                one(None),
-            );
-        };
-        let (axes, batch) = batched_axes(&[self.axis], batch);
-        (
-            one(or_panic(argument_of(self.extremum, &operands[0], axes[0]))),
-            one(Some(batch)),
-        )
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={} index_dtype=i32", Tuple(&[self.axis]))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::arg_extremum::ArgExtremum;
     use super::*;
     use crate::primitives::shape::rule_checks::{
         all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
@@ -609,6 +490,9 @@ mod tests {
     #[test]
     fn bools_are_not_summed() {
         let error = sum(&Tensor::from([true]), &[0]).unwrap_err().to_string();
-        assert!(error.contains("to count, convert it to i32"), "{error}");
+        assert!(
+            error.contains("count what is true with `count_nonzero`"),
+            "{error}"
+        );
     }
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::{Blocks, ScatterAdd, Take, check_indices, positions, scatter_blocks, write_batch_axes};
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, TensorElement};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    not_linear, one,
+};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, compare, take as take_operands};
 use crate::primitives::select::select;
@@ -172,28 +173,24 @@ impl Primitive for Scatter {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, indices, updates) = (operands[0], operands[1], operands[2]);
         check_indices("update at indices", operands)?;
-        let found = || operands.iter().map(|&operand| operand.clone()).collect();
         if operand.dtype != updates.dtype || operand.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "update at indices",
-                found: found(),
-                expected: "updates of the tensor's element type, numbers",
-            });
+            return Err(TensorError::dtype(
+                "update at indices",
+                operands,
+                "updates of the tensor's element type, numbers",
+            ));
         }
         let taken = self.take().abstract_evaluation(&[operand, indices])?;
         if taken[0].shape != updates.shape {
-            return Err(TensorError::Shape {
-                operation: "update at indices",
-                found: found(),
-                problem: format!("the indices name {}", taken[0]),
-                mend: "broadcast the updates to that shape".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "update at indices",
+                operands,
+                format!("the indices name {}", taken[0]),
+                "broadcast the updates to that shape",
+            ));
         }
         Ok(one(operand.clone()))
     }
@@ -212,11 +209,7 @@ impl Primitive for Scatter {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let [x, indices, updates] = [&primals[0], &primals[1], &primals[2]];
         let result = self.bind(x, indices, updates);
         let or_zeros = |tangent: &Option<Tensor>, primal| {
@@ -235,17 +228,12 @@ impl Primitive for Scatter {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
     /// All operands get a parallel axis in front.
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let front = |place: usize| or_panic(batch_axis_first(&operands[place], axes[place], size));
         let scatter = Self {
             axis: self.axis + 1,

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
 use crate::primitives::elementwise::{Elementwise, align_batch, aligned_axis, take};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -31,32 +33,28 @@ impl Primitive for Select {
         "select"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
-        let found = || operands.iter().map(|&operand| operand.clone()).collect();
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         if operands[0].dtype != DType::Bool {
-            return Err(TensorError::DType {
-                operation: "select",
-                found: found(),
-                expected: "bool as the condition",
-            });
+            return Err(TensorError::dtype(
+                "select",
+                operands,
+                "bool as the condition; compare it with a number first, for instance `.not_equal(0)`",
+            ));
         }
         if operands[1].dtype != operands[2].dtype {
-            return Err(TensorError::DType {
-                operation: "select",
-                found: found(),
-                expected: "one element type to choose from",
-            });
+            return Err(TensorError::dtype(
+                "select",
+                operands,
+                "one element type to choose from",
+            ));
         }
         if operands[1].shape != operands[2].shape || operands[0].shape != operands[1].shape {
-            return Err(TensorError::Shape {
-                operation: "select",
-                found: found(),
-                problem: "the shapes differ".to_owned(),
-                mend: "broadcast them first".to_owned(),
-            });
+            return Err(TensorError::shape(
+                "select",
+                operands,
+                "the shapes differ",
+                "broadcast them first",
+            ));
         }
         Ok(one(operands[1].clone()))
     }
@@ -74,11 +72,7 @@ impl Primitive for Select {
         }))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let result = or_panic(select(&primals[0], &primals[1], &primals[2]));
         let tangent = match (&tangents[1], &tangents[2]) {
             (None, None) => None,
@@ -92,11 +86,7 @@ impl Primitive for Select {
         (one(result), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None, None];
         };
@@ -113,12 +103,7 @@ impl Primitive for Select {
         ]
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let aligned = align_batch(operands, axes, size);
         (
             one(or_panic(select(&aligned[0], &aligned[1], &aligned[2]))),

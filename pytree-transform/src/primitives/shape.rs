@@ -65,12 +65,12 @@ pub(crate) fn broadcast_in_dim(
 #[track_caller]
 pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
     let Some(missing) = shape.len().checked_sub(operand.rank()) else {
-        return Err(TensorError::Shape {
-            operation: "broadcast",
-            found: vec![operand.info().clone()],
-            problem: format!("it has more axes than the shape {shape:?}"),
-            mend: "remove axes with `squeeze`, or sum over them".to_owned(),
-        });
+        return Err(TensorError::shape(
+            "broadcast",
+            &[operand.info()],
+            format!("it has more axes than the shape {shape:?}"),
+            "remove axes with `squeeze`, or sum over them",
+        ));
     };
     let axes: Shape = (missing..shape.len()).collect();
     broadcast_in_dim(operand, shape, &axes)
@@ -190,13 +190,13 @@ impl LinearPrimitive for Broadcast {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        let refused = |problem: String| TensorError::Shape {
-            operation: "broadcast",
-            found: vec![operand.clone()],
-            problem,
-            mend:
-                "an axis of length 1 can repeat, others stay as they are; reshape the tensor first"
-                    .to_owned(),
+        let refused = |problem: String| {
+            TensorError::shape(
+                "broadcast",
+                &[operand],
+                problem,
+                "an axis of length 1 can repeat, others stay as they are; reshape the tensor first",
+            )
         };
         let increasing = self.axes.windows(2).all(|pair| pair[0] < pair[1]);
         if self.axes.len() != operand.rank()
@@ -286,10 +286,10 @@ impl LinearPrimitive for Reshape {
             .iter()
             .try_fold(1_usize, |product, &length| product.checked_mul(length));
         if wanted != Some(operand.len()) {
-            return Err(TensorError::Shape {
-                operation: "reshape",
-                found: vec![operand.clone()],
-                problem: format!(
+            return Err(TensorError::shape(
+                "reshape",
+                &[operand],
+                format!(
                     "it has {} elements, the shape {:?} has {}",
                     operand.len(),
                     self.shape,
@@ -298,8 +298,8 @@ impl LinearPrimitive for Reshape {
                         |wanted| wanted.to_string()
                     )
                 ),
-                mend: "choose lengths whose product is the number of elements".to_owned(),
-            });
+                "choose lengths whose product is the number of elements",
+            ));
         }
         Ok(AbstractArray {
             dtype: operand.dtype,
@@ -335,16 +335,16 @@ impl LinearPrimitive for Transpose {
         let mut sorted = self.permutation.clone();
         sorted.sort_unstable();
         if sorted.len() != operand.rank() || !is_identity(&sorted) {
-            return Err(TensorError::Shape {
-                operation: "transpose",
-                found: vec![operand.clone()],
-                problem: format!(
+            return Err(TensorError::shape(
+                "transpose",
+                &[operand],
+                format!(
                     "{:?} does not name each of its {} axes once",
                     self.permutation,
                     operand.rank()
                 ),
-                mend: "give every axis, in the order the result shall have".to_owned(),
-            });
+                "give every axis, in the order the result shall have",
+            ));
         }
         let shape = self
             .permutation

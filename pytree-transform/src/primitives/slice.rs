@@ -70,21 +70,6 @@ pub(crate) fn reverse(operand: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
     )
 }
 
-fn refused(
-    operation: &'static str,
-    operands: &[&AbstractArray],
-    problem: String,
-    mend: &str,
-) -> TensorError {
-    let found = operands.iter().map(|&operand| operand.clone()).collect();
-    TensorError::Shape {
-        operation,
-        found,
-        problem,
-        mend: mend.to_owned(),
-    }
-}
-
 impl Slice {
     fn result_shape(&self) -> Shape {
         let bounds = self.start.iter().zip(&self.limit).zip(&self.stride);
@@ -111,7 +96,7 @@ impl LinearPrimitive for Slice {
             });
         if !fits {
             let problem = format!("{start:?} to {limit:?} in steps of {stride:?} is not within it");
-            return Err(refused(
+            return Err(TensorError::shape(
                 "slice",
                 &[operand],
                 problem,
@@ -210,11 +195,7 @@ impl LinearPrimitive for Reverse {
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         match self.axes.iter().find(|&&axis| axis >= operand.rank()) {
-            Some(axis) => Err(TensorError::Axis {
-                operation: "reverse",
-                found: operand.clone(),
-                axis: axis.cast_signed(),
-            }),
+            Some(&axis) => Err(TensorError::axis("reverse", operand, axis)),
             None => Ok(operand.clone()),
         }
     }

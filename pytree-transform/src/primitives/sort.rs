@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType, TensorElement};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear, one,
+};
 use crate::primitives::elementwise::take;
 use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
@@ -106,18 +107,10 @@ impl Primitive for ArgSort {
         "argsort"
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let operand = operands[0];
         if self.axis >= operand.rank() {
-            let axis = self.axis.cast_signed();
-            return Err(TensorError::Axis {
-                operation: "sort",
-                found: operand.clone(),
-                axis,
-            });
+            return Err(TensorError::axis("sort", operand, self.axis));
         }
         Ok(one(AbstractArray {
             dtype: DType::I32,
@@ -132,24 +125,15 @@ impl Primitive for ArgSort {
         )
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        (one(or_panic(bind_one(self, &[&primals[0]]))), one(None))
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         not_linear(self)
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         let axis = axes[0].map_or(self.axis, |batch| batched_axis(self.axis, batch));
         let sort = Self { axis, ..*self };
         (

@@ -108,15 +108,15 @@ impl Sliding {
     }
 
     fn refused(&self, found: &AbstractArray) -> TensorError {
-        TensorError::Shape {
-            operation: "slide windows over",
-            found: vec![found.clone()],
-            problem: format!(
+        TensorError::shape(
+            "slide windows over",
+            &[found],
+            format!(
                 "windows of {:?} in steps of {:?} and {:?} do not fit the lengths {:?} from axis {} on",
                 self.sizes, self.strides, self.dilations, self.lengths, self.first
             ),
-            mend: "give each axis a size, a stride and a dilation above 0".to_owned(),
-        }
+            "give each axis a size, a stride and a dilation above 0",
+        )
     }
 
     /// Whether there is one positive number of each kind for each axis.
@@ -207,11 +207,11 @@ impl LinearPrimitive for OverlapAdd {
             return Err(sliding.refused(operand));
         }
         if operand.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "add up windows of",
-                found: vec![operand.clone()],
-                expected: "numbers",
-            });
+            return Err(TensorError::dtype(
+                "add up windows of",
+                &[operand],
+                "numbers",
+            ));
         }
         Ok(AbstractArray {
             dtype: operand.dtype,

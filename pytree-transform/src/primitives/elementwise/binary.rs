@@ -3,18 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    not_linear, one,
+};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
 use crate::primitives::elementwise::unary::{Unary, unary};
-use crate::primitives::elementwise::{
-    Comparison, Elementwise, compare, same_info, take, wrong_dtype,
-};
+use crate::primitives::elementwise::{Comparison, Elementwise, compare, same_info, take};
 use crate::primitives::{convert, select};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
@@ -73,14 +74,14 @@ impl Primitive for Binary {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         same_info(self.name(), operands)?;
         let dtype = operands[0].dtype;
         let (accepted, expected) = match self {
-            Self::And | Self::Or | Self::Xor => (!dtype.is_float(), "bool or integers"),
+            Self::And | Self::Or | Self::Xor => (
+                !dtype.is_float(),
+                "bool or integers; compare with a number first, which gives bools",
+            ),
             Self::ShiftLeft | Self::ShiftRight | Self::ShiftRightArithmetic => {
                 (!dtype.is_float() && dtype != DType::Bool, "integers")
             }
@@ -88,7 +89,7 @@ impl Primitive for Binary {
             _ => (dtype != DType::Bool, "numbers"),
         };
         if !accepted {
-            return Err(wrong_dtype(self.name(), operands, expected));
+            return Err(TensorError::dtype(self.name(), operands, expected));
         }
         Ok(one(operands[0].clone()))
     }
@@ -98,11 +99,7 @@ impl Primitive for Binary {
         one(with_type!(left.dtype(), T => T::binary(*self, PairInPlace(left, right))))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let (x, y) = (&primals[0], &primals[1]);
         let z = or_panic(binary(*self, x, y));
         let (dx, dy) = (tangents[0].as_ref(), tangents[1].as_ref());
@@ -160,11 +157,7 @@ impl Primitive for Binary {
         (one(z), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
         };
@@ -184,12 +177,7 @@ impl Primitive for Binary {
         }
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
         let aligned = align_batch(operands, axes, size);
         (
             one(or_panic(binary(*self, &aligned[0], &aligned[1]))),

@@ -13,15 +13,14 @@ pub(crate) fn broadcast_together(
     if left.shape() == right.shape() {
         return Ok((left.clone(), right.clone()));
     }
-    let shape =
-        broadcast_shapes(left.shape(), right.shape()).ok_or_else(|| TensorError::Shape {
+    let shape = broadcast_shapes(left.shape(), right.shape()).ok_or_else(|| {
+        TensorError::shape(
             operation,
-            found: vec![left.info().clone(), right.info().clone()],
-            problem:
-                "the shapes do not broadcast: from the last axis on, lengths must be equal or 1"
-                    .to_owned(),
-            mend: "reshape one of them so that they do".to_owned(),
-        })?;
+            &[left.info(), right.info()],
+            "the shapes do not broadcast: from the last axis on, lengths must be equal or 1",
+            "reshape one of them so that they do",
+        )
+    })?;
     Ok((
         crate::primitives::shape::broadcast_to(left, &shape)?,
         crate::primitives::shape::broadcast_to(right, &shape)?,

@@ -45,42 +45,29 @@ impl Elementwise {
     }
 }
 
-fn same_info(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {
-    let found = || operands.iter().map(|&operand| operand.clone()).collect();
+/// Fails if the operands are not of one element type and shape.
+pub(crate) fn same_info(
+    operation: &'static str,
+    operands: &[&AbstractArray],
+) -> Result<(), TensorError> {
     if operands
         .windows(2)
         .any(|pair| pair[0].dtype != pair[1].dtype)
     {
-        return Err(TensorError::DType {
-            operation,
-            found: found(),
-            expected: "one element type",
-        });
+        return Err(TensorError::dtype(operation, operands, "one element type"));
     }
     if operands
         .windows(2)
         .any(|pair| pair[0].shape != pair[1].shape)
     {
-        return Err(TensorError::Shape {
+        return Err(TensorError::shape(
             operation,
-            found: found(),
-            problem: "the shapes differ".to_owned(),
-            mend: "broadcast them first".to_owned(),
-        });
+            operands,
+            "the shapes differ",
+            "broadcast them first",
+        ));
     }
     Ok(())
-}
-
-fn wrong_dtype(
-    operation: &'static str,
-    operands: &[&AbstractArray],
-    expected: &'static str,
-) -> TensorError {
-    TensorError::DType {
-        operation,
-        found: operands.iter().map(|&operand| operand.clone()).collect(),
-        expected,
-    }
 }
 
 /// The operands as an array; their number is the primitive's.

@@ -4,14 +4,17 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::{AbstractArray, DType};
 use crate::error::{TensorError, or_panic};
-use crate::primitive::{Linear, Operands, Outputs, Primitive, not_linear, one};
+use crate::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    not_linear, one,
+};
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
-use crate::primitives::elementwise::{Elementwise, take, wrong_dtype};
+use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
 use crate::trace::bind_one;
 
@@ -106,10 +109,7 @@ impl Primitive for Unary {
         }
     }
 
-    fn abstract_evaluation(
-        &self,
-        operands: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let dtype = operands[0].dtype;
         let (accepted, expected) = match self {
             Self::Neg | Self::Abs | Self::Sign => (dtype != DType::Bool, "a number"),
@@ -120,7 +120,11 @@ impl Primitive for Unary {
             _ => (dtype.is_float(), "f32 or f64"),
         };
         if !accepted {
-            return Err(wrong_dtype(self.name(), operands, expected));
+            let operation = match self {
+                Self::IntegerPower(..=-1) => "take a power below 0 of",
+                _ => self.name(),
+            };
+            return Err(TensorError::dtype(operation, operands, expected));
         }
         Ok(one(operands[0].clone()))
     }
@@ -133,11 +137,7 @@ impl Primitive for Unary {
         })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let x = &primals[0];
         let y = or_panic(unary(*self, x));
         let of = |operation, operand: &Tensor| or_panic(unary(operation, operand));
@@ -192,23 +192,14 @@ impl Primitive for Unary {
         (one(y), one(tangent))
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        _: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         match self {
             Self::Neg => smallvec![cotangents[0].as_ref().map(|cotangent| -cotangent)],
             _ => not_linear(self),
         }
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
         (one(or_panic(unary(*self, &operands[0]))), one(axes[0]))
     }
 

@@ -8,11 +8,14 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+mod totals;
+
 use std::cell::RefCell;
 
+pub(super) use self::totals::Totals;
 use super::pass::{Here, Place};
 use crate::array::Array;
-use crate::dtype::{AbstractArray, TensorElement};
+use crate::dtype::TensorElement;
 use crate::primitive::Fold;
 use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Kernels, Map, Unary, Zip};
 
@@ -439,103 +442,6 @@ fn fold_row<F: Float>(row: &[F], fold: Fold) -> F {
         result = F::combine(fold, result, lanes[0]);
     }
     result
-}
-
-/// Rows added up, by blocks of rows, so that rounding errors stay small.
-struct Accumulator<F> {
-    fold: Fold,
-    block: Vec<F>,
-    total: Vec<F>,
-    rows: usize,
-}
-
-/// The reductions over rows of a pass.
-pub(super) struct Totals<F>(Vec<Accumulator<F>>);
-
-impl<F: Float> Totals<F> {
-    pub(super) fn new(totals: impl Iterator<Item = (Fold, usize)>) -> Self {
-        let accumulators = totals.map(|(fold, period)| Accumulator {
-            fold,
-            block: vec![F::start(fold); period],
-            total: vec![F::start(fold); period],
-            rows: 0,
-        });
-        Self(accumulators.collect())
-    }
-
-    /// Adds a tile that begins at an element.
-    #[inline(always)]
-    pub(super) fn add(&mut self, total: usize, tile: &[F], at: usize) {
-        let accumulator = &mut self.0[total];
-        match accumulator.fold {
-            Fold::Sum => accumulator.add(tile, at, Fold::Sum),
-            Fold::Max => accumulator.add(tile, at, Fold::Max),
-            Fold::Min => accumulator.add(tile, at, Fold::Min),
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            own.close_block();
-            combine_rows(&mut own.total, &other.block, own.fold);
-            combine_rows(&mut own.total, &other.total, own.fold);
-        }
-    }
-
-    pub(super) fn into_arrays<'i>(
-        self,
-        infos: impl Iterator<Item = &'i AbstractArray>,
-    ) -> impl Iterator<Item = Array> {
-        self.0
-            .into_iter()
-            .zip(infos)
-            .map(|(mut accumulator, info)| {
-                accumulator.close_block();
-                Array::new(&info.shape, accumulator.total)
-            })
-    }
-}
-
-impl<F: Float> Accumulator<F> {
-    #[inline(always)]
-    fn add(&mut self, tile: &[F], at: usize, fold: Fold) {
-        const BLOCK: usize = 64;
-        let period = self.block.len();
-        if period == 1 {
-            self.block[0] = F::combine(fold, self.block[0], fold_row(tile, fold));
-            self.rows += 1;
-        } else {
-            let (mut done, mut column) = (0, at % period);
-            while done < tile.len() {
-                let run = (period - column).min(tile.len() - done);
-                combine_rows(
-                    &mut self.block[column..column + run],
-                    &tile[done..done + run],
-                    fold,
-                );
-                done += run;
-                column = 0;
-                self.rows += 1;
-            }
-        }
-        if self.rows >= BLOCK {
-            self.close_block();
-        }
-    }
-
-    #[inline(always)]
-    fn close_block(&mut self) {
-        combine_rows(&mut self.total, &self.block, self.fold);
-        self.block.fill(F::start(self.fold));
-        self.rows = 0;
-    }
-}
-
-#[inline(always)]
-fn combine_rows<F: Float>(total: &mut [F], row: &[F], fold: Fold) {
-    for (total, &element) in total.iter_mut().zip(row) {
-        *total = F::combine(fold, *total, element);
-    }
 }
 
 macro_rules! floats {

@@ -1,0 +1,98 @@
+//! Element types and shapes of leaves that are arrays.
+
+use std::fmt;
+
+/// The type of an array's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum ElementType {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl ElementType {
+    /// The size of one element in bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// Whether gradients of it exist.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        })
+    }
+}
+
+/// A Rust type that can be the element of an array leaf.
+pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
+    /// Its element type.
+    const TYPE: ElementType;
+}
+
+/// Element type and shape of a leaf that is an array or a number; displays as `f32[2,3]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayInfo {
+    /// The type of the elements.
+    pub element: ElementType,
+    /// The length of each axis; empty for a number.
+    pub shape: Vec<usize>,
+}
+
+impl ArrayInfo {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The size of all elements in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len() * self.element.bytes()
+    }
+}
+
+impl fmt::Display for ArrayInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.element)?;
+        for (position, length) in self.shape.iter().enumerate() {
+            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,323 @@
+//! Numbers drawn from keys: bits, and what distributions make of them.
+
+use pytree_transform::{DType, Tensor, TensorElement};
+
+use crate::random::Key;
+use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
+
+/// How many numbers are drawn at a time: 256 KiB of words.
+const BLOCK: usize = 1 << 16;
+
+/// Drawing.
+impl Key {
+    /// Random bits: `u32[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn bits(&self, shape: impl AsRef<[usize]>) -> Tensor {
+        let (high, low) = self.words(shape.as_ref(), "draw from");
+        high.bit_xor(low)
+    }
+
+    /// Numbers evenly distributed in [0, 1): `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
+    }
+
+    /// Numbers evenly distributed in [`low`, `high`): `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn uniform_between(
+        &self,
+        dtype: DType,
+        shape: impl AsRef<[usize]>,
+        low: f64,
+        high: f64,
+    ) -> Tensor {
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| {
+            between(&unit(dtype, words), low, high)
+        })
+    }
+
+    /// Numbers of the normal distribution with mean 0 and deviation 1: `[..shape]`.
+    ///
+    /// x = √2 · erf⁻¹(u) with u uniform in (-1, 1).
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        // The number after -1; the interval's length rounds to 2.
+        let low = if dtype == DType::F64 {
+            (-1.0_f64).next_up()
+        } else {
+            f64::from((-1.0_f32).next_up())
+        };
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| {
+            (unit(dtype, words) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
+        })
+    }
+
+    /// Numbers of the normal distribution with mean 0 and deviation 1, restricted to (`low`, `high`):
+    /// `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is no float.
+    #[track_caller]
+    pub fn truncated_normal(
+        &self,
+        dtype: DType,
+        shape: impl AsRef<[usize]>,
+        low: f64,
+        high: f64,
+    ) -> Tensor {
+        let (from, to, least, most) = if dtype == DType::F64 {
+            (
+                erf_of_quotient_f64(low),
+                erf_of_quotient_f64(high),
+                low.next_up(),
+                high.next_down(),
+            )
+        } else {
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "the bounds are rounded to the element type"
+            )]
+            let (low, high) = (low as f32, high as f32);
+            let bounds = [
+                erf_of_quotient_f32(low),
+                erf_of_quotient_f32(high),
+                low.next_up(),
+                high.next_down(),
+            ];
+            let [from, to, least, most] = bounds.map(f64::from);
+            (from, to, least, most)
+        };
+        check_float(dtype);
+        self.draw(dtype, shape.as_ref(), |words| {
+            let uniform = between(&unit(dtype, words), from, to);
+            (uniform.erf_inv() * std::f64::consts::SQRT_2).clip(least, most)
+        })
+    }
+
+    /// Bools that are true with the given probability: `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn bernoulli(&self, probability: f64, shape: impl AsRef<[usize]>) -> Tensor {
+        self.uniform(DType::F32, shape).less(probability)
+    }
+
+    /// Integers evenly distributed in `low..high`: `i32[..shape]`. If the range is empty they are `low`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn randint(&self, shape: impl AsRef<[usize]>, low: i32, high: i32) -> Tensor {
+        let shape = shape.as_ref();
+        let span = if high > low { high.abs_diff(low) } else { 1 };
+        // 2³² modulo the span, as (2¹⁶)².
+        let half = (1 << 16) % span;
+        let multiplier = half.wrapping_mul(half) % span;
+        let [upper, lower] = [0_u32, 1].map(|half| self.fold_in(half).bits(shape));
+        let offset = remainder(
+            &(remainder(&upper, span) * multiplier + remainder(&lower, span)),
+            span,
+        );
+        offset.convert(DType::I32) + low
+    }
+
+    /// The integers `0..length` in random order: `i32[length]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    #[track_caller]
+    pub fn permutation(&self, length: usize) -> Tensor {
+        // Sorting by 32 random bits leaves ties in order; as many rounds as make their effect small.
+        let rounds = (3.0 * (length.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil();
+        let mut order = Tensor::arange(DType::I32, length);
+        let mut key = self.clone();
+        let mut round = 0.0;
+        while round < rounds {
+            let sort_keys = key.fold_in(1).bits([length]);
+            order = order.take(&sort_keys.argsort(0), 0);
+            key = key.fold_in(0);
+            round += 1.0;
+        }
+        order
+    }
+
+    /// Numbers made element by element of the words of a shape. Many are made block by block, so that all
+    /// that is computed on the way stays in the cache.
+    #[track_caller]
+    fn draw(
+        &self,
+        dtype: DType,
+        shape: &[usize],
+        numbers: impl Fn((Tensor, Tensor)) -> Tensor,
+    ) -> Tensor {
+        let count: usize = shape.iter().product();
+        let drawn = match dtype {
+            _ if count <= BLOCK => None,
+            DType::F64 => self.draw_blocks::<f64>(count, &numbers),
+            _ => self.draw_blocks::<f32>(count, &numbers),
+        };
+        drawn.map_or_else(
+            || numbers(self.words(shape, "draw from")),
+            |drawn| drawn.reshape(shape),
+        )
+    }
+
+    /// The numbers of `count` elements block by block; nothing while a function is traced.
+    #[track_caller]
+    fn draw_blocks<T: TensorElement>(
+        &self,
+        count: usize,
+        numbers: &impl Fn((Tensor, Tensor)) -> Tensor,
+    ) -> Option<Tensor> {
+        let mut elements = Vec::with_capacity(count);
+        while elements.len() < count {
+            let block = BLOCK.min(count - elements.len());
+            let counts = Tensor::arange(DType::U32, block) + word(elements.len());
+            let block = numbers(self.words_at(&counts, "draw from"));
+            elements.extend_from_slice(block.read::<T>().ok()?);
+        }
+        Some(Tensor::from(elements))
+    }
+}
+
+/// The number of an element as the word that counts it. Beyond 2³² elements counts begin again.
+#[allow(clippy::cast_possible_truncation, reason = "counts begin again")]
+fn word(position: usize) -> u32 {
+    position as u32
+}
+
+/// Numbers evenly distributed in [0, 1), of the words of each.
+fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
+    if dtype == DType::F64 {
+        // The upper 52 of 64 bits.
+        let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
+        return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
+    }
+    // The upper 23 bits: what the mantissa of a number in [1, 2) would hold, less 1.
+    high.bit_xor(low).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
+}
+
+/// Numbers evenly distributed in [`low`, `high`), of numbers in [0, 1).
+fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
+    let dtype = unit.dtype();
+    if dtype == DType::F64 {
+        return unit * (high - low) + low;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the bounds are rounded to the element type"
+    )]
+    let (low, high) = (low as f32, high as f32);
+    let span = high - low;
+    if low == 0.0 || span.log2().fract() == 0.0 {
+        // One of the two operations is exact, so that they round as one does.
+        return unit * span + low;
+    }
+    // JAX rounds product and sum at once; the product of two f32 is exact in f64.
+    (unit.convert(DType::F64) * span + low).convert(dtype)
+}
+
+fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
+    dividend - dividend / divisor * divisor
+}
+
+#[track_caller]
+fn check_float(dtype: DType) {
+    assert!(
+        dtype.is_float(),
+        "cannot draw {dtype} from a distribution of real numbers: expected f32 or f64; integers come from `randint` and `bits`"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_range_gives_its_lower_end() {
+        assert_eq!(Key::new(0).randint([3], 5, 5).to_vec::<i32>(), [5, 5, 5]);
+    }
+
+    #[test]
+    fn the_whole_range_of_integers_can_be_drawn() {
+        let numbers = Key::new(0)
+            .randint([100], i32::MIN, i32::MAX)
+            .to_vec::<i32>();
+        assert!(
+            numbers.iter().any(|&number| number < 0) && numbers.iter().any(|&number| number > 0)
+        );
+    }
+
+    #[test]
+    fn short_permutations_need_no_sorting() {
+        assert!(Key::new(0).permutation(0).is_empty());
+        assert_eq!(Key::new(0).permutation(1).to_vec::<i32>(), [0]);
+    }
+
+    #[test]
+    fn numbers_drawn_by_blocks_are_those_drawn_at_once() {
+        // While a function is traced, all are drawn at once.
+        let shape = [3, BLOCK / 2 + 7];
+        for dtype in [DType::F32, DType::F64] {
+            let drawn = move |key: &Key| {
+                [
+                    key.uniform(dtype, shape),
+                    key.uniform_between(dtype, shape, -0.7, 1.9),
+                    key.normal(dtype, shape),
+                    key.truncated_normal(dtype, shape, -2.0, 2.0),
+                ]
+            };
+            let key = Key::new(3);
+            let at_once = pytree_transform::jit(move |key: Key| drawn(&key))(key.clone());
+            for (blocks, at_once) in drawn(&key).iter().zip(&at_once) {
+                let largest = (blocks - at_once).abs().max().convert(DType::F64);
+                assert!(largest.item::<f64>() < 1e-6, "{dtype}");
+                assert_eq!(blocks.shape(), shape);
+            }
+        }
+    }
+
+    #[test]
+    fn truncated_numbers_stay_inside() {
+        for dtype in [DType::F32, DType::F64] {
+            let numbers = Key::new(1)
+                .truncated_normal(dtype, [1000], -0.5, 3.0)
+                .convert(DType::F64);
+            assert!(
+                numbers
+                    .to_vec::<f64>()
+                    .iter()
+                    .all(|&number| number > -0.5 && number < 3.0)
+            );
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot draw from a stack of keys u32[2,2]: map over it with `vmap`")]
+    fn a_stack_of_keys_must_be_mapped_over() {
+        let _ = Key::new(0).split_stacked(2).bits([1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot draw i32 from a distribution of real numbers")]
+    fn real_numbers_are_floats() {
+        let _ = Key::new(0).uniform(DType::I32, [1]);
+    }
+}

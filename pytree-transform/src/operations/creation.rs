@@ -1,0 +1,138 @@
+//! Creating tensors.
+
+use crate::dtype::DType;
+use crate::error::or_panic;
+use crate::primitives::convert::convert;
+use crate::primitives::create;
+use crate::primitives::elementwise::{Comparison, compare};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// A tensor of the given shape whose elements are all `value`; integers take it as `as` does.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::full(DType::F32, [2], 0.5), Tensor::from([0.5_f32, 0.5]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self {
+        or_panic(create::full(dtype, shape.as_ref(), value))
+    }
+
+    /// Zeros.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros(DType::I32, [3]), Tensor::from([0, 0, 0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        Self::full(dtype, shape, 0.0)
+    }
+
+    /// Ones.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::ones(DType::F64, [2]), Tensor::from([1.0, 1.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        Self::full(dtype, shape, 1.0)
+    }
+
+    /// Zeros with the element type and shape of a tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::zeros_like(&Tensor::from([1.0, 2.0])), Tensor::from([0.0, 0.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn zeros_like(tensor: &Self) -> Self {
+        Self::full_like(tensor, 0.0)
+    }
+
+    /// Ones with the element type and shape of a tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::ones_like(&Tensor::from([5, 6])), Tensor::from([1, 1]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn ones_like(tensor: &Self) -> Self {
+        Self::full_like(tensor, 1.0)
+    }
+
+    /// A tensor with the element type and shape of another, whose elements are all `value`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::full_like(&Tensor::from([1.0, 2.0]), 3.0), Tensor::from([3.0, 3.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn full_like(tensor: &Self, value: f64) -> Self {
+        Self::full(tensor.dtype(), tensor.shape(), value)
+    }
+
+    /// The numbers from 0 to before `length`, as `[length]`.
+    ///
+    /// # Panics
+    /// If the element type is bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::arange(DType::I32, 3), Tensor::from([0, 1, 2]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn arange(dtype: DType, length: usize) -> Self {
+        Self::iota(dtype, [length], 0)
+    }
+
+    /// A tensor of the given shape whose elements are their position along `axis`.
+    ///
+    /// # Panics
+    /// If the shape has no such axis, or the element type is bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::iota(DType::I32, [2, 2], 1), Tensor::from([[0, 1], [0, 1]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self {
+        or_panic(create::iota(dtype, shape.as_ref(), axis))
+    }
+
+    /// The unit matrix, `[length, length]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor};
+    /// assert_eq!(Tensor::eye(DType::F32, 2), Tensor::from([[1.0_f32, 0.0], [0.0, 1.0]]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn eye(dtype: DType, length: usize) -> Self {
+        let rows = Self::iota(DType::I32, [length, length], 0);
+        let columns = Self::iota(DType::I32, [length, length], 1);
+        or_panic(convert(
+            &or_panic(compare(Comparison::Eq, &rows, &columns)),
+            dtype,
+        ))
+    }
+}

@@ -1,0 +1,124 @@
+//! What a tensor of indices names, changed: updates scattered along an axis.
+
+use std::panic::Location;
+
+use super::Update;
+use crate::dtype::DType;
+use crate::error::TensorError;
+use crate::operations::shape::axis_of;
+use crate::primitives::create;
+use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
+use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
+use crate::primitives::select::select;
+use crate::primitives::shape::broadcast_in_dim;
+use crate::tensor::Tensor;
+use crate::trace::at_line_by_default;
+
+/// Indices along an axis, counted from the front, and which of them are on it.
+pub(super) struct Scattered {
+    axis: usize,
+    indices: Tensor,
+    on_axis: Tensor,
+}
+
+impl Scattered {
+    #[track_caller]
+    pub(super) fn new(tensor: &Tensor, indices: &Tensor, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("update", tensor.info(), axis)?;
+        if indices.dtype().is_float() || indices.dtype() == DType::Bool {
+            return Err(TensorError::dtype(
+                "update at indices",
+                &[tensor.info(), indices.info()],
+                "integers as indices",
+            ));
+        }
+        let number = |number: usize| Tensor::constant(indices.dtype(), number as f64);
+        let (zero, length) = (number(0), number(tensor.shape()[axis]));
+        let negative = compare(Comparison::Lt, indices, &zero)?;
+        let indices = negative.try_select(&indices.try_add(&length)?, indices)?;
+        let not_negative = compare(Comparison::Ge, &indices, &zero)?;
+        let below = compare(Comparison::Lt, &indices, &length)?;
+        Ok(Self {
+            axis,
+            on_axis: binary(Binary::And, &not_negative, &below)?,
+            indices,
+        })
+    }
+
+    /// The shape of the part.
+    pub(super) fn shape(&self, tensor: &Tensor) -> Vec<usize> {
+        let (before, after) = tensor.shape().split_at(self.axis);
+        [before, self.indices.shape(), &after[1..]].concat()
+    }
+
+    /// The part itself.
+    #[track_caller]
+    pub(super) fn get(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
+        take(tensor, &self.indices, self.axis)
+    }
+
+    /// The updates, with a neutral number where an index is not on the axis.
+    #[track_caller]
+    fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
+        let places = self.axis..self.axis + self.indices.rank();
+        let on_axis = broadcast_in_dim(
+            &self.on_axis,
+            updates.shape(),
+            &places.collect::<Vec<usize>>(),
+        )?;
+        let neutral = create::full(updates.dtype(), updates.shape(), neutral)?;
+        select(&on_axis, updates, &neutral)
+    }
+
+    #[track_caller]
+    pub(super) fn update(
+        &self,
+        tensor: &Tensor,
+        update: Update,
+        updates: &Tensor,
+    ) -> Result<Tensor, TensorError> {
+        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
+        if length == 0 || updates.is_empty() {
+            return Ok(tensor.clone());
+        }
+        let by = |by, neutral| {
+            let updates = self.dropped(updates, neutral)?;
+            scatter_by(by, tensor, &self.indices, &updates, axis)
+        };
+        at_line_by_default(Location::caller(), || match update {
+            Update::Set => self.set(tensor, updates),
+            Update::Add => {
+                let updates = self.dropped(updates, 0.0)?;
+                let added = scatter_add(&updates, &self.indices, axis, length)?;
+                binary(Binary::Add, tensor, &added)
+            }
+            Update::Multiply => by(ScatterBy::Multiply, 1.0),
+            // As the greatest and the least element of any type, integers too.
+            Update::Min => by(ScatterBy::Min, f64::INFINITY),
+            Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
+        })
+    }
+
+    /// For each position the number of the last update there, and the update of that number.
+    #[track_caller]
+    fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
+        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
+        let count = self.indices.len();
+        let none = create::full(DType::I32, &[length], -1.0)?;
+        let numbers = create::iota(DType::I32, &[count], 0)?;
+        let dropped = create::full(DType::I32, &[count], -1.0)?;
+        let on_axis = self.on_axis.try_reshape([count])?;
+        let numbers = select(&on_axis, &numbers, &dropped)?;
+        let indices = self.indices.try_reshape([count])?;
+        let last = scatter_by(ScatterBy::Max, &none, &indices, &numbers, 0)?;
+        let (before, after) = tensor.shape().split_at(axis);
+        let flat = updates.try_reshape([before, &[count], &after[1..]].concat())?;
+        let chosen = take(&flat, &last, axis)?;
+        let changed = compare(Comparison::Ge, &last, &Tensor::scalar(0_i32))?;
+        select(
+            &broadcast_in_dim(&changed, tensor.shape(), &[axis])?,
+            &chosen,
+            tensor,
+        )
+    }
+}
