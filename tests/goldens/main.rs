@@ -22,6 +22,7 @@ mod files;
 mod jaxprs;
 mod models;
 mod operations;
+mod state;
 mod structural;
 mod tolerance;
 mod workloads;
