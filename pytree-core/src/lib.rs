@@ -10,6 +10,7 @@ extern crate self as pytree_core;
 mod annotated;
 mod containers;
 pub mod crossing;
+mod dictionary;
 mod diff;
 mod dynamic;
 pub mod dynamic_module;
@@ -43,6 +44,7 @@ mod treedef;
 mod unflatten;
 
 pub use crate::annotated::{Annotated, Metadata};
+pub use crate::dictionary::{Dictionary, Entry};
 pub use crate::diff::{LeafChange, LeafDiff, ModelDiff, ValueDiff, diff};
 pub use crate::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::dynamic_module::{DynamicModule, RegistrationProblem};

@@ -9,11 +9,14 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod dictionary;
 mod display;
 mod flat;
+mod metadata;
 mod overlay;
 mod pop;
 mod pure;
+mod walks;
 
 use pytree_core::kind::{BatchStat, Intermediate};
 use pytree_core::{KeyPath, Module, Shared};
