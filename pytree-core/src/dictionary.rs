@@ -1,4 +1,4 @@
-//! A model as a flat ordered dictionary, as FlareJax lays it out: for each place its type, its leaf, or the path of
+//! A model as a flat ordered dictionary, as `FlareJax` lays it out: for each place its type, its leaf, or the path of
 //! the place where the same shared node came first.
 //!
 //! It is the graph form of a treedef with its leaves, read entry by entry: what is shared is there once, and a value
@@ -199,19 +199,16 @@ fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
-    match leaf.array_info().zip(leaf.values()) {
-        Some((info, values)) => {
-            add(info.to_string().as_bytes());
-            let bytes: Vec<u8> = match integers(&info, leaf) {
-                Some(integers) => integers.into_iter().flat_map(i128::to_le_bytes).collect(),
-                None => values.into_iter().flat_map(f64::to_le_bytes).collect(),
-            };
-            add(&bytes);
-        }
-        None => {
-            add(short_name(leaf.type_name()).as_bytes());
-            add(Shown(leaf).to_string().as_bytes());
-        }
+    if let Some((info, values)) = leaf.array_info().zip(leaf.values()) {
+        add(info.to_string().as_bytes());
+        let bytes: Vec<u8> = match integers(&info, leaf) {
+            Some(integers) => integers.into_iter().flat_map(i128::to_le_bytes).collect(),
+            None => values.into_iter().flat_map(f64::to_le_bytes).collect(),
+        };
+        add(&bytes);
+    } else {
+        add(short_name(leaf.type_name()).as_bytes());
+        add(Shown(leaf).to_string().as_bytes());
     }
 }
 
@@ -224,7 +221,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A path as FlareJax writes it: `obj[a].weight`, keys without quotes.
+/// A path as `FlareJax` writes it: `obj[a].weight`, keys without quotes.
 struct Lookup<'p>(&'p KeyPath);
 
 impl fmt::Display for Lookup<'_> {
