@@ -28,10 +28,11 @@ pub use pytree_nn as nn;
 // The traits without the macros of the same names, which generate the facade's paths and come below.
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
-    AnyLeaf, CollectionId, DynamicModule, FieldKind, Filter, Finding, Freeze, Frozen,
-    Key as PathKey, KeyPath, LeafDiff, LeafKind, ModelDiff, ModuleType, Partition, PytreeOf, Ref,
-    ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef, TreeError, Weak,
-    WeakRef, at, diff, edit, graph, kind, lint, match_structure, partition, refs, tree,
+    Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
+    Freeze, Frozen, Key as PathKey, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType,
+    Partition, PytreeOf, Ref, ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder,
+    TreeDef, TreeError, Weak, WeakRef, at, diff, edit, graph, kind, lint, match_structure, nodes,
+    partition, refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,

@@ -230,7 +230,7 @@ fn compare_arrays(
 }
 
 /// The elements of an array of integers that an `f64` may round.
-fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
+pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     match info.element {
         ElementType::I64 => {
             let array = leaf.array_view::<i64>()?;

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::dynamic_module::RegistrationProblem;
 use crate::path::KeyPath;
+use crate::state::PlaceProblem;
 
 /// An operation on trees failed; nothing was changed.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -112,6 +113,20 @@ pub enum TreeError {
     Merge {
         /// Each place that is in no part or in several.
         problems: Vec<MergeProblem>,
+    },
+    /// The entries of a flat state or of pure dictionaries do not fit their places.
+    #[error("{doing}: {}", list(.problems))]
+    Places {
+        /// What was being done.
+        doing: &'static str,
+        /// All that is wrong.
+        problems: Vec<PlaceProblem>,
+    },
+    /// Leaves were to be taken out of a model that their places always hold.
+    #[error("cannot pop what its place always holds: {}; make the field an `Option`, or a `Vec` or map that it is an item of, or leave it out of the filter", list(.paths))]
+    Held {
+        /// Each of them.
+        paths: Vec<KeyPath>,
     },
     /// Filters leave leaves over.
     #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take what is left", list(.paths))]

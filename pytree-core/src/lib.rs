@@ -7,8 +7,10 @@
 // The derive names this crate by its own name; inside of it that name must exist too.
 extern crate self as pytree_core;
 
+mod annotated;
 mod containers;
 pub mod crossing;
+mod dictionary;
 mod diff;
 mod dynamic;
 pub mod dynamic_module;
@@ -25,6 +27,7 @@ pub mod kind;
 pub mod leaf;
 pub mod level;
 pub mod lint;
+pub mod nodes;
 pub mod object;
 pub mod partition;
 pub mod path;
@@ -36,10 +39,13 @@ pub mod refs;
 pub mod select;
 pub mod shape;
 mod shared;
+pub mod state;
 pub mod statics;
 mod treedef;
 mod unflatten;
 
+pub use crate::annotated::{Annotated, Metadata};
+pub use crate::dictionary::{Dictionary, Entry};
 pub use crate::diff::{LeafChange, LeafDiff, ModelDiff, ValueDiff, diff};
 pub use crate::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::dynamic_module::{DynamicModule, RegistrationProblem};
@@ -61,6 +67,7 @@ pub use crate::pytree::{
 pub use crate::reference::{Access, AnyReference, Ref, ReferenceError, References, WeakRef};
 pub use crate::select::{Selector, at};
 pub use crate::shared::{Shared, Weak};
+pub use crate::state::{PlaceProblem, State};
 pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::treedef::{NodeView, Sharing, TreeDef};
 pub use crate::unflatten::{Contents, Unflattener};

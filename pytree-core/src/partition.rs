@@ -4,10 +4,16 @@
 //! same as `None`. Gradients, selected parameters and moments are such parts. Parts are made in the graph
 //! form: a shared leaf is in them once.
 
+mod pop;
+mod update;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Index;
 
+pub use self::pop::pop;
+pub(crate) use self::update::merge_state_trees;
+pub use self::update::{merge_state, update};
 use crate::dynamic::Tree;
 use crate::error::{MergeProblem, TreeError};
 use crate::filter::Filter;
@@ -50,6 +56,10 @@ impl<M, L> Partition<M, L> {
     /// The part as a tree.
     pub fn tree(&self) -> &Tree<L> {
         &self.tree
+    }
+
+    pub(crate) fn tree_mut(&mut self) -> &mut Tree<L> {
+        &mut self.tree
     }
 
     /// The part as a tree, by value.
@@ -408,12 +418,21 @@ fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
         });
     };
     for tree in trees {
-        merged = merge_two(merged, tree)?;
+        merged = merge_two(merged, tree, Overlap::Refused)?;
     }
     Ok(merged)
 }
 
-fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
+/// What two leaves at one place are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overlap {
+    /// A mistake.
+    Refused,
+    /// The later one replaces the other.
+    LaterWins,
+}
+
+fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<L>, TreeError> {
     let (left_leaves, left_treedef) = left.into_parts();
     let (right_leaves, right_treedef) = right.into_parts();
     let (a, b) = (&left_treedef.0, &right_treedef.0);
@@ -444,6 +463,11 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>) -> Result<Tree<L>, TreeError> {
             (NodeKind::Leaf, NodeKind::Absent) => leaves.extend(left_leaves.next()),
             (NodeKind::Absent, NodeKind::Leaf) => {
                 node.shape = other.shape;
+                leaves.extend(right_leaves.next());
+            }
+            (NodeKind::Leaf, NodeKind::Leaf) if overlap == Overlap::LaterWins => {
+                node.shape = other.shape;
+                left_leaves.next();
                 leaves.extend(right_leaves.next());
             }
             (NodeKind::Leaf, NodeKind::Leaf) => {

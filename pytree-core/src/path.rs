@@ -121,6 +121,19 @@ impl KeyPath {
         text
     }
 
+    /// The steps as a Python tuple, as Flax NNX prints a path: `('layers', 0, 'weight')`.
+    pub fn tuple(&self) -> String {
+        let steps = self.0.iter().map(|key| match key {
+            Key::Field(name) => quoted(name),
+            Key::Text(text) => quoted(text),
+            Key::Index(index) => index.to_string(),
+            Key::Other(text) => text.clone(),
+        });
+        let steps: Vec<String> = steps.collect();
+        let comma = if steps.len() == 1 { "," } else { "" };
+        format!("({}{comma})", steps.join(", "))
+    }
+
     /// The path as messages name it: the root has a name too.
     pub fn or_root(&self) -> String {
         if self.0.is_empty() {
@@ -129,6 +142,13 @@ impl KeyPath {
             self.to_string()
         }
     }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    // Writing to a text does not fail.
+    let _ = write_quoted(&mut quoted, text);
+    quoted
 }
 
 /// A [`KeyPath`], or a text that is one: `tree.get("layers[0]")`.

@@ -42,6 +42,7 @@ import structural_goldens
 import jaxpr_goldens
 import layers_goldens
 import compositions_goldens
+import state_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -742,6 +743,7 @@ FILES = {
     "optax": make_optax,
     "transforms": make_transforms,
     "trees": make_trees,
+    "state": state_goldens.make_state,
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,

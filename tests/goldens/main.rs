@@ -23,6 +23,7 @@ mod jaxprs;
 mod layers;
 mod models;
 mod operations;
+mod state;
 mod structural;
 mod tolerance;
 mod workloads;

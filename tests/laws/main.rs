@@ -23,6 +23,7 @@ mod passes;
 mod paths;
 mod programs;
 mod sharing;
+mod states;
 mod steps;
 mod structures;
 mod transformations;

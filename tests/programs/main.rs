@@ -32,3 +32,4 @@ mod p16_selectors;
 mod p17_vmap_states;
 mod p18_inspecting;
 mod p19_control_flow;
+mod p20_states;

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod flarejax;
 mod jax;
 mod nnx;
 mod pax;

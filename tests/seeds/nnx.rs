@@ -11,7 +11,7 @@ use pytree::core::field::{Fallback, Probe};
 use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
-use pytree::{AnyLeaf, PytreeOf, TreeDef, TreeError};
+use pytree::{AnyLeaf, PytreeOf, TreeDef, TreeError, nodes};
 
 use crate::printed::{Printed, listed};
 
@@ -346,6 +346,111 @@ fn tree_functions_lose_sharing_and_graph_functions_keep_it() {
     assert!(graph::map(&m, Tensor::clone).is_shared());
     assert_eq!(tree::leaves::<Tensor, _>(&m).len(), 2);
     assert_eq!(graph::leaves::<Tensor, _>(&m).len(), 1);
+}
+
+#[test]
+fn duplicates_are_lists_of_paths() {
+    let mut out = Printed::default();
+    let m = Parent::new();
+    let duplicates = nodes::find_duplicates(&m);
+    out.say(format_args!(
+        "nnx.find_duplicates(m) = {duplicates} # not a tree"
+    ));
+    let state = partition::filter(&m, &Filter::everything());
+    out.say(format_args!("state = {}", state.state()));
+    out.expect(
+        "
+        nnx.find_duplicates(m) = [[('left',), ('right',)]] # not a tree
+        state = State({
+          'left': {
+            'x': Tensor(1., dtype=f32)
+          }
+        })
+        ",
+    );
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Lists {
+    a: Vec<Tensor>,
+    b: Tensor,
+}
+
+#[test]
+fn a_state_has_integer_keys_for_lists() {
+    let mut out = Printed::default();
+    let foo = Lists {
+        a: vec![Tensor::from(1), Tensor::from(2)],
+        b: Tensor::from(3),
+    };
+    let double = jit(|foo: Lists| graph::map(&foo, |x: &Tensor| x * 2));
+    let foo = double(foo);
+    let state = partition::filter(&foo, &Filter::everything());
+    out.say(format_args!("nnx.state(foo) = {}", state.state()));
+    out.expect(
+        "
+        nnx.state(foo) = State({
+          'a': {
+            0: Tensor(2, dtype=i32),
+            1: Tensor(4, dtype=i32)
+          },
+          'b': Tensor(6, dtype=i32)
+        })
+        ",
+    );
+}
+
+#[derive(Module, Clone, Debug)]
+struct SowingBlock {
+    #[param]
+    scale: Tensor,
+    #[state(Intermediate)]
+    y_mean: Option<(Tensor,)>,
+}
+
+#[derive(Module, Clone, Debug)]
+struct Sowing {
+    blocks: Vec<SowingBlock>,
+}
+
+#[test]
+fn what_a_pass_has_sown_is_popped() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let means = [4.659_754e-6_f32, 0.000_259_33, 0.055_619_22];
+    let blocks = means.map(|mean| SowingBlock {
+        scale: Tensor::from(1.0_f32),
+        y_mean: Some((Tensor::from(mean),)),
+    });
+    let mut model = Sowing {
+        blocks: blocks.to_vec(),
+    };
+    let intermediates = partition::pop(&mut model, &Filter::state::<Intermediate>())?;
+    out.say(intermediates.state());
+    assert!(model.blocks.iter().all(|block| block.y_mean.is_none()));
+    out.expect(
+        "
+        State({
+          'blocks': {
+            0: {
+              'y_mean': Intermediate( # 1 (4 B)
+                value=(Tensor(4.659754e-06, dtype=f32),)
+              )
+            },
+            1: {
+              'y_mean': Intermediate( # 1 (4 B)
+                value=(Tensor(0.00025933, dtype=f32),)
+              )
+            },
+            2: {
+              'y_mean': Intermediate( # 1 (4 B)
+                value=(Tensor(0.05561922, dtype=f32),)
+              )
+            }
+          }
+        })
+        ",
+    );
+    Ok(())
 }
 
 #[test]

@@ -222,6 +222,13 @@ impl<'a> NodeView<'a> {
         nodes.get(self.node).map_or(&shape::NONE, |node| node.shape)
     }
 
+    /// Whether it is a module: a node whose fields have kinds. A module without leaves and modules in it can't be told
+    /// from a plain struct.
+    pub fn is_module(&self) -> bool {
+        let fields = self.shape().fields;
+        fields.iter().any(|field| field.kind.is_some())
+    }
+
     /// The number of children.
     pub fn num_children(&self) -> usize {
         let nodes = &self.treedef.0.nodes;

@@ -36,7 +36,7 @@ impl TreeDef {
     }
 
     /// A node or, if it is transparent, what is in it.
-    fn below_transparent(&self, node: usize) -> usize {
+    pub(crate) fn below_transparent(&self, node: usize) -> usize {
         let nodes = self.0.nodes.iter().skip(node);
         let transparent =
             nodes.take_while(|node| node.shape.kind.is_transparent() && node.arity == 1);

@@ -1,0 +1,81 @@
+//! The places of shared nodes: the first of each, at which it is, and the later ones, which lead to it.
+
+use crate::path::KeyPath;
+use crate::shape::NodeKind;
+use crate::statics::StaticBox;
+use crate::treedef::TreeDef;
+
+impl TreeDef {
+    /// The number of the shared node that the node at a position leads to, if it is a later place of one.
+    pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
+        match self.0.nodes.get(node)?.shape.kind {
+            NodeKind::Alias => self.0.aux_of(node).first().and_then(StaticBox::to_value),
+            _ => None,
+        }
+    }
+
+    /// The positions of the shared nodes, in the order of their numbers.
+    pub(crate) fn shared_nodes(&self) -> Vec<usize> {
+        let nodes = self.0.nodes.iter().enumerate();
+        nodes
+            .filter(|(_, node)| node.shape.kind == NodeKind::Shared)
+            .map(|(at, _)| at)
+            .collect()
+    }
+}
+
+/// The paths of shared nodes.
+#[derive(Debug)]
+pub(crate) struct Aliases {
+    firsts: Vec<KeyPath>,
+    /// The later places, with the number of the shared node.
+    all: Vec<(usize, KeyPath)>,
+}
+
+impl Aliases {
+    pub(crate) fn of(treedef: &TreeDef) -> Self {
+        let aliases: Vec<(usize, usize)> = (0..treedef.num_nodes())
+            .filter_map(|node| Some((treedef.alias_of(node)?, node)))
+            .collect();
+        let nodes: Vec<usize> = aliases.iter().map(|(_, node)| *node).collect();
+        let numbers = aliases.iter().map(|(number, _)| *number);
+        Self {
+            firsts: treedef.node_paths(&treedef.shared_nodes()),
+            all: numbers.zip(treedef.node_paths(&nodes)).collect(),
+        }
+    }
+
+    /// The path of the first place of each shared node, by its number.
+    pub(crate) fn firsts(&self) -> &[KeyPath] {
+        &self.firsts
+    }
+
+    /// The later places with the numbers of their nodes, in order.
+    pub(crate) fn all(&self) -> &[(usize, KeyPath)] {
+        &self.all
+    }
+
+    /// Of a path that leads to or below a later place, the path to or below the first one.
+    pub(crate) fn first_of(&self, path: &KeyPath) -> Option<KeyPath> {
+        let mut path = path.clone();
+        let mut found = false;
+        // A first place may be reached through an alias again; a path has no more of them than keys.
+        for _ in 0..=path.keys().len() {
+            let alias = self.all.iter().find(|(_, alias)| alias.is_prefix_of(&path));
+            let Some((number, alias)) = alias else {
+                break;
+            };
+            let below = path.keys().iter().skip(alias.keys().len()).cloned();
+            path = self
+                .firsts
+                .get(*number)?
+                .keys()
+                .iter()
+                .cloned()
+                .chain(below)
+                .collect();
+            found = true;
+        }
+        found.then_some(path)
+    }
+}

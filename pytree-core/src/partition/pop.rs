@@ -1,0 +1,203 @@
+//! Leaves taken out of a model: what a forward pass has left in it, for instance.
+//!
+//! The model is laid out in the graph form, the places to be emptied are cut out of it, and a model is built of the
+//! rest. Which places these are is planned in `plan`; here it is done.
+
+mod plan;
+
+use self::plan::{Cut, Plan};
+use super::{NO_PART, Partition, assign, select};
+use crate::error::TreeError;
+use crate::filter::Filter;
+use crate::functions::graph;
+use crate::insertion::InsertionOrder;
+use crate::leaf::Leaf;
+use crate::path::KeyPath;
+use crate::pytree::PytreeOf;
+use crate::shape::{self, NodeKind};
+use crate::statics::StaticBox;
+use crate::treedef::{Builder, TreeDef};
+use crate::unflatten::unflatten_unchecked;
+
+/// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
+///
+/// `Some` becomes `None`, an item is taken out of its `Vec`, an entry out of its map. In a field with a kind this
+/// goes for the whole of what is selected: of an `Option<Vec<_>>` whose leaves all are, `None` is left. A shared
+/// node is taken out at all its places. If nothing is selected, the part is empty. For several parts,
+/// [`split`](Partition::split) what was popped.
+///
+/// # Examples
+/// ```
+/// use pytree_core::kind::Intermediate;
+/// use pytree_core::{Filter, Module, partition};
+///
+/// #[derive(Module, Clone)]
+/// struct Block {
+///     #[param]
+///     weight: f32,
+///     #[state(Intermediate)]
+///     mean: Option<f32>,
+/// }
+///
+/// let mut blocks = vec![Block { weight: 2.0, mean: Some(0.5) }, Block { weight: 3.0, mean: None }];
+/// let captured = partition::pop(&mut blocks, &Filter::state::<Intermediate>())?;
+/// assert_eq!(captured["[0].mean"], 0.5);
+/// assert_eq!(blocks[0].mean, None);
+///
+/// // A plain field always holds its leaf.
+/// let mistake = partition::pop(&mut blocks, &Filter::param()).unwrap_err();
+/// assert!(mistake.to_string().contains("[1].weight"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::Held`] with every leaf that its place always holds, as a plain field, a tuple and an array do;
+/// [`TreeError::NoLeaf`] if a path of the filter is not there. Nothing is changed then.
+pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
+    model: &mut M,
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
+    let (leaves, treedef) = graph::flatten::<L, M>(model);
+    let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
+    let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
+    let popped = select(&treedef, &leaves, |position| selected[position]);
+    if popped.is_empty() {
+        return Ok(popped);
+    }
+    let mut plan = Plan::new(&treedef, &selected);
+    loop {
+        plan.make();
+        let rest = rest_of(&treedef, &leaves, &plan);
+        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.into_iter()) {
+            Ok(_) if !plan.held.is_empty() => {
+                let nodes: Vec<usize> = plan.held.iter().copied().collect();
+                let paths = treedef.node_paths(&nodes);
+                return Err(TreeError::Held { paths });
+            }
+            Ok(rest) => {
+                *model = rest;
+                return Ok(popped);
+            }
+            // An array looks like a list until it is built.
+            Err(TreeError::Arity { path, .. })
+                if plan.fix(list_at(&rest.treedef, &path, &rest.old)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The list at a path, by its number in the old treedef.
+fn list_at(treedef: &TreeDef, path: &KeyPath, old: &[usize]) -> Option<usize> {
+    let lists = treedef.nodes().enumerate();
+    let mut lists = lists.filter(|(_, node)| node.kind() == NodeKind::List && node.path() == *path);
+    lists.next().and_then(|(at, _)| old.get(at).copied())
+}
+
+/// What is left of a model.
+struct Rest<L> {
+    treedef: TreeDef,
+    leaves: Vec<L>,
+    /// For each node, which it was.
+    old: Vec<usize>,
+}
+
+/// The model without what the plan cuts.
+fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L> {
+    let mut builder = Builder::default();
+    let mut kept = Vec::with_capacity(leaves.len());
+    let mut old = Vec::new();
+    // The shared nodes that are left, by their old numbers.
+    let mut shared: Vec<Option<usize>> = Vec::new();
+    let mut left = 0;
+    let mut leaf = leaves.iter();
+    // Of each open node, where it ends in the old treedef.
+    let mut open: Vec<usize> = Vec::new();
+    let mut at = 0;
+    let nodes = &treedef.0.nodes;
+    while let Some(node) = nodes.get(at) {
+        while open.last().is_some_and(|&end| end <= at) {
+            open.pop();
+            builder.exit();
+        }
+        let end = at + node.size as usize;
+        if let Some(cut) = plan.cuts.get(&at) {
+            for gone in &nodes[at..end] {
+                match gone.shape.kind {
+                    NodeKind::Leaf => {
+                        leaf.next();
+                    }
+                    NodeKind::Shared => shared.push(None),
+                    _ => {}
+                }
+            }
+            if *cut == Cut::None {
+                old.push(at);
+                builder.enter(&shape::NONE, 0);
+                builder.exit();
+            }
+            at = end;
+            continue;
+        }
+        old.push(at);
+        match node.shape.kind {
+            NodeKind::Leaf => {
+                builder.leaf(node.shape);
+                kept.extend(leaf.next().cloned());
+            }
+            NodeKind::Absent => builder.absent(),
+            kind => {
+                if kind == NodeKind::Shared {
+                    shared.push(Some(left));
+                    left += 1;
+                }
+                let kept: Vec<bool> = treedef
+                    .child_positions(at)
+                    .into_iter()
+                    .map(|child| plan.cuts.get(&child) != Some(&Cut::Item))
+                    .collect();
+                builder.enter(node.shape, kept.iter().filter(|&&kept| kept).count());
+                let target = treedef.alias_of(at).and_then(|number| shared.get(number));
+                match target {
+                    Some(Some(number)) => builder.aux(StaticBox::new(*number)),
+                    _ => keys(kind, treedef.0.aux_of(at), &kept)
+                        .into_iter()
+                        .for_each(|value| builder.aux(value)),
+                }
+                open.push(end);
+            }
+        }
+        at += 1;
+    }
+    open.iter().for_each(|_| builder.exit());
+    Rest {
+        treedef: builder.finish(),
+        leaves: kept,
+        old,
+    }
+}
+
+/// The static values of a node of which some children are left. The keys of maps come first, then the order in which
+/// they were inserted.
+fn keys(kind: NodeKind, aux: &[StaticBox], kept: &[bool]) -> Vec<StaticBox> {
+    if !matches!(kind, NodeKind::Dict | NodeKind::OrderedDict) {
+        return aux.to_vec();
+    }
+    let mut keys: Vec<StaticBox> = aux
+        .iter()
+        .zip(kept)
+        .filter(|(_, kept)| **kept)
+        .map(|(key, _)| key.clone())
+        .collect();
+    if kind == NodeKind::Dict {
+        let order: InsertionOrder = aux.last().and_then(StaticBox::to_value).unwrap_or_default();
+        let inserted = order.restore((0..kept.len()).collect());
+        let rank = |position: usize| kept.iter().take(position).filter(|&&kept| kept).count();
+        let positions: Vec<usize> = inserted
+            .into_iter()
+            .filter(|&position| kept.get(position) == Some(&true))
+            .map(rank)
+            .collect();
+        keys.push(StaticBox::new(InsertionOrder::of_positions(&positions)));
+    }
+    keys
+}
