@@ -3,7 +3,7 @@
 //! It reports what is certain: a tied weight that will come apart, a parameter that nothing can train, a value
 //! that is not a number. It reads the model and changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::dynamic_module::not_trainable;
@@ -11,10 +11,9 @@ use crate::functions::graph;
 use crate::kept::Kept;
 use crate::kind::LeafKind;
 use crate::leaf::{ArrayInfo, Leaf};
+use crate::nodes::duplicates_of;
 use crate::path::KeyPath;
 use crate::pytree::Pytree;
-use crate::shape::NodeKind;
-use crate::treedef::TreeDef;
 
 /// One thing that a [`lint`] found; displays with its mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +178,12 @@ pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
     let treedef = graph::structure(model);
     let kinds = treedef.leaf_kinds();
     let is_module = kinds.iter().any(Option::is_some);
-    let mut findings = shared_nodes(&treedef);
+    let duplicates = duplicates_of(&treedef);
+    let shared = duplicates
+        .iter()
+        .cloned()
+        .map(|paths| Finding::Shared { paths });
+    let mut findings: Vec<Finding> = shared.collect();
     let mut not_known = Vec::new();
     let mut storages: Vec<(bool, Vec<KeyPath>)> = Vec::new();
     let mut numbers: HashMap<usize, usize> = HashMap::new();
@@ -213,33 +217,6 @@ pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
             .map(|(_, paths)| Finding::SameStorage { paths }),
     );
     findings
-}
-
-/// The shared nodes that are at several places.
-fn shared_nodes(treedef: &TreeDef) -> Vec<Finding> {
-    let mut first = Vec::new();
-    let mut places: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, node) in treedef.0.nodes.iter().enumerate() {
-        if node.shape.kind.is_numbered() {
-            first.push(at);
-        } else if node.shape.kind == NodeKind::Alias {
-            let number = treedef.0.aux_of(at).first();
-            if let Some(&number) = number.and_then(|number| number.downcast_ref::<usize>()) {
-                places.entry(number).or_default().push(at);
-            }
-        }
-    }
-    let finding = |(number, aliases): (usize, Vec<usize>)| {
-        let nodes: Vec<usize> = first
-            .get(number)
-            .copied()
-            .into_iter()
-            .chain(aliases)
-            .collect();
-        let paths = treedef.node_paths(&nodes);
-        Finding::Shared { paths }
-    };
-    places.into_iter().map(finding).collect()
 }
 
 fn bad_parameter(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {

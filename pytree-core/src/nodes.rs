@@ -12,7 +12,7 @@ use std::ops::Deref;
 
 pub(crate) use self::aliases::Aliases;
 use crate::edit::place::Parents;
-use crate::functions::{graph, tree};
+use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::{Key, KeyPath};
 use crate::pytree::{Pytree, rebuilt};
@@ -24,7 +24,7 @@ use crate::unflatten::{unflatten_unchecked, unflatten_with};
 /// What is met at one place of a model.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Met<'a> {
+pub enum Met {
     /// A node.
     Node {
         /// The name that displays show, such as `Linear` or `list`.
@@ -35,12 +35,12 @@ pub enum Met<'a> {
         is_module: bool,
     },
     /// A leaf.
-    Leaf(&'a dyn Leaf),
+    Leaf(AnyLeaf),
     /// A static field, which is part of the structure.
     Static(StaticBox),
 }
 
-impl Met<'_> {
+impl Met {
     /// Whether it is a module: see [`NodeView::is_module`].
     pub const fn is_module(&self) -> bool {
         matches!(
@@ -53,7 +53,7 @@ impl Met<'_> {
     }
 }
 
-impl fmt::Display for Met<'_> {
+impl fmt::Display for Met {
     /// The name of a node, and what a leaf or static value displays.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,9 +85,9 @@ impl fmt::Display for Met<'_> {
 /// let met: Vec<String> = met.iter().map(|(path, met)| format!("{} {met}", path.tuple())).collect();
 /// assert_eq!(met, ["(0, 'weight') 1.5", "(0, 'size') 3", "(0,) Linear", "() list"]);
 /// ```
-pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met<'_>)> {
-    let treedef = graph::structure(model);
-    let mut leaves = graph::any_leaves(model).into_iter();
+pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut leaves = leaves.into_iter();
     let parents = Parents::of(&treedef);
     let mut all = Vec::new();
     let mut open: Vec<(usize, usize)> = Vec::new();
@@ -119,7 +119,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met<'_>)> {
 }
 
 /// A node ends: its static fields are met, then it is.
-fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met<'_>)>) {
+fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
     let view = treedef.view(node);
     for (name, value) in view.statics() {
         let mut path = path.clone();
@@ -129,7 +129,7 @@ fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPat
     all.push((path, met(view)));
 }
 
-fn met<'a>(view: NodeView<'_>) -> Met<'a> {
+fn met(view: NodeView<'_>) -> Met {
     Met::Node {
         name: view.name(),
         kind: view.kind(),
@@ -162,18 +162,27 @@ fn met<'a>(view: NodeView<'_>) -> Met<'a> {
 /// let modules = children.iter().filter(|(_, child)| child.is_module());
 /// assert_eq!(modules.count(), 1);
 /// ```
-pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met<'_>)> {
-    let treedef = tree::structure(model);
-    let leaves = tree::any_leaves(model);
+pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let shared = treedef.shared_nodes();
     let root = treedef.below_transparent(0);
     let children = treedef.child_positions(root).into_iter().enumerate();
-    let mut before = 0;
     let children = children.filter_map(|(position, child)| {
-        let view = treedef.view(treedef.below_transparent(child));
-        let first = before;
-        before += treedef.view(child).num_leaves();
+        let node = treedef.below_transparent(child);
+        // What is at a later place is at the first one.
+        let node = match treedef.alias_of(node) {
+            Some(number) => treedef.below_transparent(*shared.get(number)?),
+            None => node,
+        };
+        let view = treedef.view(node);
         let met = match view.kind() {
-            NodeKind::Leaf => Met::Leaf(*leaves.get(first)?),
+            NodeKind::Leaf => {
+                let before = treedef.0.nodes[..node].iter();
+                let before = before
+                    .filter(|node| node.shape.kind == NodeKind::Leaf)
+                    .count();
+                Met::Leaf(leaves.get(before)?.clone())
+            }
             NodeKind::Absent => return None,
             _ => met(view),
         };
@@ -288,8 +297,12 @@ impl fmt::Display for Duplicates {
 /// assert_eq!(duplicates[0][1].to_string(), "right");
 /// ```
 pub fn find_duplicates<T: Pytree + ?Sized>(model: &T) -> Duplicates {
-    let treedef = graph::structure(model);
-    let aliases = Aliases::of(&treedef);
+    duplicates_of(&graph::structure(model))
+}
+
+/// As [`find_duplicates`], in a structure.
+pub(crate) fn duplicates_of(treedef: &TreeDef) -> Duplicates {
+    let aliases = Aliases::of(treedef);
     let firsts = aliases.firsts().iter();
     let mut groups: Vec<Vec<KeyPath>> = firsts.map(|first| vec![first.clone()]).collect();
     for (number, path) in aliases.all() {

@@ -370,29 +370,61 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<M, L>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::flatten::<L, M>(whole);
-    let mut places = part
-        .tree
-        .treedef()
-        .0
-        .nodes
-        .iter()
-        .filter(|node| node.is_place());
-    let mut leaves = leaves.into_iter();
-    let mut kept = Vec::with_capacity(leaves.len());
-    let complement = treedef.with_presence(|present| {
-        let replaced = places
-            .next()
-            .is_some_and(|node| node.shape.kind == NodeKind::Leaf);
-        let leaf = if present { leaves.next() } else { None };
-        if !replaced {
-            kept.extend(leaf);
-        }
-        present && !replaced
-    });
-    merge([
-        Partition::from_tree(Tree::from_parts(complement, kept)),
-        part.clone(),
-    ])
+    let (leaves, _) = replaced(&treedef, leaves, part)?;
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The leaves of a whole with those that a part has in the place of its own, and which they are.
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part is of another structure.
+pub(crate) fn replaced<M, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    mut leaves: Vec<L>,
+    part: &Partition<M, L>,
+) -> Result<(Vec<L>, Vec<bool>), TreeError> {
+    let places = part.tree.treedef();
+    check_alike(treedef, places)?;
+    let places = places.0.nodes.iter().filter(|node| node.is_place());
+    let present: Vec<bool> = places
+        .map(|node| node.shape.kind == NodeKind::Leaf)
+        .collect();
+    let mut values = part.leaves().iter();
+    for (leaf, _) in leaves
+        .iter_mut()
+        .zip(&present)
+        .filter(|(_, present)| **present)
+    {
+        *leaf = match values.next() {
+            Some(value) => value.clone(),
+            None => break,
+        };
+    }
+    Ok((leaves, present))
+}
+
+/// Whether two structures are the same but for the places that have no leaf.
+///
+/// # Errors
+/// [`TreeError::Merge`] with all differences.
+fn check_alike(left: &TreeDef, right: &TreeDef) -> Result<(), TreeError> {
+    let (a, b) = (&left.0, &right.0);
+    let alike = a.nodes.len() == b.nodes.len()
+        && a.aux == b.aux
+        && a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
+            a.arity == b.arity
+                && (std::ptr::eq(a.shape, b.shape)
+                    || (a.is_place() && b.is_place())
+                    || a.shape == b.shape)
+        });
+    if alike {
+        return Ok(());
+    }
+    let everywhere = |treedef: &TreeDef| treedef.with_presence(|_| true);
+    let differences = everywhere(left).differences(&everywhere(right)).into_iter();
+    Err(TreeError::Merge {
+        problems: differences.map(MergeProblem::Structure).collect(),
+    })
 }
 
 fn missing_places(treedef: &TreeDef) -> Vec<MergeProblem> {
@@ -435,25 +467,8 @@ enum Overlap {
 fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<L>, TreeError> {
     let (left_leaves, left_treedef) = left.into_parts();
     let (right_leaves, right_treedef) = right.into_parts();
+    check_alike(&left_treedef, &right_treedef)?;
     let (a, b) = (&left_treedef.0, &right_treedef.0);
-    let alike = a.nodes.len() == b.nodes.len()
-        && a.aux == b.aux
-        && a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
-            a.arity == b.arity
-                && (std::ptr::eq(a.shape, b.shape)
-                    || (a.is_place() && b.is_place())
-                    || a.shape == b.shape)
-        });
-    if !alike {
-        let everywhere = |treedef: &TreeDef| treedef.with_presence(|_| true);
-        let differences = everywhere(&left_treedef).differences(&everywhere(&right_treedef));
-        return Err(TreeError::Merge {
-            problems: differences
-                .into_iter()
-                .map(MergeProblem::Structure)
-                .collect(),
-        });
-    }
     let (mut left_leaves, mut right_leaves) = (left_leaves.into_iter(), right_leaves.into_iter());
     let mut nodes = a.nodes.clone();
     let mut leaves = Vec::with_capacity(left_leaves.len() + right_leaves.len());

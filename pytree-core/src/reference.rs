@@ -611,6 +611,22 @@ impl References {
         }
     }
 
+    /// The nodes of these numbers, which are numbered anew.
+    pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        let mut kept = Self::default();
+        for node in numbers
+            .into_iter()
+            .filter_map(|number| self.nodes.get(number))
+        {
+            let identity = Identity::of(node);
+            kept.push(identity, Arc::clone(node));
+            let mut cells = self.cells.iter();
+            kept.cells
+                .extend(cells.find(|cell| cell.identity() == identity).cloned());
+        }
+        kept
+    }
+
     /// The number of a node that is known.
     pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
         self.numbers.get(identity)

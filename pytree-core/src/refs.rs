@@ -9,7 +9,7 @@ use crate::dynamic::{Tree, same_structure};
 use crate::error::TreeError;
 use crate::kind::LeafKind;
 use crate::leaf::Leaf;
-use crate::partition::Partition;
+use crate::partition::{self, Partition};
 use crate::pytree::{Pytree, PytreeOf};
 use crate::reference;
 
@@ -57,40 +57,26 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] or [`TreeError::Merge`] if the part is not one of such a value,
+/// [`TreeError::Merge`] if the part is not one of such a value,
 /// [`TreeError::NotInReference`] with each leaf of the part that is in no reference, and [`TreeError::Reference`] if a
 /// reference may not be written here. Then nothing is written.
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
-    let (mut leaves, treedef, references) = crossing::take_apart::<L, T>(target);
-    let doing = "cannot update references";
-    let everywhere = |treedef: &crate::TreeDef| treedef.with_presence(|_| true);
-    let part_treedef = part.tree().treedef();
-    same_structure(doing, &everywhere(&treedef), &everywhere(part_treedef))?;
-    let places = part_treedef.0.nodes.iter().filter(|node| node.is_place());
-    let present: Vec<bool> = places
-        .map(|node| node.shape.kind == crate::shape::NodeKind::Leaf)
-        .collect();
+    let (leaves, treedef, references) = crossing::take_apart::<L, T>(target);
+    let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
     let ranges: Vec<_> = treedef
         .references()
         .into_iter()
         .map(|place| place.leaves)
         .collect();
-    let mut outside = Vec::new();
-    let mut values = part.leaves().iter();
-    for (position, leaf) in leaves.iter_mut().enumerate() {
-        if !present.get(position).copied().unwrap_or(false) {
-            continue;
-        }
-        if !ranges.iter().any(|range| range.contains(&position)) {
-            outside.push(position);
-        }
-        if let Some(value) = values.next() {
-            *leaf = value.clone();
-        }
-    }
+    let is_outside = |position: &usize| !ranges.iter().any(|range| range.contains(position));
+    let changed_at = changed.iter().enumerate().filter(|(_, changed)| **changed);
+    let outside: Vec<usize> = changed_at
+        .map(|(position, _)| position)
+        .filter(is_outside)
+        .collect();
     if !outside.is_empty() {
         let paths = treedef.leaf_paths();
         let paths = outside.into_iter().map(|position| paths[position].clone());
@@ -99,7 +85,7 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
         });
     }
     crossing::put_together_changed::<L, T>(&treedef, leaves, &references, |position| {
-        present.get(position).copied().unwrap_or(false)
+        changed.get(position).copied().unwrap_or(false)
     })
     .map(drop)
 }

@@ -13,6 +13,7 @@ use crate::edit::replace_any;
 use crate::error::{SelectionMistake, TreeError};
 use crate::filter::Filter;
 use crate::functions::{graph, tree};
+use crate::kept::Kept;
 use crate::leaf::{Leaf, short_name};
 use crate::path::KeyPath;
 use crate::pytree::Pytree;
@@ -100,11 +101,12 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
         let place = self.path(model)?;
+        let kept = Kept::default();
         let selected: HashSet<Address> = leaf_addresses(self.get(model)).into_iter().collect();
         let paths = graph::structure(model).leaf_paths();
         let mut chosen: Vec<KeyPath> = paths
             .into_iter()
-            .zip(graph::any_leaves(model))
+            .zip(graph::kept_leaves(model, &kept))
             .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
             .map(|(path, _)| path)
             .collect();
@@ -202,7 +204,8 @@ impl Address {
 }
 
 fn leaf_addresses<T: Pytree>(value: &T) -> Vec<Address> {
-    tree::any_leaves(value)
+    let kept = Kept::default();
+    tree::kept_leaves(value, &kept)
         .into_iter()
         .map(Address::of)
         .collect()

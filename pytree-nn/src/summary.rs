@@ -53,10 +53,10 @@ impl SummaryRow {
 /// // └────────┴───────┴────────────┴──────────┴───────┘
 /// ```
 pub fn summary<T: Pytree + ?Sized>(tree: &T) -> Summary {
-    let treedef = graph::structure(tree);
+    let (leaves, treedef) = graph::flatten_any(tree);
     let places = treedef.leaf_paths().into_iter().zip(treedef.leaf_kinds());
     let rows = places
-        .zip(graph::any_leaves(tree))
+        .zip(leaves)
         .map(|((path, kind), leaf)| SummaryRow {
             path: path.or_root(),
             kind,

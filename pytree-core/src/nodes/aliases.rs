@@ -2,23 +2,31 @@
 
 use crate::path::KeyPath;
 use crate::shape::NodeKind;
-use crate::statics::StaticBox;
 use crate::treedef::TreeDef;
 
 impl TreeDef {
-    /// The number of the shared node that the node at a position leads to, if it is a later place of one.
+    /// The number of the shared node or reference that the node at a position leads to, if it is an alias of one.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
         match self.0.nodes.get(node)?.shape.kind {
-            NodeKind::Alias => self.0.aux_of(node).first().and_then(StaticBox::to_value),
+            NodeKind::Alias => self.0.aux_of(node).first()?.downcast_ref().copied(),
             _ => None,
         }
     }
 
-    /// The positions of the shared nodes, in the order of their numbers.
+    /// As [`alias_of`](Self::alias_of), of what is a place of the node: a weak edge is none.
+    pub(crate) fn later_place_of(&self, node: usize) -> Option<usize> {
+        let above = node
+            .checked_sub(1)
+            .and_then(|above| self.0.nodes.get(above));
+        let is_weak = above.is_some_and(|above| above.shape.kind == NodeKind::Weak);
+        self.alias_of(node).filter(|_| !is_weak)
+    }
+
+    /// The positions of the shared nodes and references, in the order of their numbers.
     pub(crate) fn shared_nodes(&self) -> Vec<usize> {
         let nodes = self.0.nodes.iter().enumerate();
         nodes
-            .filter(|(_, node)| node.shape.kind == NodeKind::Shared)
+            .filter(|(_, node)| node.shape.kind.is_numbered())
             .map(|(at, _)| at)
             .collect()
     }
@@ -35,7 +43,7 @@ pub(crate) struct Aliases {
 impl Aliases {
     pub(crate) fn of(treedef: &TreeDef) -> Self {
         let aliases: Vec<(usize, usize)> = (0..treedef.num_nodes())
-            .filter_map(|node| Some((treedef.alias_of(node)?, node)))
+            .filter_map(|node| Some((treedef.later_place_of(node)?, node)))
             .collect();
         let nodes: Vec<usize> = aliases.iter().map(|(_, node)| *node).collect();
         let numbers = aliases.iter().map(|(number, _)| *number);

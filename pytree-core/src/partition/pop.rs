@@ -5,19 +5,22 @@
 
 mod plan;
 
+use std::collections::BTreeMap;
+
 use self::plan::{Cut, Plan};
 use super::{NO_PART, Partition, assign, select};
+use crate::crossing;
 use crate::error::TreeError;
 use crate::filter::Filter;
-use crate::functions::graph;
 use crate::insertion::InsertionOrder;
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
 use crate::pytree::PytreeOf;
+use crate::reference::References;
 use crate::shape::{self, NodeKind};
 use crate::statics::StaticBox;
 use crate::treedef::{Builder, TreeDef};
-use crate::unflatten::unflatten_unchecked;
+use crate::unflatten::{Contents, unflatten_unchecked};
 
 /// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
 ///
@@ -57,7 +60,7 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(model);
+    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
     let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
     let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
     let popped = select(&treedef, &leaves, |position| selected[position]);
@@ -68,14 +71,20 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     loop {
         plan.make();
         let rest = rest_of(&treedef, &leaves, &plan);
-        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.into_iter()) {
+        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.iter().cloned()) {
             Ok(_) if !plan.held.is_empty() => {
                 let nodes: Vec<usize> = plan.held.iter().copied().collect();
                 let paths = treedef.node_paths(&nodes);
                 return Err(TreeError::Held { paths });
             }
-            Ok(rest) => {
-                *model = rest;
+            Ok(built) if references.is_empty() => {
+                *model = built;
+                return Ok(popped);
+            }
+            Ok(_) => {
+                let (left, changed) = rest.references(&treedef, &references);
+                let contents = Contents::WrittenAt(&changed);
+                *model = crossing::put_together_with(&rest.treedef, rest.leaves, &left, contents)?;
                 return Ok(popped);
             }
             // An array looks like a list until it is built.
@@ -101,14 +110,50 @@ struct Rest<L> {
     old: Vec<usize>,
 }
 
+impl<L> Rest<L> {
+    /// The references that are left, and the positions of those that hold something else now.
+    fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<usize>) {
+        let now = self.treedef.shared_nodes();
+        let was: Vec<usize> = now
+            .iter()
+            .filter_map(|&at| self.old.get(at).copied())
+            .collect();
+        let numbers: BTreeMap<usize, usize> = before
+            .shared_nodes()
+            .into_iter()
+            .enumerate()
+            .map(|(number, at)| (at, number))
+            .collect();
+        let left = references.only(was.iter().filter_map(|at| numbers.get(at).copied()));
+        let is_reference = |at: usize| self.treedef.0.nodes[at].shape.kind == NodeKind::Reference;
+        let pairs = now
+            .iter()
+            .zip(&was)
+            .filter(|(now, _)| is_reference(**now))
+            .enumerate();
+        let changed = pairs.filter(|(_, (now, was))| {
+            self.treedef.0.nodes[**now].size != before.0.nodes[**was].size
+        });
+        (left, changed.map(|(position, _)| position).collect())
+    }
+}
+
 /// The model without what the plan cuts.
 fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L> {
     let mut builder = Builder::default();
     let mut kept = Vec::with_capacity(leaves.len());
     let mut old = Vec::new();
-    // The shared nodes that are left, by their old numbers.
-    let mut shared: Vec<Option<usize>> = Vec::new();
+    // The new numbers of the shared nodes and references that are left, by their old ones.
     let mut left = 0;
+    let numbers: Vec<Option<usize>> = treedef
+        .shared_nodes()
+        .into_iter()
+        .map(|at| {
+            let is_left = !plan.is_cut(at);
+            left += usize::from(is_left);
+            is_left.then(|| left - 1)
+        })
+        .collect();
     let mut leaf = leaves.iter();
     // Of each open node, where it ends in the old treedef.
     let mut open: Vec<usize> = Vec::new();
@@ -122,12 +167,8 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
         let end = at + node.size as usize;
         if let Some(cut) = plan.cuts.get(&at) {
             for gone in &nodes[at..end] {
-                match gone.shape.kind {
-                    NodeKind::Leaf => {
-                        leaf.next();
-                    }
-                    NodeKind::Shared => shared.push(None),
-                    _ => {}
+                if gone.shape.kind == NodeKind::Leaf {
+                    leaf.next();
                 }
             }
             if *cut == Cut::None {
@@ -146,20 +187,18 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
             }
             NodeKind::Absent => builder.absent(),
             kind => {
-                if kind == NodeKind::Shared {
-                    shared.push(Some(left));
-                    left += 1;
-                }
                 let kept: Vec<bool> = treedef
                     .child_positions(at)
                     .into_iter()
                     .map(|child| plan.cuts.get(&child) != Some(&Cut::Item))
                     .collect();
                 builder.enter(node.shape, kept.iter().filter(|&&kept| kept).count());
-                let target = treedef.alias_of(at).and_then(|number| shared.get(number));
-                match target {
-                    Some(Some(number)) => builder.aux(StaticBox::new(*number)),
-                    _ => keys(kind, treedef.0.aux_of(at), &kept)
+                match treedef.alias_of(at) {
+                    Some(old) => {
+                        let number = numbers.get(old).copied().flatten();
+                        builder.aux(number.map_or_else(|| StaticBox::new(()), StaticBox::new));
+                    }
+                    None => keys(kind, treedef.0.aux_of(at), &kept)
                         .into_iter()
                         .for_each(|value| builder.aux(value)),
                 }

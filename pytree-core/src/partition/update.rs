@@ -1,6 +1,7 @@
 //! Models and parts changed by parts.
 
-use super::{Overlap, Partition, merge_two, replace};
+use super::{Overlap, Partition, merge_two, replaced};
+use crate::crossing;
 use crate::dynamic::Tree;
 use crate::error::{MergeProblem, TreeError};
 use crate::leaf::Leaf;
@@ -9,7 +10,8 @@ use crate::pytree::PytreeOf;
 /// Puts the leaves that `part` has in the place of the model's own, in place. Either all of them are put or, on an
 /// error, none.
 ///
-/// Several parts are laid over each other by [`merge_state`] first.
+/// References of the model stay, and those are written that hold a leaf of the part. Several parts are laid over each
+/// other by [`merge_state`] first.
 ///
 /// # Examples
 /// ```
@@ -28,7 +30,12 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<M, L>,
 ) -> Result<(), TreeError> {
     let doing = "cannot update a model by a part";
-    *model = replace(model, part).map_err(|error| as_structure(doing, error))?;
+    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+    let (leaves, changed) =
+        replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
+    *model = crossing::put_together_changed(&treedef, leaves, &references, |position| {
+        changed.get(position).copied().unwrap_or(false)
+    })?;
     Ok(())
 }
 

@@ -31,10 +31,7 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::Leaf => leaf(f)?,
             NodeKind::Absent => f.write_str("-")?,
             NodeKind::None => f.write_str("None")?,
-            NodeKind::Alias => match inner.aux_of(at).first().and_then(StaticBox::downcast_ref) {
-                Some(number) => write!(f, "alias {}", usize::clone(number))?,
-                None => f.write_str("alias of nothing")?,
-            },
+            NodeKind::Alias => write_alias(inner, f, notation, at, &open)?,
             NodeKind::Argument => match inner.aux_of(at).first() {
                 Some(position) => write!(f, "reference {position:?} of the argument")?,
                 None => f.write_str("reference of the argument")?,
@@ -81,6 +78,48 @@ pub(super) fn write_tree<W: fmt::Write>(
         }
     }
     Ok(())
+}
+
+/// An alias: by its number or, in a value, of a node that it is in as Python shows one, `[...]`.
+fn write_alias<W: fmt::Write>(
+    inner: &Inner,
+    f: &mut W,
+    notation: Notation,
+    at: usize,
+    open: &[(usize, usize)],
+) -> fmt::Result {
+    let number = inner.aux_of(at).first().and_then(StaticBox::downcast_ref);
+    let Some(&number) = number else {
+        return f.write_str(if notation == Notation::Value {
+            "None"
+        } else {
+            "alias of nothing"
+        });
+    };
+    let mut numbered = open
+        .iter()
+        .filter(|(node, _)| inner.nodes[*node].shape.kind.is_numbered());
+    let around = numbered.find(|(node, _)| {
+        let before = inner.nodes[..*node].iter();
+        before.filter(|node| node.shape.kind.is_numbered()).count() == number
+    });
+    match around {
+        Some((node, _)) if notation == Notation::Value => {
+            let inside = inner.nodes[*node..].iter().map(|node| node.shape);
+            let mut inside = inside.skip_while(|shape| shape.kind.is_transparent());
+            match inside.next().map(|shape| (shape.kind, shape.name)) {
+                Some((NodeKind::List, _)) => f.write_str("[...]"),
+                Some((NodeKind::Tuple, _)) => f.write_str("(...)"),
+                Some((NodeKind::Dict | NodeKind::OrderedDict, _)) => f.write_str("{...}"),
+                Some((NodeKind::Struct, name)) => write!(f, "{name} {{ ... }}"),
+                Some((NodeKind::TupleStruct | NodeKind::NamedTuple, name)) => {
+                    write!(f, "{name}(...)")
+                }
+                _ => f.write_str("..."),
+            }
+        }
+        _ => write!(f, "alias {number}"),
+    }
 }
 
 /// The keys of an ordered dictionary, as Python writes a tuple.

@@ -13,4 +13,5 @@ mod cells;
 mod crossing;
 mod cycles;
 mod levels;
+mod states;
 mod threads;

@@ -49,7 +49,7 @@ impl<'t> Plan<'t> {
                 NodeKind::Leaf | NodeKind::Absent => kept += 1,
                 _ => {}
             }
-            if let Some(number) = treedef.alias_of(at) {
+            if let Some(number) = treedef.later_place_of(at) {
                 // A later place goes if all of what it leads to does.
                 let before = |at: usize| kept_before.get(at).copied();
                 let target = shared.get(number).copied().unwrap_or(at);
@@ -88,7 +88,7 @@ impl<'t> Plan<'t> {
         }
         let shared = self.treedef.shared_nodes();
         let aliases = (0..self.treedef.num_nodes()).filter_map(|at| {
-            let target = *shared.get(self.treedef.alias_of(at)?)?;
+            let target = *shared.get(self.treedef.later_place_of(at)?)?;
             Some((at, target))
         });
         let mut aliases: Vec<(usize, usize)> = aliases.collect();
@@ -151,7 +151,7 @@ impl<'t> Plan<'t> {
     }
 
     /// Whether a node is cut, or one above it.
-    fn is_cut(&self, node: usize) -> bool {
+    pub(super) fn is_cut(&self, node: usize) -> bool {
         let before = self.cuts.range(..=node);
         let nodes = &self.treedef.0.nodes;
         // Cuts may lie in each other: all before the node are looked at.
