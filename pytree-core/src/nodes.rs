@@ -12,7 +12,7 @@ use std::ops::Deref;
 
 pub(crate) use self::aliases::Aliases;
 use crate::edit::place::Parents;
-use crate::functions::{graph, tree};
+use crate::functions::graph;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::{Key, KeyPath};
 use crate::pytree::{Pytree, rebuilt};
@@ -24,7 +24,7 @@ use crate::unflatten::{unflatten_unchecked, unflatten_with};
 /// What is met at one place of a model.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Met<'a> {
+pub enum Met {
     /// A node.
     Node {
         /// The name that displays show, such as `Linear` or `list`.
@@ -35,12 +35,12 @@ pub enum Met<'a> {
         is_module: bool,
     },
     /// A leaf.
-    Leaf(&'a dyn Leaf),
+    Leaf(AnyLeaf),
     /// A static field, which is part of the structure.
     Static(StaticBox),
 }
 
-impl Met<'_> {
+impl Met {
     /// Whether it is a module: see [`NodeView::is_module`].
     pub const fn is_module(&self) -> bool {
         matches!(
@@ -53,7 +53,7 @@ impl Met<'_> {
     }
 }
 
-impl fmt::Display for Met<'_> {
+impl fmt::Display for Met {
     /// The name of a node, and what a leaf or static value displays.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,7 +65,7 @@ impl fmt::Display for Met<'_> {
 }
 
 /// Every node, leaf and static field with its path, what is inside of a node before the node. A shared node is met
-/// once, at its first place; `Some`, `Shared` and boxes are met as what is in them.
+/// once, at its first place; `Some`, `Shared`, references and boxes are met as what is in them.
 ///
 /// # Examples
 /// ```
@@ -85,9 +85,9 @@ impl fmt::Display for Met<'_> {
 /// let met: Vec<String> = met.iter().map(|(path, met)| format!("{} {met}", path.tuple())).collect();
 /// assert_eq!(met, ["(0, 'weight') 1.5", "(0, 'size') 3", "(0,) Linear", "() list"]);
 /// ```
-pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met<'_>)> {
-    let treedef = graph::structure(model);
-    let mut leaves = graph::any_leaves(model).into_iter();
+pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut leaves = leaves.into_iter();
     let parents = Parents::of(&treedef);
     let mut all = Vec::new();
     let mut open: Vec<(usize, usize)> = Vec::new();
@@ -107,8 +107,8 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met<'_>)> {
                         .map(|leaf| (parents.path(at), Met::Leaf(leaf))),
                 );
             }
-            NodeKind::Absent => {}
-            kind if kind.is_transparent() || treedef.alias_of(at).is_some() => {}
+            NodeKind::Absent | NodeKind::Alias => {}
+            kind if kind.is_transparent() => {}
             _ => open.push((at, at + node.size as usize)),
         }
     }
@@ -119,7 +119,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met<'_>)> {
 }
 
 /// A node ends: its static fields are met, then it is.
-fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met<'_>)>) {
+fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
     let view = treedef.view(node);
     for (name, value) in view.statics() {
         let mut path = path.clone();
@@ -129,7 +129,7 @@ fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPat
     all.push((path, met(view)));
 }
 
-fn met<'a>(view: NodeView<'_>) -> Met<'a> {
+fn met(view: NodeView<'_>) -> Met {
     Met::Node {
         name: view.name(),
         kind: view.kind(),
@@ -162,20 +162,24 @@ fn met<'a>(view: NodeView<'_>) -> Met<'a> {
 /// let modules = children.iter().filter(|(_, child)| child.is_module());
 /// assert_eq!(modules.count(), 1);
 /// ```
-pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met<'_>)> {
-    let treedef = tree::structure(model);
-    let leaves = tree::any_leaves(model);
+pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let numbered = treedef.numbered_nodes();
     let root = treedef.below_transparent(0);
     let children = treedef.child_positions(root).into_iter().enumerate();
-    let mut before = 0;
     let children = children.filter_map(|(position, child)| {
-        let view = treedef.view(treedef.below_transparent(child));
-        let first = before;
-        before += treedef.view(child).num_leaves();
-        let met = match view.kind() {
-            NodeKind::Leaf => Met::Leaf(*leaves.get(first)?),
-            NodeKind::Absent => return None,
-            _ => met(view),
+        let mut inside = treedef.below_transparent(child);
+        if let Some(number) = treedef.alias_of(inside) {
+            inside = treedef.below_transparent(*numbered.get(number)?);
+        }
+        let met = match treedef.view(inside).kind() {
+            NodeKind::Leaf => {
+                let before = treedef.0.nodes[..inside].iter();
+                let before = before.filter(|node| node.shape.kind == NodeKind::Leaf);
+                Met::Leaf(leaves.get(before.count())?.clone())
+            }
+            NodeKind::Absent | NodeKind::Alias => return None,
+            _ => met(treedef.view(inside)),
         };
         Some((treedef.child_key(root, position)?, met))
     });
@@ -223,7 +227,8 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
 
 /// An independent copy of a model, in which the same places are shared as in the model.
 ///
-/// A clone shares its [`Shared`](crate::Shared) nodes with the original; this shares none with it.
+/// A clone shares its [`Shared`](crate::Shared) nodes and [references](crate::Ref) with the original; this shares none
+/// with it.
 ///
 /// # Examples
 /// ```
@@ -243,7 +248,7 @@ pub fn copy<T: Pytree>(model: &T) -> T {
     rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
 }
 
-/// The shared nodes that stand at several places: for each, its paths in order. Displays as Flax NNX prints it.
+/// The shared nodes and references that stand at several places: for each, its paths, that of the first place first. Displays as Flax NNX prints it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates(Vec<Vec<KeyPath>>);
 
@@ -264,8 +269,8 @@ impl fmt::Display for Duplicates {
     }
 }
 
-/// What stands at several places of a model: for each shared node that does, the list of its paths. It is a tree if
-/// there is none.
+/// What stands at several places of a model: for each shared node or reference that does, the list of its paths. It is a
+/// tree if there is none.
 ///
 /// What is below a shared node is met at its first place only.
 ///

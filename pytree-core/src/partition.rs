@@ -351,14 +351,19 @@ pub fn select<M, L: Clone>(
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
+    let (leaves, treedef) = merged(parts)?.into_parts();
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The tree that parts make together.
+fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree<L>, TreeError> {
     let trees: Vec<Tree<L>> = parts.into_iter().map(Partition::into_tree).collect();
     let merged = merge_trees(trees)?;
     let missing = missing_places(merged.treedef());
-    if !missing.is_empty() {
-        return Err(TreeError::Merge { problems: missing });
+    if missing.is_empty() {
+        return Ok(merged);
     }
-    let (leaves, treedef) = merged.into_parts();
-    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+    Err(TreeError::Merge { problems: missing })
 }
 
 /// The whole with the leaves that `part` has put in the place of its own.
@@ -370,6 +375,16 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<M, L>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, treedef) = replaced(&treedef, leaves, part)?.into_parts();
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The tree of a whole with the leaves of a part in the place of its own.
+fn replaced<M, L: Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    part: &Partition<M, L>,
+) -> Result<Tree<L>, TreeError> {
     let mut places = part
         .tree
         .treedef()
@@ -389,7 +404,7 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
         }
         present && !replaced
     });
-    merge([
+    merged([
         Partition::from_tree(Tree::from_parts(complement, kept)),
         part.clone(),
     ])

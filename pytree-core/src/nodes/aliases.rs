@@ -1,4 +1,4 @@
-//! The places of shared nodes: the first of each, at which it is, and the later ones, which lead to it.
+//! The places of shared nodes and references: the first of each, at which it is, and the later ones, which lead to it.
 
 use crate::path::KeyPath;
 use crate::shape::NodeKind;
@@ -6,7 +6,7 @@ use crate::statics::StaticBox;
 use crate::treedef::TreeDef;
 
 impl TreeDef {
-    /// The number of the shared node that the node at a position leads to, if it is a later place of one.
+    /// The number of the shared node or reference that the node at a position leads to, if it is a later place of one.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
         match self.0.nodes.get(node)?.shape.kind {
             NodeKind::Alias => self.0.aux_of(node).first().and_then(StaticBox::to_value),
@@ -14,11 +14,11 @@ impl TreeDef {
         }
     }
 
-    /// The positions of the shared nodes, in the order of their numbers.
-    pub(crate) fn shared_nodes(&self) -> Vec<usize> {
+    /// The positions of the shared nodes and references, in the order of their numbers.
+    pub(crate) fn numbered_nodes(&self) -> Vec<usize> {
         let nodes = self.0.nodes.iter().enumerate();
         nodes
-            .filter(|(_, node)| node.shape.kind == NodeKind::Shared)
+            .filter(|(_, node)| node.shape.kind.is_numbered())
             .map(|(at, _)| at)
             .collect()
     }
@@ -40,7 +40,7 @@ impl Aliases {
         let nodes: Vec<usize> = aliases.iter().map(|(_, node)| *node).collect();
         let numbers = aliases.iter().map(|(number, _)| *number);
         Self {
-            firsts: treedef.node_paths(&treedef.shared_nodes()),
+            firsts: treedef.node_paths(&treedef.numbered_nodes()),
             all: numbers.zip(treedef.node_paths(&nodes)).collect(),
         }
     }

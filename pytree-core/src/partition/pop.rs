@@ -7,23 +7,24 @@ mod plan;
 
 use self::plan::{Cut, Plan};
 use super::{NO_PART, Partition, assign, select};
+use crate::crossing;
 use crate::error::TreeError;
 use crate::filter::Filter;
-use crate::functions::graph;
 use crate::insertion::InsertionOrder;
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
 use crate::pytree::PytreeOf;
+use crate::reference::References;
 use crate::shape::{self, NodeKind};
 use crate::statics::StaticBox;
 use crate::treedef::{Builder, TreeDef};
-use crate::unflatten::unflatten_unchecked;
+use crate::unflatten::{Contents, unflatten_unchecked};
 
 /// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
 ///
 /// `Some` becomes `None`, an item is taken out of its `Vec`, an entry out of its map. In a field with a kind this
 /// goes for the whole of what is selected: of an `Option<Vec<_>>` whose leaves all are, `None` is left. A shared
-/// node is taken out at all its places. If nothing is selected, the part is empty. For several parts,
+/// node is taken out at all its places, and a weak edge to it leads to nothing then. If nothing is selected, the part is empty. For several parts,
 /// [`split`](Partition::split) what was popped.
 ///
 /// # Examples
@@ -52,12 +53,17 @@ use crate::unflatten::unflatten_unchecked;
 ///
 /// # Errors
 /// [`TreeError::Held`] with every leaf that its place always holds, as a plain field, a tuple and an array do;
-/// [`TreeError::NoLeaf`] if a path of the filter is not there. Nothing is changed then.
+/// [`TreeError::NoLeaf`] if a path of the filter is not there; [`TreeError::Reference`] if a reference may not be written
+/// here. Nothing is changed then.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
 pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(model);
+    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
     let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
     let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
     let popped = select(&treedef, &leaves, |position| selected[position]);
@@ -68,14 +74,23 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     loop {
         plan.make();
         let rest = rest_of(&treedef, &leaves, &plan);
-        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.into_iter()) {
+        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.iter().cloned()) {
             Ok(_) if !plan.held.is_empty() => {
                 let nodes: Vec<usize> = plan.held.iter().copied().collect();
                 let paths = treedef.node_paths(&nodes);
                 return Err(TreeError::Held { paths });
             }
-            Ok(rest) => {
-                *model = rest;
+            Ok(built) if references.is_empty() => {
+                *model = built;
+                return Ok(popped);
+            }
+            Ok(_) => {
+                // The same references again, and what is left in them.
+                let left = left_of(&treedef, &plan, references);
+                let Rest {
+                    treedef, leaves, ..
+                } = rest;
+                *model = crossing::put_together_with(&treedef, leaves, &left, Contents::Written)?;
                 return Ok(popped);
             }
             // An array looks like a list until it is built.
@@ -84,6 +99,15 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The references that are left.
+fn left_of(treedef: &TreeDef, plan: &Plan<'_>, references: References) -> References {
+    let nodes = treedef.nodes().enumerate();
+    let nodes = nodes.filter(|(_, node)| node.kind() == NodeKind::Reference);
+    let left = nodes.zip(references.0);
+    let left = left.filter(|((at, _), _)| !plan.is_cut(*at));
+    References(left.map(|(_, reference)| reference).collect())
 }
 
 /// The list at a path, by its number in the old treedef.
@@ -106,9 +130,13 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     let mut builder = Builder::default();
     let mut kept = Vec::with_capacity(leaves.len());
     let mut old = Vec::new();
-    // The shared nodes that are left, by their old numbers.
-    let mut shared: Vec<Option<usize>> = Vec::new();
-    let mut left = 0;
+    // The new numbers of shared nodes and references, by the old ones.
+    let mut left = 0..;
+    let numbers: Vec<Option<usize>> = treedef
+        .numbered_nodes()
+        .into_iter()
+        .map(|node| if plan.is_cut(node) { None } else { left.next() })
+        .collect();
     let mut leaf = leaves.iter();
     // Of each open node, where it ends in the old treedef.
     let mut open: Vec<usize> = Vec::new();
@@ -121,15 +149,10 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
         }
         let end = at + node.size as usize;
         if let Some(cut) = plan.cuts.get(&at) {
-            for gone in &nodes[at..end] {
-                match gone.shape.kind {
-                    NodeKind::Leaf => {
-                        leaf.next();
-                    }
-                    NodeKind::Shared => shared.push(None),
-                    _ => {}
-                }
-            }
+            let gone = nodes[at..end]
+                .iter()
+                .filter(|node| node.shape.kind == NodeKind::Leaf);
+            leaf.by_ref().take(gone.count()).for_each(drop);
             if *cut == Cut::None {
                 old.push(at);
                 builder.enter(&shape::NONE, 0);
@@ -146,20 +169,16 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
             }
             NodeKind::Absent => builder.absent(),
             kind => {
-                if kind == NodeKind::Shared {
-                    shared.push(Some(left));
-                    left += 1;
-                }
                 let kept: Vec<bool> = treedef
                     .child_positions(at)
                     .into_iter()
                     .map(|child| plan.cuts.get(&child) != Some(&Cut::Item))
                     .collect();
                 builder.enter(node.shape, kept.iter().filter(|&&kept| kept).count());
-                let target = treedef.alias_of(at).and_then(|number| shared.get(number));
-                match target {
-                    Some(Some(number)) => builder.aux(StaticBox::new(*number)),
-                    _ => keys(kind, treedef.0.aux_of(at), &kept)
+                match treedef.alias_of(at).map(|number| numbers.get(number)) {
+                    Some(Some(Some(number))) => builder.aux(StaticBox::new(*number)),
+                    Some(_) => builder.aux(StaticBox::new(())),
+                    None => keys(kind, treedef.0.aux_of(at), &kept)
                         .into_iter()
                         .for_each(|value| builder.aux(value)),
                 }

@@ -1,15 +1,18 @@
 //! Models and parts changed by parts.
 
-use super::{Overlap, Partition, merge_two, replace};
+use super::{Overlap, Partition, merge_two, replaced};
+use crate::crossing;
 use crate::dynamic::Tree;
 use crate::error::{MergeProblem, TreeError};
 use crate::leaf::Leaf;
 use crate::pytree::PytreeOf;
+use crate::unflatten::Contents;
 
 /// Puts the leaves that `part` has in the place of the model's own, in place. Either all of them are put or, on an
 /// error, none.
 ///
-/// Several parts are laid over each other by [`merge_state`] first.
+/// [References](crate::Ref) stay the same ones and are written. Several parts are laid over each other by [`merge_state`]
+/// first.
 ///
 /// # Examples
 /// ```
@@ -22,13 +25,21 @@ use crate::pytree::PytreeOf;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the part is of another structure.
+/// [`TreeError::Structure`] with all differences, if the part is of another structure; [`TreeError::Reference`] if a
+/// reference may not be written here.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
 pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     part: &Partition<M, L>,
 ) -> Result<(), TreeError> {
-    let doing = "cannot update a model by a part";
-    *model = replace(model, part).map_err(|error| as_structure(doing, error))?;
+    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+    let replaced = replaced(&treedef, leaves, part)
+        .map_err(|error| as_structure("cannot update a model by a part", error))?;
+    let (leaves, treedef) = replaced.into_parts();
+    *model = crossing::put_together_with(&treedef, leaves, &references, Contents::Written)?;
     Ok(())
 }
 

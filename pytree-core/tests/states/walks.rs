@@ -2,7 +2,7 @@ use pytree_core::{Key, KeyPath, Module, Pytree, Shared, edit, nodes, tree};
 
 use crate::{Linear, Mlp, Tied, mlp, tied};
 
-fn shown(met: &[(KeyPath, nodes::Met<'_>)]) -> Vec<String> {
+fn shown(met: &[(KeyPath, nodes::Met)]) -> Vec<String> {
     met.iter()
         .map(|(path, met)| format!("{path}: {met}"))
         .collect()

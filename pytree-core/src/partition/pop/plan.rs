@@ -38,7 +38,7 @@ impl<'t> Plan<'t> {
     /// A plan for the leaves that are selected, in order.
     pub(super) fn new(treedef: &'t TreeDef, selected: &[bool]) -> Self {
         let nodes = &treedef.0.nodes;
-        let shared = treedef.shared_nodes();
+        let numbered = treedef.numbered_nodes();
         let mut kept_before = vec![0];
         let mut kept = 0;
         let mut leaves = Vec::new();
@@ -49,10 +49,10 @@ impl<'t> Plan<'t> {
                 NodeKind::Leaf | NodeKind::Absent => kept += 1,
                 _ => {}
             }
-            if let Some(number) = treedef.alias_of(at) {
+            if let Some(number) = treedef.alias_of(at).filter(|_| !is_weak(treedef, at)) {
                 // A later place goes if all of what it leads to does.
                 let before = |at: usize| kept_before.get(at).copied();
-                let target = shared.get(number).copied().unwrap_or(at);
+                let target = numbered.get(number).copied().unwrap_or(at);
                 let end = target + nodes[target].size as usize;
                 let goes = before(target)
                     .zip(before(end))
@@ -86,9 +86,10 @@ impl<'t> Plan<'t> {
         for leaf in self.selected.clone() {
             self.empty(leaf);
         }
-        let shared = self.treedef.shared_nodes();
-        let aliases = (0..self.treedef.num_nodes()).filter_map(|at| {
-            let target = *shared.get(self.treedef.alias_of(at)?)?;
+        let numbered = self.treedef.numbered_nodes();
+        let places = (0..self.treedef.num_nodes()).filter(|&at| !is_weak(self.treedef, at));
+        let aliases = places.filter_map(|at| {
+            let target = *numbered.get(self.treedef.alias_of(at)?)?;
             Some((at, target))
         });
         let mut aliases: Vec<(usize, usize)> = aliases.collect();
@@ -151,7 +152,7 @@ impl<'t> Plan<'t> {
     }
 
     /// Whether a node is cut, or one above it.
-    fn is_cut(&self, node: usize) -> bool {
+    pub(super) fn is_cut(&self, node: usize) -> bool {
         let before = self.cuts.range(..=node);
         let nodes = &self.treedef.0.nodes;
         // Cuts may lie in each other: all before the node are looked at.
@@ -174,6 +175,14 @@ impl<'t> Plan<'t> {
     }
 }
 
+/// Whether a node is the end of a weak edge, which leads to nothing when its target is gone.
+fn is_weak(treedef: &TreeDef, node: usize) -> bool {
+    let above = node
+        .checked_sub(1)
+        .and_then(|above| treedef.0.nodes.get(above));
+    above.is_some_and(|above| above.shape.kind == NodeKind::Weak)
+}
+
 /// For each node, its parent, the root its own, and the variable that it is in.
 fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
     let nodes = &treedef.0.nodes;
@@ -182,7 +191,10 @@ fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
     for at in 0..nodes.len() {
         for (position, child) in treedef.child_positions(at).into_iter().enumerate() {
             parents[child] = at;
-            let field = nodes[at].shape.fields.get(position);
+            // Not what a reference says itself: that is a variable of its own.
+            let fields =
+                Some(nodes[at].shape.fields).filter(|_| !nodes[at].shape.kind.is_transparent());
+            let field = fields.and_then(|fields| fields.get(position));
             let decides = field
                 .and_then(|field| field.kind)
                 .and_then(LeafKind::of_field);
