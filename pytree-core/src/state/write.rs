@@ -32,7 +32,7 @@ pub(super) fn write_state<L: Leaf>(tree: &Tree<L>, f: &mut impl fmt::Write) -> f
 }
 
 /// For each node, and at last for the end, how many leaves come before it.
-fn leaves_before(treedef: &TreeDef) -> Vec<usize> {
+pub(super) fn leaves_before(treedef: &TreeDef) -> Vec<usize> {
     let mut before = vec![0];
     let mut leaves = 0;
     for node in &treedef.0.nodes {
