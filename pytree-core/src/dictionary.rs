@@ -61,11 +61,11 @@ pub struct Dictionary {
 pub enum Entry<'d> {
     /// A node: its children have entries of their own.
     Node(NodeView<'d>),
-    /// `None`.
+    /// `None`, or a weak edge to nothing.
     None,
     /// A leaf.
     Leaf(&'d AnyLeaf),
-    /// The shared node whose first place is at this path.
+    /// The shared node or reference whose first place is at this path: it is here again, or a weak edge leads to it.
     Alias(KeyPath),
     /// A static field.
     Static(StaticRef<'d>),
@@ -109,7 +109,7 @@ impl Dictionary {
                 (_, Some(first)) => first.cloned().map(Entry::Alias),
                 (NodeKind::Leaf, _) => leaves.next().map(Entry::Leaf),
                 (NodeKind::Absent, _) => None,
-                (NodeKind::None, _) => Some(Entry::None),
+                (NodeKind::None | NodeKind::Alias, _) => Some(Entry::None),
                 (kind, _) if kind.is_transparent() => None,
                 _ => Some(Entry::Node(node)),
             };

@@ -65,7 +65,7 @@ impl fmt::Display for Met {
 }
 
 /// Every node, leaf and static field with its path, what is inside of a node before the node. A shared node is met
-/// once, at its first place; `Some`, `Shared` and boxes are met as what is in them.
+/// once, at its first place; `Some`, `Shared`, references and boxes are met as what is in them.
 ///
 /// # Examples
 /// ```
@@ -107,8 +107,8 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
                         .map(|leaf| (parents.path(at), Met::Leaf(leaf))),
                 );
             }
-            NodeKind::Absent => {}
-            kind if kind.is_transparent() || treedef.alias_of(at).is_some() => {}
+            NodeKind::Absent | NodeKind::Alias => {}
+            kind if kind.is_transparent() => {}
             _ => open.push((at, at + node.size as usize)),
         }
     }
@@ -164,7 +164,7 @@ fn met(view: NodeView<'_>) -> Met {
 /// ```
 pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
     let (leaves, treedef) = graph::flatten_any(model);
-    let shared = treedef.shared_nodes();
+    let shared = treedef.numbered_nodes();
     let root = treedef.below_transparent(0);
     let children = treedef.child_positions(root).into_iter().enumerate();
     let children = children.filter_map(|(position, child)| {
@@ -232,7 +232,8 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
 
 /// An independent copy of a model, in which the same places are shared as in the model.
 ///
-/// A clone shares its [`Shared`](crate::Shared) nodes with the original; this shares none with it.
+/// A clone shares its [`Shared`](crate::Shared) nodes and [references](crate::Ref) with the original; this shares none
+/// with it.
 ///
 /// # Examples
 /// ```
@@ -252,7 +253,7 @@ pub fn copy<T: Pytree>(model: &T) -> T {
     rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
 }
 
-/// The shared nodes that stand at several places: for each, its paths in order. Displays as Flax NNX prints it.
+/// The shared nodes and references that stand at several places: for each, its paths, that of the first place first. Displays as Flax NNX prints it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates(Vec<Vec<KeyPath>>);
 
@@ -273,8 +274,8 @@ impl fmt::Display for Duplicates {
     }
 }
 
-/// What stands at several places of a model: for each shared node that does, the list of its paths. It is a tree if
-/// there is none.
+/// What stands at several places of a model: for each shared node or reference that does, the list of its paths. It is a
+/// tree if there is none.
 ///
 /// What is below a shared node is met at its first place only.
 ///

@@ -351,14 +351,19 @@ pub fn select<M, L: Clone>(
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
+    let (leaves, treedef) = merged(parts)?.into_parts();
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The tree that parts make together.
+fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree<L>, TreeError> {
     let trees: Vec<Tree<L>> = parts.into_iter().map(Partition::into_tree).collect();
     let merged = merge_trees(trees)?;
     let missing = missing_places(merged.treedef());
-    if !missing.is_empty() {
-        return Err(TreeError::Merge { problems: missing });
+    if missing.is_empty() {
+        return Ok(merged);
     }
-    let (leaves, treedef) = merged.into_parts();
-    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+    Err(TreeError::Merge { problems: missing })
 }
 
 /// The whole with the leaves that `part` has put in the place of its own.

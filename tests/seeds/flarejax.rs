@@ -1,9 +1,11 @@
-//! FlareJax: references through flattening and unflattening. Entries are in the order of the structure; in FlareJax
-//! they are in that of hashes.
+//! References through flattening and unflattening, of `FlareJax`. Entries are in the order of the structure; there they
+//! are in that of hashes.
 
 use std::collections::BTreeMap;
 
-use pytree::{Dictionary, Shared, Tensor, TreeError, jit, nodes, tree};
+use pytree::core::shape::NodeKind;
+use pytree::core::{Unflattener, Visitor, Weak};
+use pytree::{Dictionary, Pytree, Shared, Tensor, TreeError, jit, nodes, tree};
 
 use crate::printed::{Printed, listed};
 
@@ -72,6 +74,59 @@ fn a_dictionary_of_places_keeps_them() -> Result<(), TreeError> {
     Ok(())
 }
 
+/// A list of numbers that may hold itself: an item is no node, but what is in it.
+enum Item {
+    Number(i32),
+    List(Weak<Vec<Item>>),
+}
+
+impl Pytree for Item {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        match self {
+            Self::Number(number) => number.visit(visitor),
+            Self::List(list) => list.visit(visitor),
+        }
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        if source
+            .peek()
+            .is_some_and(|shape| shape.kind == NodeKind::Leaf)
+        {
+            return i32::unflatten(source).map(Self::Number);
+        }
+        Weak::unflatten(source).map(Self::List)
+    }
+}
+
+#[test]
+fn cycles_are_references_too() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let x =
+        Shared::new_cyclic(|x| vec![Item::Number(1), Item::Number(2), Item::List(Weak::clone(x))]);
+    let flat = Dictionary::flatten(&x);
+    out.say(&flat);
+    let y: Shared<Vec<Item>> = flat.unflatten()?;
+    match &y[2] {
+        Item::List(list) => assert!(list.upgrade().is_some_and(|list| list.same(&y))),
+        Item::Number(number) => panic!("{number}"),
+    }
+    out.say(Dictionary::flatten(&y));
+    out.expect(
+        "
+        {obj.__class__: <class 'list'>,
+        obj[0]: 1,
+        obj[1]: 2,
+        obj[2]: obj}
+        {obj.__class__: <class 'list'>,
+        obj[0]: 1,
+        obj[1]: 2,
+        obj[2]: obj}
+        ",
+    );
+    Ok(())
+}
+
 #[test]
 fn a_compiled_function_keeps_them_too() {
     type Arrays = BTreeMap<&'static str, Shared<Vec<Tensor>>>;
@@ -80,5 +135,5 @@ fn a_compiled_function_keeps_them_too() {
     let func = jit(|v: Arrays| pytree::graph::map(&v, |leaf: &Tensor| leaf + 1.0));
     let y = func(y);
     assert_eq!(nodes::find_duplicates(&y).to_string(), "[[('a',), ('b',)]]");
-    assert_eq!(y["b"][0].item::<f32>(), 1.0);
+    assert_eq!(y["b"][0], Tensor::from(1.0_f32));
 }

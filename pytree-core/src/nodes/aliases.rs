@@ -1,4 +1,4 @@
-//! The places of shared nodes: the first of each, at which it is, and the later ones, which lead to it.
+//! The places of shared nodes and references: the first of each, at which it is, and the later ones, which lead to it.
 
 use crate::path::KeyPath;
 use crate::shape::NodeKind;
@@ -23,7 +23,7 @@ impl TreeDef {
     }
 
     /// The positions of the shared nodes and references, in the order of their numbers.
-    pub(crate) fn shared_nodes(&self) -> Vec<usize> {
+    pub(crate) fn numbered_nodes(&self) -> Vec<usize> {
         let nodes = self.0.nodes.iter().enumerate();
         nodes
             .filter(|(_, node)| node.shape.kind.is_numbered())
@@ -43,12 +43,12 @@ pub(crate) struct Aliases {
 impl Aliases {
     pub(crate) fn of(treedef: &TreeDef) -> Self {
         let aliases: Vec<(usize, usize)> = (0..treedef.num_nodes())
-            .filter_map(|node| Some((treedef.later_place_of(node)?, node)))
+            .filter_map(|node| Some((treedef.alias_of(node)?, node)))
             .collect();
         let nodes: Vec<usize> = aliases.iter().map(|(_, node)| *node).collect();
         let numbers = aliases.iter().map(|(number, _)| *number);
         Self {
-            firsts: treedef.node_paths(&treedef.shared_nodes()),
+            firsts: treedef.node_paths(&treedef.numbered_nodes()),
             all: numbers.zip(treedef.node_paths(&nodes)).collect(),
         }
     }

@@ -26,7 +26,7 @@ use crate::unflatten::{Contents, unflatten_unchecked};
 ///
 /// `Some` becomes `None`, an item is taken out of its `Vec`, an entry out of its map. In a field with a kind this
 /// goes for the whole of what is selected: of an `Option<Vec<_>>` whose leaves all are, `None` is left. A shared
-/// node is taken out at all its places. If nothing is selected, the part is empty. For several parts,
+/// node is taken out at all its places, and a weak edge to it leads to nothing then. If nothing is selected, the part is empty. For several parts,
 /// [`split`](Partition::split) what was popped.
 ///
 /// # Examples
@@ -55,7 +55,12 @@ use crate::unflatten::{Contents, unflatten_unchecked};
 ///
 /// # Errors
 /// [`TreeError::Held`] with every leaf that its place always holds, as a plain field, a tuple and an array do;
-/// [`TreeError::NoLeaf`] if a path of the filter is not there. Nothing is changed then.
+/// [`TreeError::NoLeaf`] if a path of the filter is not there; [`TreeError::Reference`] if a reference may not be written
+/// here. Nothing is changed then.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
 pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
@@ -113,13 +118,13 @@ struct Rest<L> {
 impl<L> Rest<L> {
     /// The references that are left, and the positions of those that hold something else now.
     fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<usize>) {
-        let now = self.treedef.shared_nodes();
+        let now = self.treedef.numbered_nodes();
         let was: Vec<usize> = now
             .iter()
             .filter_map(|&at| self.old.get(at).copied())
             .collect();
         let numbers: BTreeMap<usize, usize> = before
-            .shared_nodes()
+            .numbered_nodes()
             .into_iter()
             .enumerate()
             .map(|(number, at)| (at, number))
@@ -146,7 +151,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     // The new numbers of the shared nodes and references that are left, by their old ones.
     let mut left = 0;
     let numbers: Vec<Option<usize>> = treedef
-        .shared_nodes()
+        .numbered_nodes()
         .into_iter()
         .map(|at| {
             let is_left = !plan.is_cut(at);

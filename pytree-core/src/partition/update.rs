@@ -24,7 +24,12 @@ use crate::pytree::PytreeOf;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the part is of another structure.
+/// [`TreeError::Structure`] with all differences, if the part is of another structure; [`TreeError::Reference`] if a
+/// reference may not be written here.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
 pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     part: &Partition<M, L>,

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::flat::{Places, failed};
+use super::write::leaves_before;
 use crate::dynamic::{Tree, TreeBuilder};
 use crate::error::TreeError;
 use crate::partition::Partition;
@@ -28,6 +29,9 @@ impl<L: Clone> Tree<L> {
     /// [`TreeError::Build`] if two keys of a map, such as two functions, are the same as data.
     pub fn to_pure_dict(&self) -> Result<Self, TreeError> {
         let treedef = self.treedef();
+        let before = leaves_before(treedef);
+        let has_leaves =
+            |node: usize| before[node] < before[node + treedef.0.nodes[node].size as usize];
         let mut builder = TreeBuilder::new();
         let mut leaves = self.leaves().iter();
         // Of each open dictionary, its children with their keys.
@@ -43,7 +47,7 @@ impl<L: Clone> Tree<L> {
                 builder.begin_dict();
                 let children = treedef.child_positions(node).into_iter().enumerate();
                 let children = children
-                    .filter(|(_, child)| treedef.view(*child).num_leaves() > 0)
+                    .filter(|(_, child)| has_leaves(*child))
                     .map(|(position, child)| (self.pure_key(node, position), child));
                 open.push(children.collect::<Vec<_>>().into_iter());
             }

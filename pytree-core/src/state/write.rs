@@ -21,7 +21,9 @@ pub(super) fn write_state<L: Leaf>(tree: &Tree<L>, f: &mut impl fmt::Write) -> f
     };
     f.write_str("State(")?;
     let root = writer.treedef.below_transparent(0);
-    if writer.treedef.view(root).kind() == NodeKind::Leaf {
+    if let Some(kind) = writer.kind_of_reference(0) {
+        writer.variable(kind, 0, 0, f)?;
+    } else if writer.treedef.view(root).kind() == NodeKind::Leaf {
         writer.value(0, 0, f)?;
     } else {
         writer.entries(root, f)?;
@@ -30,7 +32,7 @@ pub(super) fn write_state<L: Leaf>(tree: &Tree<L>, f: &mut impl fmt::Write) -> f
 }
 
 /// For each node, and at last for the end, how many leaves come before it.
-fn leaves_before(treedef: &TreeDef) -> Vec<usize> {
+pub(super) fn leaves_before(treedef: &TreeDef) -> Vec<usize> {
     let mut before = vec![0];
     let mut leaves = 0;
     for node in &treedef.0.nodes {
@@ -78,7 +80,7 @@ impl<L: Leaf> Writer<'_, L> {
             self.key(parent, position, f)?;
             f.write_str(": ")?;
             let inside = self.treedef.below_transparent(child);
-            if let Some(kind) = self.kind_of_child(parent, position) {
+            if let Some(kind) = self.kind_of_child(parent, position, child) {
                 self.variable(kind, child, depth, f)?;
             } else if self.treedef.view(inside).kind() == NodeKind::Leaf {
                 self.value(child, depth, f)?;
@@ -99,9 +101,21 @@ impl<L: Leaf> Writer<'_, L> {
         shown.into_iter()
     }
 
-    fn kind_of_child(&self, parent: usize, position: usize) -> Option<LeafKind> {
-        let fields: &[Field] = self.treedef.0.nodes[parent].shape.fields;
-        fields.get(position)?.kind.and_then(LeafKind::of_field)
+    /// The kind that is decided by the field of a child, or else by a reference in it.
+    fn kind_of_child(&self, parent: usize, position: usize, child: usize) -> Option<LeafKind> {
+        let of = |node: usize, position: usize| {
+            let fields: &[Field] = self.treedef.0.nodes[node].shape.fields;
+            fields.get(position)?.kind.and_then(LeafKind::of_field)
+        };
+        of(parent, position).or_else(|| self.kind_of_reference(child))
+    }
+
+    /// The kind that a reference at a node, or in transparent nodes there, says itself.
+    fn kind_of_reference(&self, node: usize) -> Option<LeafKind> {
+        let inside = self.treedef.below_transparent(node);
+        let nodes = self.treedef.0.nodes.get(node..inside)?.iter();
+        let mut fields = nodes.flat_map(|node| node.shape.fields);
+        fields.find_map(|field| field.kind.and_then(LeafKind::of_field))
     }
 
     /// Writes the key of a child as Python would: a text in quotes, a position as a number.

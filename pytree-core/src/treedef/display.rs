@@ -88,7 +88,7 @@ fn write_alias<W: fmt::Write>(
     at: usize,
     open: &[(usize, usize)],
 ) -> fmt::Result {
-    let number = inner.aux_of(at).first().and_then(StaticBox::downcast_ref);
+    let number: Option<&usize> = inner.aux_of(at).first().and_then(StaticBox::downcast_ref);
     let Some(&number) = number else {
         return f.write_str(if notation == Notation::Value {
             "None"

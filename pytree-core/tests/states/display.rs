@@ -113,11 +113,13 @@ State({
 }
 
 #[test]
-fn a_deep_tree_is_shown_without_overflow() {
+fn a_deep_tree_is_shown_and_made_pure_without_overflow() {
     let mut tree = Tree::leaf(1_i32);
     for _ in 0..3_000 {
         tree = Tree::list(vec![tree]);
     }
     let text = tree.state().to_string();
     assert_eq!(text.lines().count(), 2 * 3_000 + 1);
+    let pure = tree.to_pure_dict().unwrap();
+    assert_eq!(pure.treedef().num_nodes(), 3_001);
 }

@@ -16,6 +16,7 @@ mod metadata;
 mod overlay;
 mod pop;
 mod pure;
+mod references;
 mod walks;
 
 use pytree_core::kind::{BatchStat, Intermediate};

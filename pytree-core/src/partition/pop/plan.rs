@@ -38,7 +38,7 @@ impl<'t> Plan<'t> {
     /// A plan for the leaves that are selected, in order.
     pub(super) fn new(treedef: &'t TreeDef, selected: &[bool]) -> Self {
         let nodes = &treedef.0.nodes;
-        let shared = treedef.shared_nodes();
+        let numbered = treedef.numbered_nodes();
         let mut kept_before = vec![0];
         let mut kept = 0;
         let mut leaves = Vec::new();
@@ -52,7 +52,7 @@ impl<'t> Plan<'t> {
             if let Some(number) = treedef.later_place_of(at) {
                 // A later place goes if all of what it leads to does.
                 let before = |at: usize| kept_before.get(at).copied();
-                let target = shared.get(number).copied().unwrap_or(at);
+                let target = numbered.get(number).copied().unwrap_or(at);
                 let end = target + nodes[target].size as usize;
                 let goes = before(target)
                     .zip(before(end))
@@ -86,7 +86,7 @@ impl<'t> Plan<'t> {
         for leaf in self.selected.clone() {
             self.empty(leaf);
         }
-        let shared = self.treedef.shared_nodes();
+        let shared = self.treedef.numbered_nodes();
         let aliases = (0..self.treedef.num_nodes()).filter_map(|at| {
             let target = *shared.get(self.treedef.later_place_of(at)?)?;
             Some((at, target))
@@ -182,7 +182,10 @@ fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
     for at in 0..nodes.len() {
         for (position, child) in treedef.child_positions(at).into_iter().enumerate() {
             parents[child] = at;
-            let field = nodes[at].shape.fields.get(position);
+            // Not what a reference says itself: that is a variable of its own.
+            let fields =
+                Some(nodes[at].shape.fields).filter(|_| !nodes[at].shape.kind.is_transparent());
+            let field = fields.and_then(|fields| fields.get(position));
             let decides = field
                 .and_then(|field| field.kind)
                 .and_then(LeafKind::of_field);
