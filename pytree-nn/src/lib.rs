@@ -35,6 +35,7 @@ pub mod checkpoint;
 mod error;
 mod functions;
 mod initializers;
+mod intermediates;
 mod layers;
 mod losses;
 mod metrics;
@@ -50,6 +51,7 @@ pub use functions::{
     squareplus, standardize,
 };
 pub use initializers::{Distribution, Fan, Initializer};
+pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown};
 pub use layers::{Activation, Dropout, Identity, Linear, Mlp, Mode, eval, train};
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
