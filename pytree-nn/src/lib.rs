@@ -61,7 +61,7 @@ pub use optimizers::{
     add_decayed_weights, chain, clip_by_global_norm, scale_by_adam, scale_by_learning_rate, sgd,
     sgd_momentum, trace,
 };
-pub use random::{Key, RngError, RngStream, Rngs, reseed};
+pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use summary::{Summary, SummaryRow, summary};
 
 pub(crate) use error::or_panic;

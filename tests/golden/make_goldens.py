@@ -42,6 +42,7 @@ import structural_goldens
 import jaxpr_goldens
 import compositions_goldens
 import state_goldens
+import rngs_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -749,6 +750,7 @@ FILES = {
     "jaxprs": make_jaxprs,
     "compositions": compositions_goldens.make_compositions,
     "control": control_goldens.make_control,
+    "rngs": rngs_goldens.make_rngs,
 }
 
 if __name__ == "__main__":

@@ -9,5 +9,5 @@ mod perturbed;
 mod sown;
 
 pub use named::Intermediates;
-pub use perturbed::{Perturbed, PerturbationError};
+pub use perturbed::{PerturbationError, Perturbed};
 pub use sown::Sown;

@@ -22,7 +22,9 @@ pub enum PerturbationError {
     #[error("cannot perturb a value of another shape than in the first run: {}; pop the zeros before a run of other shapes, with `partition::pop(&mut model, &Filter::state::<Perturbation>())`", shapes(.0))]
     Shapes(Vec<(KeyPath, AbstractArray, AbstractArray)>),
     /// The value has another structure than in the first run.
-    #[error("cannot perturb a value of another structure than in the first run: expected {expected}, found {found}")]
+    #[error(
+        "cannot perturb a value of another structure than in the first run: expected {expected}, found {found}"
+    )]
     Structure {
         /// That of the first run.
         expected: Box<TreeDef>,
@@ -30,7 +32,9 @@ pub enum PerturbationError {
         found: Box<TreeDef>,
     },
     /// A derivative is taken in the first run, which makes the zeros: it would lack theirs, silently.
-    #[error("cannot perturb for the first time while a gradient is taken: the zeros of {found} are made in this run, so that it would lack theirs; run the model once before, for instance `let _ = model.forward(&x);`")]
+    #[error(
+        "cannot perturb for the first time while a gradient is taken: the zeros of {found} are made in this run, so that it would lack theirs; run the model once before, for instance `let _ = model.forward(&x);`"
+    )]
     FirstRun {
         /// The first leaf of the value.
         found: AbstractArray,
