@@ -12,7 +12,7 @@ use pytree_nn::{
 use pytree_transform::{DType, Tensor, jit, vmap};
 use serde_json::Value;
 
-use crate::support::{close, golden, number, tensor};
+use crate::support::{close, golden, tensor};
 
 fn seeds() -> Vec<(Key, Value)> {
     let file = golden("random");

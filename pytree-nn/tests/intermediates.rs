@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use pytree_core::kind::{Intermediate, Perturbation};
-use pytree_core::{Collection, Filter, Module, Partition, edit, graph, partition};
+use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, edit, graph, partition};
 use pytree_nn::{Intermediates, Linear, Optimizer, Perturbed, Rngs, Sown, adam, gelu, relu};
 use pytree_transform::{
     Axes, DType, Tensor, eval_shape, grad, jit, value_and_grad, value_and_grad_mut, vmap, vmap_mut,
@@ -60,10 +60,7 @@ fn x() -> Tensor {
 }
 
 /// The intermediates of a model, which no longer has them.
-fn pop<M: pytree_core::PytreeOf<Tensor>>(model: &mut M) -> Partition<M, Tensor>
-where
-    M: Clone,
-{
+fn pop<M: PytreeOf<Tensor> + Clone>(model: &mut M) -> Partition<M, Tensor> {
     let popped = partition::filter(model, &Filter::state::<Intermediate>());
     *model = edit::apply(model.clone(), |sown: &mut Sown| drop(sown.take()));
     popped
@@ -208,8 +205,8 @@ fn values_may_be_reduced_and_be_any_pytrees() {
     };
     let model = run((empty, Tensor::from([1.0_f32, 2.0])));
     assert_eq!(model.sum.len(), 1);
-    assert_eq!(model.sum[0].item::<f32>(), 9.0);
-    assert_eq!(model.pairs[0].1[0].item::<f32>(), 1.0);
+    assert_eq!(model.sum[0], Tensor::from(9.0_f32));
+    assert_eq!(model.pairs[0].1[0], Tensor::from(1.0_f32));
     let paths: Vec<String> = graph::leaves_with_path::<Tensor, _>(&model)
         .into_iter()
         .map(|(path, _)| path.to_string())

@@ -143,6 +143,8 @@ struct Own {
     linear: Linear,
 }
 
+type Part = Partition<Own, Tensor>;
+
 #[test]
 fn one_stream_is_mapped_over_and_another_is_not() {
     let mut rngs = Rngs::with([("params", 0), ("dropout", 1)]);
@@ -157,7 +159,6 @@ fn one_stream_is_mapped_over_and_another_is_not() {
     assert_eq!((dropout_keys.len(), rng_counts.len()), (1, 2));
     let dropout_keys =
         dropout_keys.map(|key| Key::from_data(key.clone()).split_stacked(4).data().clone());
-    type Part = Partition<Own, Tensor>;
     let run = |(keys, counts, rest, x): (Part, Part, Part, Tensor)| {
         let mut own: Own = partition::merge([keys, counts, rest]).unwrap();
         let y = own.linear.forward(&x);

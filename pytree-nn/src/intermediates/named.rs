@@ -168,7 +168,8 @@ mod tests {
             "PyTreeDef({'a': (*,), 'b': (*, *)})"
         );
         let empty = BTreeMap::from([("a", Sown::<i32>::new()), ("b", Sown::new())]);
-        let popped: Intermediates<i32> = tree::unflatten::<_, i32>(&tree::structure(&empty), [])?;
+        let popped: Intermediates<i32> =
+            tree::unflatten::<_, i32>(&tree::structure(&empty), Vec::new())?;
         assert!(popped.is_empty());
         assert_eq!(tree::structure(&popped), bare);
         Ok(())

@@ -152,12 +152,6 @@ fn check<T: PytreeOf<Tensor>>(
     value: &T,
     leaves: &[&Tensor],
 ) -> Result<(), PerturbationError> {
-    let mut expected = Vec::new();
-    perturbation.each_leaf(&mut |leaf: &Tensor| expected.push(leaf.info()));
-    let infos = leaves.iter().map(|leaf| leaf.info());
-    if infos.eq(expected.iter().copied()) && leaves.len() <= 1 {
-        return Ok(());
-    }
     let (structure, found) = (tree::structure(perturbation), tree::structure(value));
     if structure != found {
         return Err(PerturbationError::Structure {
@@ -165,6 +159,8 @@ fn check<T: PytreeOf<Tensor>>(
             found: Box::new(found),
         });
     }
+    let mut expected = Vec::new();
+    perturbation.each_leaf(&mut |leaf: &Tensor| expected.push(leaf.info()));
     let places = structure.leaf_paths().into_iter().zip(expected).zip(leaves);
     let mismatches: Vec<_> = places
         .filter(|((_, expected), leaf)| *expected != leaf.info())

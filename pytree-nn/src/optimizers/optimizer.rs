@@ -259,9 +259,12 @@ fn choices_now<'c>(
             found: kinds.len(),
         });
     }
-    let now = kinds.iter().map(|kind| match is_state(kind) {
-        true => Choice::State,
-        false => chosen.pop_front().unwrap_or(Choice::LeftOut),
+    let now = kinds.iter().map(|kind| {
+        if is_state(kind) {
+            Choice::State
+        } else {
+            chosen.pop_front().unwrap_or(Choice::LeftOut)
+        }
     });
     Ok(now.collect())
 }
