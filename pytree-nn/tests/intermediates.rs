@@ -6,7 +6,8 @@ use pytree_core::kind::{Intermediate, Perturbation};
 use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, edit, graph, partition};
 use pytree_nn::{Intermediates, Linear, Optimizer, Perturbed, Rngs, Sown, adam, gelu, relu};
 use pytree_transform::{
-    Axes, DType, Tensor, eval_shape, grad, jit, value_and_grad, value_and_grad_mut, vmap, vmap_mut,
+    Axes, DType, Tensor, eval_shape, grad, jit, scan, value_and_grad, value_and_grad_mut, vmap,
+    vmap_mut,
 };
 
 /// A layer that keeps the mean of what it gives.
@@ -162,6 +163,18 @@ fn what_is_sown_for_each_example_is_stacked() {
         (y, pop(&mut model))
     })(x());
     assert_eq!(&popped["blocks[2].y_mean[0]"], sown);
+}
+
+#[test]
+fn what_is_sown_in_a_loop_is_given_back_by_each_step() {
+    let step = |mut model: Blocks, x: Tensor| {
+        let y = model.forward(&x);
+        let popped = pop(&mut model);
+        (model, (y, popped))
+    };
+    let (model, (y, popped)) = scan(step, Blocks::new(), x());
+    assert_eq!(popped["blocks[2].y_mean[0]"], y.mean_axes([-1]));
+    assert!(model.blocks[2].y_mean.is_empty());
 }
 
 #[test]
