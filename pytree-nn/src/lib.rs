@@ -51,7 +51,7 @@ pub use functions::{
     squareplus, standardize,
 };
 pub use initializers::{Distribution, Fan, Initializer};
-pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown};
+pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{Activation, Dropout, Identity, Linear, Mlp, Mode, eval, train};
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};

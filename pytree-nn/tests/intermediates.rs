@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use pytree_core::kind::{Intermediate, Perturbation};
-use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, edit, graph, partition};
-use pytree_nn::{Intermediates, Linear, Optimizer, Perturbed, Rngs, Sown, adam, gelu, relu};
+use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, graph, partition};
+use pytree_nn::{
+    Intermediates, Linear, Optimizer, Perturbed, Rngs, Sown, adam, capture, gelu, relu, try_capture,
+};
 use pytree_transform::{
     Axes, DType, Tensor, eval_shape, grad, jit, scan, value_and_grad, value_and_grad_mut, vmap,
     vmap_mut,
@@ -61,10 +63,8 @@ fn x() -> Tensor {
 }
 
 /// The intermediates of a model, which no longer has them.
-fn pop<M: PytreeOf<Tensor> + Clone>(model: &mut M) -> Partition<M, Tensor> {
-    let popped = partition::filter(model, &Filter::state::<Intermediate>());
-    *model = edit::apply(model.clone(), |sown: &mut Sown| drop(sown.take()));
-    popped
+fn pop<M: PytreeOf<Tensor>>(model: &mut M) -> Partition<M, Tensor> {
+    partition::pop(model, &Filter::state::<Intermediate>()).unwrap()
 }
 
 #[test]
@@ -115,6 +115,47 @@ fn a_model_popped_after_each_run_is_compiled_once() {
     assert_eq!(run.traces(), 2);
     let why = run.why_retraced().unwrap().to_string();
     assert!(why.contains("[0].blocks[0].y_mean"), "{why}");
+}
+
+#[test]
+fn what_one_run_leaves_is_captured() {
+    let mut model = Blocks::new();
+    let _ = model.forward(&x());
+    let sown = Filter::state::<Intermediate>();
+    let (y, captured) = capture(&mut model, &sown, |model| model.forward(&x()));
+    // That of the run before is not among it, and the model has none of it.
+    assert_eq!(captured.len(), 3);
+    assert_eq!(captured["blocks[2].y_mean[0]"], y.mean());
+    assert!(model.blocks.iter().all(|block| block.y_mean.is_empty()));
+    // A path that is there only after the run may choose.
+    let first = Filter::path("blocks[0].y_mean");
+    let (_, captured) = capture(&mut model, &first, |model| model.forward(&x()));
+    assert_eq!(captured.len(), 1);
+    assert_eq!(model.blocks[1].y_mean.len(), 1);
+    // Compiled and differentiated.
+    let step = jit(move |(mut model, x): (Blocks, Tensor)| {
+        let loss = |model: &mut Blocks| model.forward(&x).mean();
+        let ((loss, gradient), captured) =
+            capture(&mut model, &sown, |model| value_and_grad_mut(loss)(model));
+        (model, loss, gradient, captured)
+    });
+    let _ = pop(&mut model);
+    for _ in 0..2 {
+        let (loss, captured);
+        (model, loss, _, captured) = step((model, x()));
+        assert_eq!(captured["blocks[2].y_mean[0]"], loss);
+    }
+    assert_eq!(step.traces(), 1);
+    let held = try_capture(&mut model, &Filter::param(), |_| ()).unwrap_err();
+    assert!(
+        held.to_string().contains("blocks[0].linear.weight"),
+        "{held}"
+    );
+    let absent = try_capture(&mut model, &Filter::path("blocks[7]"), |_| ()).unwrap_err();
+    assert!(
+        absent.to_string().contains("no leaf at blocks[7]"),
+        "{absent}"
+    );
 }
 
 #[test]
@@ -262,6 +303,13 @@ fn a_collection_of_ones_own_has_names_known_at_run_time() {
         .map(|(path, _)| path.to_string())
         .collect();
     assert_eq!(paths, ["norms['a'][0]", "norms['b'][0]", "norms['b'][1]"]);
+    for _ in 0..2 {
+        let norms = partition::pop(&mut model, &Filter::state::<Norms>()).unwrap();
+        assert_eq!(norms.len(), 3);
+        assert!(model.norms.is_empty());
+        model = run((model, x()));
+    }
+    assert_eq!(run.traces(), 1);
     let other: Partition<_, Tensor> = partition::filter(&model, &Filter::state::<Intermediate>());
     assert!(other.is_empty());
     assert_eq!(Norms::NAME, "Norms");

@@ -16,7 +16,8 @@ use pytree_transform::Tensor;
 ///
 /// A field of it is a state of the collection that it names, usually
 /// [`Intermediate`](pytree_core::kind::Intermediate). Each value makes the tree larger by one, so that a function
-/// compiled by `jit` is compiled again: take them out after each run. It reads like a slice.
+/// compiled by `jit` is compiled again: [`partition::pop`](pytree_core::partition::pop) them after each run, or have
+/// [`capture`](crate::capture) do so. It reads like a slice.
 ///
 /// # Examples
 /// ```
