@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use pytree_core::kind::{Intermediate, Perturbation};
-use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, graph, partition};
+use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, Ref, Shared, graph, partition};
 use pytree_nn::{
     Intermediates, Linear, Optimizer, Perturbed, Rngs, Sown, adam, capture, gelu, relu, try_capture,
 };
@@ -216,6 +216,53 @@ fn what_is_sown_in_a_loop_is_given_back_by_each_step() {
     let (model, (y, popped)) = scan(step, Blocks::new(), x());
     assert_eq!(popped["blocks[2].y_mean[0]"], y.mean_axes([-1]));
     assert!(model.blocks[2].y_mean.is_empty());
+}
+
+/// A layer that stands at several places, and is not written but for what it sows.
+#[derive(Module, Debug)]
+struct Common {
+    linear: Linear,
+    #[state(Intermediate)]
+    y_mean: Ref<Sown>,
+}
+
+impl Common {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let y = self.linear.forward(x);
+        self.y_mean.update(|mut sown| {
+            sown.sow(y.mean());
+            sown
+        });
+        y
+    }
+}
+
+#[test]
+fn a_shared_layer_sows_into_a_reference() {
+    let common = Shared::new(Common {
+        linear: Linear::new(2, 2, &mut Rngs::new(0)),
+        y_mean: Ref::new(Sown::new()),
+    });
+    let mut layers = vec![common.clone(), common];
+    let forward = |layers: &mut Vec<Shared<Common>>| {
+        let hidden = layers[0].forward(&x());
+        layers[1].forward(&hidden)
+    };
+    let run = jit(move |mut layers: Vec<Shared<Common>>| {
+        let (y, captured) = capture(&mut layers, &Filter::state::<Intermediate>(), forward);
+        (layers, y, captured)
+    });
+    for _ in 0..2 {
+        let (y, captured);
+        (layers, y, captured) = run(layers);
+        assert_eq!(captured.len(), 2);
+        assert_eq!(captured["[0].y_mean[1]"], y.mean());
+        assert!(layers[1].y_mean.get().is_empty());
+        assert!(layers[0].same(&layers[1]));
+    }
+    assert_eq!(run.traces(), 1);
+    let y = forward(&mut layers);
+    assert_eq!(layers[1].y_mean.get()[1], y.mean());
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! - [x] a stream is not written from inside of a transformation that captured it: does not compile, which
 //!   `tests/ui/use/captured_mutation.rs` shows; one that left a transformation is an error:
 //!   `a_stream_that_left_its_transformation_is_refused`
+//! - [x] streams that several layers draw from: `layers_may_share_their_streams`
 //! - [x] counts come out of `jit`: `counts_come_out_of_a_compiled_function`
 //! - [x] keys of one stream are mapped over, those of another are not: `one_stream_is_mapped_over_and_another_is_not`
 //! - [x] new seeds: `a_model_of_new_seeds_draws_as_one_made_with_them`
@@ -28,7 +29,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use pytree_core::kind::RngState;
-use pytree_core::{Filter, Module, Partition, Shared, partition};
+use pytree_core::{Filter, Module, Partition, Ref, Shared, partition};
 use pytree_nn::{Dropout, Initializer, Key, Linear, RngStream, Rngs, eval, reseed, with_rngs};
 use pytree_transform::{Axes, DType, Tensor, jit, scan, value_and_grad_mut, vmap, vmap_mut};
 use serde_json::Value;
@@ -265,6 +266,48 @@ fn streams_are_found_in_any_pytree() {
     // A part of a model that has no streams, or only their counts, is as it was.
     let counts: Partition<_, Tensor> = partition::filter(&tree, &Filter::path_contains("count"));
     assert_eq!(with_rngs(&mut counts.clone(), |_| unreachable!()), counts);
+}
+
+/// A layer that draws from streams that others draw from, too.
+#[derive(Module, Clone, Debug)]
+struct Sharing {
+    rngs: Ref<Rngs>,
+}
+
+impl Sharing {
+    fn next_key(&self) -> Key {
+        let mut rngs = self.rngs.get();
+        let key = rngs.dropout();
+        self.rngs.set(rngs);
+        key
+    }
+}
+
+#[test]
+fn layers_may_share_their_streams() {
+    let rngs = Ref::new(Rngs::new(0));
+    let layers = vec![
+        Sharing { rngs: rngs.clone() },
+        Sharing { rngs: rngs.clone() },
+    ];
+    assert_eq!(layers[0].next_key(), Key::new(0).fold_in(0));
+    assert_eq!(layers[1].next_key(), Key::new(0).fold_in(1));
+    let draw = jit(|layers: Vec<Sharing>| {
+        let keys: Vec<Key> = layers.iter().map(Sharing::next_key).collect();
+        keys
+    });
+    assert_eq!(
+        draw(layers.clone()),
+        [Key::new(0).fold_in(2), Key::new(0).fold_in(3)]
+    );
+    assert_eq!(rngs.get().dropout(), Key::new(0).fold_in(4));
+    // Split: once, for both, and what is shared has advanced at all places.
+    let mut layers = layers;
+    let split = with_rngs(&mut layers, |stream| stream.split([2]));
+    assert!(split[0].rngs.same(&split[1].rngs));
+    assert!(!split[0].rngs.same(&rngs));
+    assert!(layers[0].rngs.same(&rngs));
+    assert_eq!(rngs.get().dropout(), Key::new(0).fold_in(5));
 }
 
 /// Two layers that drop, each with a stream of its own.

@@ -31,7 +31,7 @@ pub fn reseed<'s, M: PytreeOf<Tensor>>(
 ) -> M {
     let mut rngs = Rngs::with(seeds);
     let (mut leaves, treedef) = graph::flatten::<Tensor, M>(model);
-    for place in places_of(model) {
+    for place in places_of(&treedef) {
         if !rngs.streams().any(|(name, _)| name == place.tag) {
             continue;
         }

@@ -1,12 +1,9 @@
 //! The streams of a whole model, wherever they are.
 
-use std::collections::HashSet;
-
+use pytree_core::crossing::{put_together_with, take_apart};
 use pytree_core::field::NodeShapes;
-use pytree_core::shape::NodeShape;
-use pytree_core::{
-    Identity, Leaf, Pytree, PytreeOf, SharedVisit, StaticRef, TreeError, Visitor, graph,
-};
+use pytree_core::shape::NodeKind;
+use pytree_core::{Contents, PytreeOf, TreeDef, graph};
 use pytree_transform::Tensor;
 
 use crate::error::or_panic;
@@ -53,105 +50,59 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     model: &mut M,
     mut change: impl FnMut(&mut RngStream) -> RngStream,
 ) -> M {
-    let places = places_of(model);
-    let (mut before, treedef) = graph::flatten::<Tensor, M>(model);
+    let (mut before, treedef, references) = take_apart::<Tensor, M>(model);
     let mut after = before.clone();
-    for place in &places {
+    for place in places_of(&treedef) {
         let mut stream = place.read(&before);
         let changed = change(&mut stream);
         place.write(&stream, &mut before);
         place.write(&changed, &mut after);
     }
-    let rebuilt = |leaves| -> Result<M, TreeError> { graph::unflatten(&treedef, leaves) };
-    *model = or_panic(rebuilt(before));
-    or_panic(rebuilt(after))
+    // What the references of the model hold is written to them; those of the result are its own.
+    *model = or_panic(put_together_with(
+        &treedef,
+        before,
+        &references,
+        Contents::Written,
+    ));
+    or_panic(graph::unflatten(&treedef, after))
 }
 
 /// Where the leaves of a stream are among those of a model in the graph form.
 pub(crate) struct StreamPlace {
     pub(crate) tag: String,
+    /// The position of the key; the count comes after it.
     key: usize,
-    count: usize,
 }
 
 impl StreamPlace {
     pub(crate) fn read(&self, leaves: &[Tensor]) -> RngStream {
         let key = Key::from_data(leaves[self.key].clone());
-        RngStream::from_parts(self.tag.clone(), key, leaves[self.count].clone())
+        RngStream::from_parts(self.tag.clone(), key, leaves[self.key + 1].clone())
     }
 
     pub(crate) fn write(&self, stream: &RngStream, leaves: &mut [Tensor]) {
         leaves[self.key] = stream.key().data().clone();
-        leaves[self.count] = stream.count().clone();
+        leaves[self.key + 1] = stream.count().clone();
     }
 }
 
-/// The places of all streams, in order. One of which leaves are in another part of a partition has none.
-pub(crate) fn places_of(model: &impl Pytree) -> Vec<StreamPlace> {
-    let mut streams = Streams::default();
-    model.visit(&mut streams);
-    let places = streams.found.into_iter().filter_map(|(tag, leaves)| {
-        let &[key, count] = leaves.as_slice() else {
-            return None;
-        };
-        Some(StreamPlace {
-            tag: tag?,
-            key,
-            count,
-        })
-    });
-    places.collect()
-}
-
-/// Finds the leaves of all streams, in the order of the graph form.
-#[derive(Default)]
-struct Streams {
-    /// For each stream its tag and leaves: the key, then the count.
-    found: Vec<(Option<String>, Vec<usize>)>,
-    position: usize,
-    /// For each open node whether it is a stream.
-    open: Vec<bool>,
-    seen: HashSet<Identity>,
-}
-
-impl Streams {
-    /// The stream that encloses the walk directly.
-    fn innermost(&mut self) -> Option<&mut (Option<String>, Vec<usize>)> {
-        if self.open.last() == Some(&true) {
-            return self.found.last_mut();
-        }
-        None
-    }
-}
-
-impl<'a> Visitor<'a> for Streams {
-    fn enter(&mut self, shape: &'static NodeShape, _: usize) {
-        let is_stream = <RngStream as NodeShapes>::SHAPES.contains(shape);
-        if is_stream {
-            self.found.push((None, Vec::new()));
-        }
-        self.open.push(is_stream);
-    }
-    fn aux(&mut self, value: StaticRef<'a>) {
-        if let Some((tag, _)) = self.innermost() {
-            *tag = value.downcast_ref::<String>().cloned();
+/// The places of all streams of a structure in the graph form, in order. One of which leaves are in another part of a
+/// partition has none.
+pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
+    let mut places = Vec::new();
+    let mut position = 0;
+    for node in treedef.nodes() {
+        if node.kind() == NodeKind::Leaf {
+            position += 1;
+        } else if <RngStream as NodeShapes>::SHAPES.contains(node.shape()) && node.num_leaves() == 2
+        {
+            let tag = node.statics().next();
+            places.extend(
+                tag.and_then(|(_, tag)| tag.downcast_ref::<String>().cloned())
+                    .map(|tag| StreamPlace { tag, key: position }),
+            );
         }
     }
-    fn leaf(&mut self, _: &'a dyn Leaf) {
-        let position = self.position;
-        if let Some((_, leaves)) = self.innermost() {
-            leaves.push(position);
-        }
-        self.position += 1;
-    }
-    fn exit(&mut self) {
-        self.open.pop();
-    }
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
-        if self.seen.insert(identity) {
-            SharedVisit::Descend
-        } else {
-            SharedVisit::Skip
-        }
-    }
+    places
 }
