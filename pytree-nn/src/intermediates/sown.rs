@@ -17,7 +17,8 @@ use pytree_transform::Tensor;
 /// A field of it is a state of the collection that it names, usually
 /// [`Intermediate`](pytree_core::kind::Intermediate). Each value makes the tree larger by one, so that a function
 /// compiled by `jit` is compiled again: [`partition::pop`](pytree_core::partition::pop) them after each run, or have
-/// [`capture`](crate::capture) do so. It reads like a slice.
+/// [`capture`](crate::capture) do so. It reads like a slice. A layer that stands at several places, a
+/// [`Shared`](pytree_core::Shared), sows into a [`Ref<Sown>`](pytree_core::Ref).
 ///
 /// # Examples
 /// ```
