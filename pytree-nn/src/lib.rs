@@ -35,6 +35,7 @@ pub mod checkpoint;
 mod error;
 mod functions;
 mod initializers;
+mod intermediates;
 mod layers;
 mod losses;
 mod metrics;
@@ -50,6 +51,7 @@ pub use functions::{
     squareplus, standardize,
 };
 pub use initializers::{Distribution, Fan, Initializer};
+pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{
     Activation, BatchNorm, Dropout, Embed, GroupNorm, Identity, LayerNorm, Linear, Mlp, Mode,
     RmsNorm, eval, eval_where, train, train_where,
@@ -62,7 +64,7 @@ pub use optimizers::{
     add_decayed_weights, chain, clip_by_global_norm, scale_by_adam, scale_by_learning_rate, sgd,
     sgd_momentum, trace,
 };
-pub use random::{Key, RngError, RngStream, Rngs, reseed};
+pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use summary::{Summary, SummaryRow, summary};
 
 pub(crate) use error::or_panic;

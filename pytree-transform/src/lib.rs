@@ -74,12 +74,22 @@ pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub mod raw {
     use crate::Tensor;
     use crate::error::or_panic;
+    use crate::trace::Payload;
 
     pub use crate::passes::each_pass;
 
     /// An operand of a macro.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
         operand.borrow()
+    }
+
+    /// Whether a derivative is being taken of this tensor, directly or inside a `vmap`.
+    pub fn is_differentiated(tensor: &Tensor) -> bool {
+        match tensor.tracer().map(|tracer| &tracer.payload) {
+            Some(Payload::Jvp { tangent, .. }) => tangent.is_some(),
+            Some(Payload::Batch { value, .. }) => is_differentiated(value),
+            Some(Payload::Tape(_) | Payload::Stage(_)) | None => false,
+        }
     }
 
     /// The next value that a macro prints.

@@ -43,6 +43,7 @@ import jaxpr_goldens
 import layers_goldens
 import compositions_goldens
 import state_goldens
+import rngs_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -751,6 +752,7 @@ FILES = {
     "compositions": compositions_goldens.make_compositions,
     "control": control_goldens.make_control,
     "layers": layers_goldens.make_layers,
+    "rngs": rngs_goldens.make_rngs,
 }
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ use crate::unflatten::{Contents, unflatten_unchecked};
 
 /// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
 ///
-/// `Some` becomes `None`, an item is taken out of its `Vec`, an entry out of its map. In a field with a kind this
-/// goes for the whole of what is selected: of an `Option<Vec<_>>` whose leaves all are, `None` is left. A shared
-/// node is taken out at all its places, and a weak edge to it leads to nothing then. If nothing is selected, the part is empty. For several parts,
-/// [`split`](Partition::split) what was popped.
+/// `Some` becomes `None`, an item is taken out of its `Vec`, or of a tuple of any length as one of what was sown is, an
+/// entry out of its map. In a field with a kind this goes for the whole of what is selected: of an `Option<Vec<_>>`
+/// whose leaves all are, `None` is left. A shared node is taken out at all its places, and a weak edge to it leads to
+/// nothing then. If nothing is selected, the part is empty. For several parts, [`split`](Partition::split) what was
+/// popped.
 ///
 /// # Examples
 /// ```
@@ -92,7 +93,7 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
                 *model = crossing::put_together_with(&rest.treedef, rest.leaves, &left, contents)?;
                 return Ok(popped);
             }
-            // An array looks like a list until it is built.
+            // An array looks like a list until it is built, and a tuple like values that were sown.
             Err(TreeError::Arity { path, .. })
                 if plan.fix(list_at(&rest.treedef, &path, &rest.old)) => {}
             Err(error) => return Err(error),
@@ -100,10 +101,11 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     }
 }
 
-/// The list at a path, by its number in the old treedef.
+/// The list or tuple at a path, by its number in the old treedef.
 fn list_at(treedef: &TreeDef, path: &KeyPath, old: &[usize]) -> Option<usize> {
     let lists = treedef.nodes().enumerate();
-    let mut lists = lists.filter(|(_, node)| node.kind() == NodeKind::List && node.path() == *path);
+    let is_list = |kind| matches!(kind, NodeKind::List | NodeKind::Tuple);
+    let mut lists = lists.filter(|(_, node)| is_list(node.kind()) && node.path() == *path);
     lists.next().and_then(|(at, _)| old.get(at).copied())
 }
 

@@ -3,7 +3,8 @@
 //! Which leaves are trained is decided once, and is static: an update only counts. All else is leaves, so
 //! that an optimiser goes through `jit` as argument and result, and into checkpoints.
 
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -203,19 +204,14 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         M: SelectPart<Tensor>,
     {
         let (mut leaves, treedef, references) = crossing::take_apart::<Tensor, M>(model);
-        if leaves.len() != self.choices.len() {
-            return Err(OptimizerError::OtherModel {
-                expected: self.choices.len(),
-                found: leaves.len(),
-            });
-        }
+        let choices = choices_now(&self.choices, &treedef)?;
         let (gradients, gradient_treedef) = graph::flatten::<Tensor, _>(gradients);
         let parameters: Partition<M, Tensor> = partition::select(&treedef, &leaves, |position| {
-            self.choices[position] == Choice::Trained
+            choices[position] == Choice::Trained
         });
         check_gradients(
             &treedef,
-            &self.choices,
+            &choices,
             parameters.tree().treedef(),
             parameters.leaves(),
             &gradient_treedef,
@@ -239,17 +235,46 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = leaves
             .iter_mut()
-            .zip(&self.choices)
+            .zip(&*choices)
             .filter(|(_, choice)| **choice == Choice::Trained);
         for ((leaf, _), update) in places.zip(updates) {
             *leaf = &*leaf + update;
         }
         *model = crossing::put_together_changed(&treedef, leaves, &references, |position| {
-            self.choices[position] == Choice::Trained
+            choices[position] == Choice::Trained
         })?;
         self.step = &self.step + 1;
         Ok(())
     }
+}
+
+/// What was chosen of each leaf of the model. States come and go, as what is sown does: if all other leaves are there,
+/// the choices are theirs in order.
+fn choices_now<'c>(
+    choices: &'c [Choice],
+    model: &TreeDef,
+) -> Result<Cow<'c, [Choice]>, OptimizerError> {
+    if model.num_leaves() == choices.len() {
+        return Ok(Cow::Borrowed(choices));
+    }
+    let kinds = model.leaf_kinds();
+    let is_state = |kind: &Option<LeafKind>| matches!(kind, Some(LeafKind::State(_)));
+    let chosen = choices.iter().copied();
+    let mut chosen: VecDeque<Choice> = chosen.filter(|choice| *choice != Choice::State).collect();
+    if chosen.len() != kinds.iter().filter(|kind| !is_state(kind)).count() {
+        return Err(OptimizerError::OtherModel {
+            expected: choices.len(),
+            found: kinds.len(),
+        });
+    }
+    let now = kinds.iter().map(|kind| {
+        if is_state(kind) {
+            Choice::State
+        } else {
+            chosen.pop_front().unwrap_or(Choice::LeftOut)
+        }
+    });
+    Ok(now.collect())
 }
 
 /// Checks that there is one gradient for each parameter, of its shape, and no other.

@@ -9,7 +9,9 @@ mod error_function;
 mod key;
 mod reseed;
 mod rngs;
+mod streams;
 
 pub use key::Key;
 pub use reseed::reseed;
 pub use rngs::{RngError, RngStream, Rngs};
+pub use streams::with_rngs;

@@ -1,26 +1,27 @@
 //! New seeds for the streams of a whole model.
 
-use std::collections::HashSet;
+use pytree_core::{PytreeOf, graph};
+use pytree_transform::Tensor;
 
-use pytree_core::field::NodeShapes;
-use pytree_core::shape::NodeShape;
-use pytree_core::{Identity, Leaf, PytreeOf, SharedVisit, StaticRef, Visitor, graph};
-use pytree_transform::{DType, Tensor};
-
-use crate::random::{Key, RngStream};
+use crate::error::or_panic;
+use crate::random::streams::places_of;
+use crate::random::{RngStream, Rngs};
 
 /// The model with new seeds for all streams of the given tags, wherever they are: `nnx.reseed`.
 ///
-/// A stream's tag is the name it was made under; what a layer forked from a stream keeps its tag. The
-/// count starts at 0 again.
+/// A stream's tag is the name it was made under; what a layer forked from a stream keeps its tag. The streams of a tag
+/// get the keys that a new [`Rngs`] of the seed draws, in their order in the model: those that they were made with if it
+/// was made with that seed and its layers in that order. Counts start at 0 again. A stream that was split gets as many
+/// keys, split from its own.
 ///
 /// # Examples
 /// ```
 /// use pytree_nn::{Dropout, Rngs, reseed};
 /// let mut rngs = Rngs::with([("dropout", 1)]);
 /// let layers = vec![Dropout::new(0.5, &mut rngs), Dropout::new(0.5, &mut rngs)];
-/// let layers = reseed(&layers, [("dropout", 7)]);
-/// assert_eq!(layers[0].stream().key(), layers[1].stream().key());
+/// let other = reseed(&layers, [("dropout", 7)]);
+/// assert_ne!(other[0].stream().key(), other[1].stream().key());
+/// assert_eq!(reseed(&other, [("dropout", 1)]), layers);
 /// ```
 #[must_use]
 #[track_caller]
@@ -28,75 +29,20 @@ pub fn reseed<'s, M: PytreeOf<Tensor>>(
     model: &M,
     seeds: impl IntoIterator<Item = (&'s str, u64)>,
 ) -> M {
-    let keys: Vec<(&str, Key)> = seeds
-        .into_iter()
-        .map(|(tag, seed)| (tag, Key::new(seed).fold_in(0)))
-        .collect();
-    let mut streams = Streams::default();
-    model.visit(&mut streams);
-    let mut leaf = 0;
-    graph::map(model, |tensor: &Tensor| {
-        let found = streams.leaves.iter().find(|found| found.position == leaf);
-        leaf += 1;
-        let key = found.and_then(|found| keys.iter().find(|(tag, _)| *tag == found.tag));
-        match (found, key) {
-            (Some(found), Some((_, key))) if found.is_key => key.data().clone(),
-            (Some(_), Some(_)) => Tensor::zeros(DType::U32, []),
-            _ => tensor.clone(),
+    let mut rngs = Rngs::with(seeds);
+    let (mut leaves, treedef) = graph::flatten::<Tensor, M>(model);
+    for place in places_of(&treedef) {
+        if !rngs.streams().any(|(name, _)| name == place.tag) {
+            continue;
         }
-    })
-}
-
-/// A leaf of a stream.
-struct StreamLeaf {
-    position: usize,
-    tag: String,
-    is_key: bool,
-}
-
-/// Finds the leaves of all streams, in the order of the graph form.
-#[derive(Default)]
-struct Streams {
-    leaves: Vec<StreamLeaf>,
-    position: usize,
-    /// For each open node whether it is a stream, and its tag.
-    open: Vec<(bool, Option<String>)>,
-    seen: HashSet<Identity>,
-}
-
-impl<'a> Visitor<'a> for Streams {
-    fn enter(&mut self, shape: &'static NodeShape, _: usize) {
-        self.open
-            .push((*shape == <RngStream as NodeShapes>::SHAPES[0], None));
-    }
-    fn aux(&mut self, value: StaticRef<'a>) {
-        if let Some((true, tag)) = self.open.last_mut() {
-            *tag = value.downcast_ref::<String>().cloned();
-        }
-    }
-    fn leaf(&mut self, _: &'a dyn Leaf) {
-        if let Some((true, Some(tag))) = self.open.last() {
-            // The key comes first, then the count.
-            let is_key = self
-                .leaves
-                .last()
-                .is_none_or(|last| last.position + 1 != self.position || !last.is_key);
-            self.leaves.push(StreamLeaf {
-                position: self.position,
-                tag: tag.clone(),
-                is_key,
-            });
-        }
-        self.position += 1;
-    }
-    fn exit(&mut self) {
-        self.open.pop();
-    }
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
-        if self.seen.insert(identity) {
-            SharedVisit::Descend
+        let shape = place.read(&leaves).count().shape().to_vec();
+        let key = rngs.next(&place.tag);
+        let key = if shape.is_empty() {
+            key
         } else {
-            SharedVisit::Skip
-        }
+            key.split_shaped(&shape)
+        };
+        place.write(&RngStream::new(place.tag.clone(), key), &mut leaves);
     }
+    or_panic(graph::unflatten(&treedef, leaves))
 }

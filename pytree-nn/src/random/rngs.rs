@@ -72,6 +72,11 @@ impl RngStream {
         }
     }
 
+    /// A stream of which keys were drawn.
+    pub(crate) fn from_parts(tag: String, key: Key, count: Tensor) -> Self {
+        Self { key, count, tag }
+    }
+
     /// The key that the stream's keys are made from.
     pub fn key(&self) -> &Key {
         &self.key
@@ -93,6 +98,12 @@ impl RngStream {
     /// If the stream was split and is not mapped over.
     #[track_caller]
     pub fn next_key(&mut self) -> Key {
+        assert!(
+            self.count.rank() == 0,
+            "cannot draw a key from the stream `{}`, which was split into {}: map over what holds it with `vmap` or `vmap_mut`",
+            self.tag,
+            self.key.data().info()
+        );
         let key = self.key.fold_in(self.count.clone());
         self.count = &self.count + 1;
         key
@@ -116,6 +127,21 @@ impl RngStream {
     #[track_caller]
     pub fn split(&mut self, shape: impl AsRef<[usize]>) -> Self {
         Self::new(self.tag.clone(), self.next_key().split_shaped(shape))
+    }
+
+    /// A stack of new streams that all draw the same, made from the next key, to map over.
+    ///
+    /// # Panics
+    /// As [`next_key`](Self::next_key).
+    #[must_use]
+    #[track_caller]
+    pub fn broadcast(&mut self, shape: impl AsRef<[usize]>) -> Self {
+        let key = self.next_key();
+        let shape = [shape.as_ref(), key.data().shape()].concat();
+        Self::new(
+            self.tag.clone(),
+            Key::from_data(key.data().broadcast_to(shape)),
+        )
     }
 }
 

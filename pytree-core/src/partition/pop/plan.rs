@@ -24,7 +24,7 @@ pub(super) struct Plan<'t> {
     kept_before: Vec<usize>,
     /// The selected leaves, by their nodes.
     selected: Vec<usize>,
-    /// Lists that keep their length.
+    /// Lists and tuples that keep their length.
     fixed: BTreeSet<usize>,
     /// For each node, the variable that it is in: the field that decides the kind of what is below.
     variables: Vec<Option<usize>>,
@@ -74,7 +74,7 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// Keeps the length of a list. Whether that is new.
+    /// Keeps the length of a list or tuple. Whether that is new.
     pub(super) fn fix(&mut self, list: Option<usize>) -> bool {
         list.is_some_and(|list| self.fixed.insert(list))
     }
@@ -168,7 +168,7 @@ impl<'t> Plan<'t> {
     /// Whether a node can do with fewer children.
     fn gives_items(&self, node: usize) -> bool {
         match self.treedef.0.nodes[node].shape.kind {
-            NodeKind::List => !self.fixed.contains(&node),
+            NodeKind::List | NodeKind::Tuple => !self.fixed.contains(&node),
             kind => matches!(kind, NodeKind::Dict | NodeKind::OrderedDict),
         }
     }

@@ -1,0 +1,75 @@
+//! What one run leaves behind, apart from the model.
+
+use pytree_core::{Filter, Partition, PytreeOf, TreeError, partition};
+use pytree_transform::Tensor;
+
+use crate::error::or_panic;
+
+/// The result of a run, and the leaves that a filter accepts of what it left in the model: `nnx.capture`.
+///
+/// The model is without them before the run and after it, so that a function compiled by `jit` is compiled once, and
+/// what is captured is of this run alone. Of more than is wanted, choose with [`Partition::filter`]; what a compiled
+/// function does not give back is not computed.
+///
+/// Which values there are the layers say, with fields of [`Sown`](crate::Sown) or
+/// [`Intermediates`](crate::Intermediates): in Rust no function can be put around the methods of a type at run time, as
+/// `method_outputs` does it in NNX.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Filter, Module, kind::Intermediate};
+/// use pytree_nn::{Linear, Rngs, Sown, capture, relu};
+/// use pytree_transform::{DType, Tensor};
+/// #[derive(Module, Clone, Debug)]
+/// struct Block {
+///     linear: Linear,
+///     #[state(Intermediate)]
+///     output: Sown,
+/// }
+/// impl Block {
+///     fn forward(&mut self, x: &Tensor) -> Tensor {
+///         let y = relu(&self.linear.forward(x));
+///         self.output.sow(y.clone());
+///         y
+///     }
+/// }
+/// let mut rngs = Rngs::new(0);
+/// let mut blocks: Vec<Block> = (0..2)
+///     .map(|_| Block { linear: Linear::new(3, 3, &mut rngs), output: Sown::new() })
+///     .collect();
+/// let x = Tensor::ones(DType::F32, [4, 3]);
+/// let (y, captured) = capture(&mut blocks, &Filter::state::<Intermediate>(), |blocks| {
+///     blocks.iter_mut().fold(x, |x, block| block.forward(&x))
+/// });
+/// assert_eq!(captured["[1].output[0]"], y);
+/// assert_eq!(captured.filter(&Filter::path("[0]"))?.len(), 1);
+/// assert!(blocks[0].output.is_empty());
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Panics
+/// As [`try_capture`] fails, and if the run does.
+#[track_caller]
+pub fn capture<M: PytreeOf<Tensor>, R>(
+    model: &mut M,
+    filter: &Filter,
+    run: impl FnOnce(&mut M) -> R,
+) -> (R, Partition<M, Tensor>) {
+    or_panic(try_capture(model, filter, run))
+}
+
+/// As [`capture`].
+///
+/// # Errors
+/// After the run, if a path of the filter is not there, or a leaf that it accepts can't be taken out, as one of a field
+/// that always has it: see [`partition::pop`].
+pub fn try_capture<M: PytreeOf<Tensor>, R>(
+    model: &mut M,
+    filter: &Filter,
+    run: impl FnOnce(&mut M) -> R,
+) -> Result<(R, Partition<M, Tensor>), TreeError> {
+    // A path may be there only after the run; what else is wrong is so afterwards, too.
+    let _ = partition::pop(model, filter);
+    let result = run(model);
+    Ok((result, partition::pop(model, filter)?))
+}

@@ -1,0 +1,186 @@
+//! Values of a forward pass under names that are known at run time only.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Index;
+
+use pytree_core::field::{HoldsArrays, StateField};
+use pytree_core::{
+    Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor,
+    select_partition,
+};
+use pytree_transform::Tensor;
+
+use crate::intermediates::Sown;
+
+/// What a forward pass leaves behind under names that are known at run time only: [`Sown`] by name, in the order
+/// of the names.
+///
+/// A name that is known when the program is written is better a field of type [`Sown`]: if it is misspelt, it does not
+/// compile.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, kind::Intermediate};
+/// use pytree_nn::Intermediates;
+/// use pytree_transform::Tensor;
+/// #[derive(Module, Clone, Debug)]
+/// struct Powers {
+///     #[state(Intermediate)]
+///     sown: Intermediates,
+/// }
+/// let mut powers = Powers { sown: Intermediates::new() };
+/// for power in 1..4 {
+///     powers.sown.sow(format!("power{power}"), Tensor::from(2.0_f32).powi(power));
+/// }
+/// assert_eq!(powers.sown["power3"][0].item::<f32>(), 8.0);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Intermediates<T = Tensor>(BTreeMap<String, Sown<T>>);
+
+impl<T> Intermediates<T> {
+    /// Nothing was sown yet.
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Appends a value to those of a name.
+    pub fn sow(&mut self, name: impl Into<String>, value: T) {
+        self.0.entry(name.into()).or_default().sow(value);
+    }
+
+    /// Keeps one value of a name instead of all, as [`Sown::sow_with`].
+    ///
+    /// # Panics
+    /// As [`Sown::sow_with`].
+    #[track_caller]
+    pub fn sow_with<V>(
+        &mut self,
+        name: impl Into<String>,
+        value: V,
+        init: impl FnOnce() -> T,
+        reduce: impl FnOnce(T, V) -> T,
+    ) {
+        self.0
+            .entry(name.into())
+            .or_default()
+            .sow_with(value, init, reduce);
+    }
+
+    /// The values of a name, if any were sown.
+    pub fn get(&self, name: &str) -> Option<&Sown<T>> {
+        self.0.get(name)
+    }
+
+    /// The names with their values, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Sown<T>)> {
+        self.0.iter().map(|(name, sown)| (name.as_str(), sown))
+    }
+
+    /// The number of names.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing was sown.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T> Default for Intermediates<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl<T> Index<&str> for Intermediates<T> {
+    type Output = Sown<T>;
+
+    /// The values of a name.
+    ///
+    /// # Panics
+    /// If none were sown.
+    #[track_caller]
+    fn index(&self, name: &str) -> &Sown<T> {
+        let Some(sown) = self.get(name) else {
+            let names: Vec<String> = self.0.keys().map(|name| format!("`{name}`")).collect();
+            panic!(
+                "nothing was sown as `{name}`, found {}; values are there after a run and until they are popped",
+                if names.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    names.join(", ")
+                }
+            );
+        };
+        sown
+    }
+}
+impl<T: fmt::Debug> fmt::Debug for Intermediates<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: Pytree> Pytree for Intermediates<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.0.visit(visitor);
+    }
+    /// A name of which nothing is left goes too: what was popped is as it was before the run.
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let mut named = BTreeMap::<String, Sown<T>>::unflatten(source)?;
+        named.retain(|_, sown| !sown.is_empty());
+        Ok(Self(named))
+    }
+}
+impl<T: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Intermediates<T> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.0.each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self(self.0.map_leaves(function))
+    }
+}
+impl<T: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Intermediates<T> {
+    type Part = Partition<Self, L>;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        select_partition(tree)
+    }
+}
+#[diagnostic::do_not_recommend]
+impl<T: StateField> StateField for Intermediates<T> {}
+impl<T> HoldsArrays for Intermediates<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pytree_core::tree;
+
+    #[test]
+    fn a_name_of_which_nothing_is_left_goes_too() -> Result<(), TreeError> {
+        let mut named = Intermediates::new();
+        let bare = tree::structure(&named);
+        named.sow("b", 2);
+        named.sow("a", 1);
+        named.sow("b", 3);
+        assert_eq!(
+            tree::structure(&named).to_string(),
+            "PyTreeDef({'a': (*,), 'b': (*, *)})"
+        );
+        let empty = BTreeMap::from([("a", Sown::<i32>::new()), ("b", Sown::new())]);
+        let popped: Intermediates<i32> =
+            tree::unflatten::<_, i32>(&tree::structure(&empty), Vec::new())?;
+        assert!(popped.is_empty());
+        assert_eq!(tree::structure(&popped), bare);
+        Ok(())
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing was sown as `c`, found `a`, `b`; values are there after")]
+    fn a_name_that_is_missing_is_told_with_those_that_are_there() {
+        let mut named = Intermediates::new();
+        named.sow("b", 2);
+        named.sow("a", 1);
+        let _ = &named["c"];
+    }
+}

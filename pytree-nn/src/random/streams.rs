@@ -1,0 +1,108 @@
+//! The streams of a whole model, wherever they are.
+
+use pytree_core::crossing::{put_together_with, take_apart};
+use pytree_core::field::NodeShapes;
+use pytree_core::shape::NodeKind;
+use pytree_core::{Contents, PytreeOf, TreeDef, graph};
+use pytree_transform::Tensor;
+
+use crate::error::or_panic;
+use crate::random::{Key, RngStream};
+
+/// The model with each of its streams replaced by what `change` makes of it: `nnx.with_rngs`.
+///
+/// What `change` does to the stream that it is given is done to the streams of `model`: one that is split, forked or
+/// broadcast has drawn a key. Streams are told apart by their [tags](RngStream::tag); one that is to stay is cloned. All
+/// else in the model is the same in both.
+///
+/// # Examples
+/// Each example of a batch drops others:
+/// ```
+/// use pytree_core::{Filter, kind::RngState};
+/// use pytree_nn::{Dropout, Rngs, with_rngs};
+/// use pytree_transform::{Axes, DType, Tensor, vmap_mut};
+/// let mut dropout = Dropout::new(0.5, &mut Rngs::new(0));
+/// let mut each = with_rngs(&mut dropout, |stream| stream.split([4]));
+/// let axes = Axes::filter([(Filter::state::<RngState>(), Some(0)), (Filter::everything(), None)]);
+/// let drop = vmap_mut(|(dropout, x): (&mut Dropout, Tensor)| dropout.forward(&x)).in_axes((axes, 0));
+/// let y = drop((&mut each, Tensor::ones(DType::F32, [4, 8])));
+/// assert_eq!(y.shape(), [4, 8]);
+/// assert_eq!(dropout.stream().count().item::<u32>(), 1);
+/// ```
+/// A rule for each name, the first that fits:
+/// ```
+/// use pytree_nn::{Rngs, with_rngs};
+/// let mut rngs = Rngs::with([("params", 0), ("dropout", 1), ("noise", 2)]);
+/// let split = with_rngs(&mut rngs, |stream| match stream.tag() {
+///     "params" => stream.split([4]),
+///     "dropout" => stream.fork(),
+///     _ => stream.clone(),
+/// });
+/// let shapes: Vec<_> = split.streams().map(|(_, stream)| stream.key().data().rank()).collect();
+/// assert_eq!(shapes, [1, 1, 2]); // of dropout, noise and params
+/// ```
+///
+/// # Panics
+/// If `change` does: a stream that was split can't be split, forked or broadcast again unless it is mapped over.
+#[must_use = "the streams of the model itself only advance"]
+#[track_caller]
+pub fn with_rngs<M: PytreeOf<Tensor>>(
+    model: &mut M,
+    mut change: impl FnMut(&mut RngStream) -> RngStream,
+) -> M {
+    let (mut before, treedef, references) = take_apart::<Tensor, M>(model);
+    let mut after = before.clone();
+    for place in places_of(&treedef) {
+        let mut stream = place.read(&before);
+        let changed = change(&mut stream);
+        place.write(&stream, &mut before);
+        place.write(&changed, &mut after);
+    }
+    // What the references of the model hold is written to them; those of the result are its own.
+    *model = or_panic(put_together_with(
+        &treedef,
+        before,
+        &references,
+        Contents::Written,
+    ));
+    or_panic(graph::unflatten(&treedef, after))
+}
+
+/// Where the leaves of a stream are among those of a model in the graph form.
+pub(crate) struct StreamPlace {
+    pub(crate) tag: String,
+    /// The position of the key; the count comes after it.
+    key: usize,
+}
+
+impl StreamPlace {
+    pub(crate) fn read(&self, leaves: &[Tensor]) -> RngStream {
+        let key = Key::from_data(leaves[self.key].clone());
+        RngStream::from_parts(self.tag.clone(), key, leaves[self.key + 1].clone())
+    }
+
+    pub(crate) fn write(&self, stream: &RngStream, leaves: &mut [Tensor]) {
+        leaves[self.key] = stream.key().data().clone();
+        leaves[self.key + 1] = stream.count().clone();
+    }
+}
+
+/// The places of all streams of a structure in the graph form, in order. One of which leaves are in another part of a
+/// partition has none.
+pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
+    let mut places = Vec::new();
+    let mut position = 0;
+    for node in treedef.nodes() {
+        if node.kind() == NodeKind::Leaf {
+            position += 1;
+        } else if <RngStream as NodeShapes>::SHAPES.contains(node.shape()) && node.num_leaves() == 2
+        {
+            let tag = node.statics().next();
+            places.extend(
+                tag.and_then(|(_, tag)| tag.downcast_ref::<String>().cloned())
+                    .map(|tag| StreamPlace { tag, key: position }),
+            );
+        }
+    }
+    places
+}
