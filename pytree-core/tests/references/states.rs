@@ -282,7 +282,7 @@ fn other_functions_see_through_references() {
         format!("{:?}", plain.filter(&model).unwrap()),
         "(nothing | path(plain))"
     );
-    let edited = edit::replace_at(&model, "plain", &9.0_f32).unwrap();
+    let edited = edit::replace_at(&model, "plain", 9.0_f32).unwrap();
     assert_eq!((edited.plain, edited.tied.get()), (9.0, 1.5));
     let annotated = (
         Annotated::new(Shared::new(1.0_f32)),
