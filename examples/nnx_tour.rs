@@ -1,0 +1,178 @@
+//! Flax NNX's way with models, in Rust: parts, intermediate values, gradients of values that are no arguments.
+//!
+//! Run it with `cargo run --example nnx_tour`.
+
+use pytree::Axes;
+use pytree::prelude::*;
+
+/// A layer that keeps the mean of what it gives, with dropout and running statistics inside.
+#[derive(Module, Clone, Debug)]
+struct Block {
+    linear: Linear,
+    norm: BatchNorm,
+    dropout: Dropout,
+    #[state(Intermediate)]
+    y_mean: Sown,
+}
+
+impl Block {
+    fn new(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
+        Self {
+            linear: Linear::new(inputs, outputs, rngs),
+            norm: BatchNorm::new(outputs, rngs),
+            dropout: Dropout::new(0.1, rngs),
+            y_mean: Sown::new(),
+        }
+    }
+
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        let x = self.norm.forward(&self.linear.forward(x));
+        let y = relu(&self.dropout.forward(&x));
+        self.y_mean.sow(y.mean());
+        y
+    }
+}
+
+/// Three of them.
+#[derive(Module, Clone, Debug)]
+struct Blocks {
+    blocks: Vec<Block>,
+}
+
+impl Blocks {
+    fn new(count: usize, dim: usize, rngs: &mut Rngs) -> Self {
+        let blocks = (0..count).map(|_| Block::new(dim, dim, rngs));
+        Self {
+            blocks: blocks.collect(),
+        }
+    }
+
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        let blocks = self.blocks.iter_mut();
+        blocks.fold(x.clone(), |x, block| block.forward(&x))
+    }
+}
+
+/// What a forward pass leaves in the model is taken out of it again.
+fn sow_and_pop() -> Result<(), TreeError> {
+    println!("# sow and pop");
+    let mut model = Blocks::new(3, 20, &mut Rngs::new(0));
+    let x = Tensor::ones(DType::F32, [10, 20]);
+    model.forward(&x);
+    let intermediates: Partition<_, Tensor> =
+        partition::pop(&mut model, &Filter::state::<Intermediate>())?;
+    println!("{}", intermediates.state());
+
+    println!("# capture, of a compiled function");
+    let filter = Filter::state::<Intermediate>();
+    let run = jit(move |(mut model, x): (Blocks, Tensor)| {
+        let (y, captured) = capture(&mut model, &filter, |model| model.forward(&x));
+        (model, y, captured)
+    });
+    for _ in 0..3 {
+        let captured;
+        (model, _, captured) = run((model, x.clone()));
+        println!("last mean: {}", captured["blocks[2].y_mean[0]"]);
+    }
+    println!("compiled {} time", run.traces());
+    Ok(())
+}
+
+/// A model of which the gradient of a hidden value is wanted.
+#[derive(Module, Clone, Debug)]
+struct Model {
+    linear1: Linear,
+    linear2: Linear,
+    #[state(Perturbation)]
+    xgrad: Perturbed,
+}
+
+impl Model {
+    fn new(rngs: &mut Rngs) -> Self {
+        Self {
+            linear1: Linear::new(2, 3, rngs),
+            linear2: Linear::new(3, 4, rngs),
+            xgrad: Perturbed::new(),
+        }
+    }
+
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        let x = gelu(&self.linear1.forward(x));
+        let x = self.xgrad.perturb(&x);
+        self.linear2.forward(&x)
+    }
+}
+
+/// A part of the model.
+type Part = Partition<Model, Tensor>;
+
+/// Splits the model, differentiates with respect to two of the parts, and updates it.
+fn train_step(
+    (mut model, mut optimizer, x, y): (Model, Optimizer<Model>, Tensor, Tensor),
+) -> (Model, Optimizer<Model>, Tensor, Part) {
+    let filters = [
+        Filter::param(),
+        Filter::state::<Perturbation>(),
+        Filter::everything(),
+    ];
+    let [params, perturbations, rest] =
+        partition::split(&model, filters).expect("the last filter takes everything");
+    let loss = |(params, perturbations): &(Part, Part)| {
+        let parts = [params.clone(), perturbations.clone(), rest.clone()];
+        let mut model = partition::merge(parts).expect("the parts are of one model");
+        (model.forward(&x) - &y).square().mean()
+    };
+    let both = Filter::param() | Filter::state::<Perturbation>();
+    let (loss, (gradients, of_intermediates)) =
+        value_and_grad(loss).wrt(both)(&(params, perturbations));
+    optimizer.update(&mut model, &gradients);
+    (model, optimizer, loss, of_intermediates)
+}
+
+fn perturb_and_train() {
+    println!("# perturb");
+    let mut rngs = Rngs::new(0);
+    let mut model = Model::new(&mut rngs);
+    let mut optimizer = Optimizer::new(&model, sgd(1e-1));
+    let x = rngs.uniform(DType::F32, [1, 2]);
+    let y = rngs.uniform(DType::F32, [1, 4]);
+    let _ = model.forward(&x); // makes the perturbations
+    let zeros: Part = partition::filter(&model, &Filter::state::<Perturbation>());
+    println!("{}", zeros.state());
+
+    let step = jit(train_step);
+    for number in 0..2 {
+        let (loss, of_intermediates);
+        (model, optimizer, loss, of_intermediates) = step((model, optimizer, x.clone(), y.clone()));
+        println!(
+            "step = {number}, loss = {loss}, gradients = {}",
+            of_intermediates.state()
+        );
+    }
+}
+
+/// Streams of random keys in a model: each example of a batch drops others.
+fn streams() {
+    println!("# streams");
+    let mut dropout = Dropout::new(0.5, &mut Rngs::with([("dropout", 0)]));
+    let mut each = with_rngs(&mut dropout, |stream| stream.split([3]));
+    let axes = Axes::filter([
+        (Filter::state::<RngState>(), Some(0)),
+        (Filter::everything(), None),
+    ]);
+    let drop =
+        vmap_mut(|(dropout, x): (&mut Dropout, Tensor)| dropout.forward(&x)).in_axes((axes, 0));
+    println!("{}", drop((&mut each, Tensor::ones(DType::F32, [3, 6]))));
+    let again = reseed(&dropout, [("dropout", 0)]);
+    println!(
+        "as new: {}",
+        again == Dropout::new(0.5, &mut Rngs::with([("dropout", 0)]))
+    );
+}
+
+fn main() -> Result<(), TreeError> {
+    sow_and_pop()?;
+    perturb_and_train();
+    streams();
+    Ok(())
+}
