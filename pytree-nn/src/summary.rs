@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pytree_core::{ArrayInfo, LeafKind, Pytree, graph};
+use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, graph};
 
 /// A table of the leaves of a pytree, by [`summary`]; displays as text.
 #[derive(Debug, Clone, PartialEq, Eq)]

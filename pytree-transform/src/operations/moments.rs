@@ -52,7 +52,7 @@ impl Tensor {
             return Ok(variance * f64::NAN);
         }
         let squares = (self - self.mean_keep(axes)).square();
-        Ok(squares.try_sum_axes(axes)? / (count - correction) as f64)
+        Ok(squares.try_sum_axes(axes)? * ((count - correction) as f64).recip())
     }
 
     /// The standard deviation over some axes, which go: the square root of the

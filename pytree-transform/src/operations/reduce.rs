@@ -49,7 +49,8 @@ fn mean_over(
     axes: &[usize],
 ) -> Result<Tensor, TensorError> {
     check_float(operation, tensor)?;
-    Ok(reduce::sum(tensor, axes)? / count(tensor, axes))
+    // As XLA does, which multiplies by the reciprocal of a constant.
+    Ok(reduce::sum(tensor, axes)? * count(tensor, axes).recip())
 }
 
 pub(super) fn all_axes(tensor: &Tensor) -> Shape {
