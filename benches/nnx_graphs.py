@@ -1,0 +1,66 @@
+"""Flax NNX on the models of `benches/graphs.rs`: run in turn with it.
+
+    python benches/nnx_graphs.py
+
+Prints one JSON object a line: microseconds for the whole model, medians of 15 samples of at least 20 ms. Needs
+`tests/golden/requirements.txt`.
+"""
+
+import json
+import statistics
+import time
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+class Lin(nnx.Module):
+    def __init__(self):
+        self.w = nnx.Param(jnp.full((1,), 0.5))
+        self.b = nnx.BatchStat(jnp.full((1,), 0.5))
+
+
+class Tree(nnx.Module):
+    """1,000 layers: 2,000 leaves."""
+
+    def __init__(self):
+        self.layers = nnx.List([Lin() for _ in range(1000)])
+
+
+class Tied(nnx.Module):
+    """1,000 layers, each at two places: 2,000 leaves."""
+
+    def __init__(self):
+        layers = [Lin() for _ in range(1000)]
+        self.layers = nnx.List(layers)
+        self.again = nnx.List(layers)
+
+
+def median(function):
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < 20e-3 or count < 2:
+        function()
+        count += 1
+    samples = []
+    for _ in range(15):
+        start = time.perf_counter()
+        for _ in range(count):
+            function()
+        samples.append((time.perf_counter() - start) / count)
+    return statistics.median(samples) * 1e6
+
+
+for name, model in [("tree", Tree()), ("shared", Tied())]:
+    graphdef, params, rest = nnx.split(model, nnx.Param, ...)
+    s = jnp.float32(0.0)
+    into = nnx.jit(lambda model, s: s + 1.0)
+    through = nnx.jit(lambda model, s: (model, s + 1.0))
+    timed = {
+        "split": lambda: nnx.split(model, nnx.Param, ...),
+        "merge": lambda: nnx.merge(graphdef, params, rest),
+        "update": lambda: nnx.update(model, params),
+        "jitted call, model in": lambda: into(model, s).block_until_ready(),
+        "jitted call, model in and out": lambda: through(model, s)[1].block_until_ready(),
+    }
+    for operation, function in timed.items():
+        print(json.dumps({"op": operation, "model": name, "peer": "nnx", "us": round(median(function), 1)}))
