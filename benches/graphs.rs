@@ -129,7 +129,12 @@ fn main() {
         "unflatten",
         || drop(black_box(tree::unflatten::<A3, _>(&a.1, a.0.clone()))),
         || drop(black_box(graph::unflatten::<Tied, _>(&b.1, b.0.clone()))),
-        || drop(black_box(graph::unflatten::<Referring, _>(&c.1, c.0.clone()))),
+        || {
+            drop(black_box(graph::unflatten::<Referring, _>(
+                &c.1,
+                c.0.clone(),
+            )))
+        },
     );
     of_each(
         "split",
@@ -144,7 +149,8 @@ fn main() {
         || drop(black_box(partition::merge(b.clone()).unwrap())),
         || drop(black_box(partition::merge(c.clone()).unwrap())),
     );
-    let (mut tree_now, mut tied_now, mut referring_now) = (tree.clone(), tied.clone(), referring.clone());
+    let (mut tree_now, mut tied_now, mut referring_now) =
+        (tree.clone(), tied.clone(), referring.clone());
     of_each(
         "update",
         || partition::update(&mut tree_now, &a[0]).unwrap(),

@@ -141,21 +141,31 @@ pub struct ReferencePlace {
 impl TreeDef {
     /// The references, in the order in which they are met.
     pub fn references(&self) -> Vec<ReferencePlace> {
-        let mut before = 0;
-        let mut places = Vec::new();
-        for (at, node) in self.0.nodes.iter().enumerate() {
-            if node.shape.kind == NodeKind::Leaf {
-                before += 1;
-            } else if node.shape.kind == NodeKind::Reference {
-                let value = self.subtree(at + 1);
-                places.push(ReferencePlace {
-                    leaves: before..before + value.num_leaves(),
-                    value,
-                    path: self.path_of(at),
-                });
-            }
-        }
+        let nodes = self.0.nodes.iter().enumerate();
+        let references = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
+        let places = references.zip(self.reference_leaves());
         places
+            .map(|((at, _), leaves)| ReferencePlace {
+                leaves,
+                value: self.subtree(at + 1),
+                path: self.path_of(at),
+            })
+            .collect()
+    }
+
+    /// The positions of the leaves that each reference holds.
+    pub(crate) fn reference_leaves(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let nodes = &self.0.nodes;
+        let mut before = Vec::with_capacity(nodes.len() + 1);
+        let mut count = 0;
+        for node in nodes {
+            before.push(count);
+            count += usize::from(node.shape.kind == NodeKind::Leaf);
+        }
+        before.push(count);
+        let references = nodes.iter().enumerate();
+        let references = references.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
+        references.map(move |(at, node)| before[at]..before[at + node.size as usize])
     }
 
     /// The structure with the shared nodes and references at their later places, too, and for each leaf which of this
@@ -166,10 +176,9 @@ impl TreeDef {
             .filter(|&at| nodes[at].shape.kind.is_numbered())
             .collect();
         let target = |at: usize| {
-            let number = self.0.aux_of(at).first()?.downcast_ref::<usize>()?;
-            let target = *numbered.get(*number)?;
+            let target = *numbered.get(nodes[at].target()?)?;
             let is_around = target + nodes[target].size as usize > at;
-            (nodes[at].shape.kind == NodeKind::Alias && !is_around).then_some(target)
+            (!is_around).then_some(target)
         };
         (0..nodes.len()).find_map(target)?;
         // The leaves before each node.
@@ -218,10 +227,9 @@ pub fn put_together_changed<L: Leaf + Clone, T: Pytree>(
     if references.is_empty() {
         return put_together(treedef, leaves).map(|(value, _)| value);
     }
-    let places = treedef.references().into_iter().enumerate();
-    let written: Vec<usize> = places
-        .filter(|(_, place)| place.leaves.clone().any(&mut is_changed))
-        .map(|(position, _)| position)
+    let written: Vec<bool> = treedef
+        .reference_leaves()
+        .map(|mut leaves| leaves.any(&mut is_changed))
         .collect();
     put_together_with(treedef, leaves, references, Contents::WrittenAt(&written))
 }

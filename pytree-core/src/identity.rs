@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -17,11 +18,28 @@ impl Identity {
     }
 }
 
+/// Hashes addresses: a multiplication, whose high bits are good.
+#[derive(Clone, Debug, Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
+    }
+    fn write_usize(&mut self, address: usize) {
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
 /// Numbers identities in the order they are met.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdentityMap {
     few: SmallVec<[(Identity, usize); 4]>,
-    table: HashMap<Identity, usize>,
+    table: HashMap<Identity, usize, BuildHasherDefault<AddressHasher>>,
     next: usize,
 }
 
@@ -30,6 +48,7 @@ const FEW: usize = 16;
 
 impl IdentityMap {
     /// Adds an identity, or tells the number it has.
+    #[inline]
     pub(crate) fn insert(&mut self, identity: Identity) -> Result<(), usize> {
         if self.table.is_empty() {
             if let Some(number) = self.get(identity) {
@@ -37,6 +56,7 @@ impl IdentityMap {
             }
             self.few.push((identity, self.next));
             if self.few.len() > FEW {
+                self.table.reserve(8 * FEW);
                 self.table.extend(self.few.drain(..));
             }
         } else {
@@ -51,12 +71,6 @@ impl IdentityMap {
         Ok(())
     }
 
-    /// Adds an identity with a number of its own, if it is new.
-    pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
-        self.next = number;
-        let _ = self.insert(identity);
-    }
-
     /// The number of an identity that was met.
     pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
         if self.table.is_empty() {
@@ -66,6 +80,18 @@ impl IdentityMap {
                 .map(|&(_, number)| number);
         }
         self.table.get(&identity).copied()
+    }
+
+    /// The same numbers, of some of the identities only.
+    pub(crate) fn only(&self, identities: impl Iterator<Item = Identity>) -> Self {
+        let mut kept = Self::default();
+        for identity in identities {
+            if let Some(number) = self.get(identity) {
+                kept.next = number;
+                let _ = kept.insert(identity);
+            }
+        }
+        kept
     }
 
     /// How many numbers were given.

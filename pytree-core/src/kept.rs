@@ -3,7 +3,7 @@
 //! The leaves behind a mutable reference can't be borrowed from it: they may be replaced meanwhile. A visit takes
 //! hold of what the reference has at the moment, and borrows from that.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::pytree::Pytree;
@@ -14,52 +14,63 @@ pub(crate) type Content = Arc<dyn Pytree + Send + Sync>;
 /// Keeps what references held for as long as a visit borrows it.
 #[derive(Default)]
 pub(crate) struct Kept {
-    first: OnceCell<Box<Link>>,
+    first: OnceCell<Box<Chunk>>,
 }
 
-struct Link {
-    content: Content,
-    next: OnceCell<Box<Link>>,
+/// How many are kept side by side.
+const CHUNK: usize = 32;
+
+#[derive(Default)]
+struct Chunk {
+    contents: [OnceCell<Content>; CHUNK],
+    next: OnceCell<Box<Chunk>>,
 }
 
 /// Adds to what is kept.
 pub(crate) struct Keeper<'a> {
-    end: Cell<&'a OnceCell<Box<Link>>>,
+    chunk: &'a OnceCell<Box<Chunk>>,
+    /// How many of the chunk are taken.
+    taken: usize,
 }
 
 impl Kept {
+    /// The one that adds; of several, each adds where the one before ended.
     pub(crate) fn keeper(&self) -> Keeper<'_> {
         Keeper {
-            end: Cell::new(&self.first),
+            chunk: &self.first,
+            taken: 0,
         }
     }
 }
 
 impl<'a> Keeper<'a> {
     /// Keeps what a reference held.
-    pub(crate) fn keep(&self, content: Content) -> &'a dyn Pytree {
-        let mut end = self.end.get();
-        // Another keeper of the same place may have added to it.
-        while let Some(link) = end.get() {
-            end = &link.next;
+    pub(crate) fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        let mut content = Some(content);
+        loop {
+            let chunk = self.chunk.get_or_init(Box::default);
+            let Some(place) = chunk.contents.get(self.taken) else {
+                (self.chunk, self.taken) = (&chunk.next, 0);
+                continue;
+            };
+            self.taken += 1;
+            // Another keeper of the same may have taken the place.
+            if place.get().is_some() {
+                continue;
+            }
+            if let Some(kept) = content.take().map(|content| place.get_or_init(|| content)) {
+                return &**kept;
+            }
         }
-        let link = end.get_or_init(|| {
-            Box::new(Link {
-                content,
-                next: OnceCell::new(),
-            })
-        });
-        self.end.set(&link.next);
-        &*link.content
     }
 }
 
 impl Drop for Kept {
     /// One by one: a long chain must not recurse.
     fn drop(&mut self) {
-        let mut link = self.first.take();
-        while let Some(mut ended) = link {
-            link = ended.next.take();
+        let mut chunk = self.first.take();
+        while let Some(mut ended) = chunk {
+            chunk = ended.next.take();
         }
     }
 }

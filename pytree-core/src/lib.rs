@@ -61,8 +61,8 @@ pub use crate::lint::{Finding, lint};
 pub use crate::partition::Partition;
 pub use crate::path::{AsKeyPath, Key, KeyPath};
 pub use crate::pytree::{
-    Module, ModuleType, Pytree, PytreeOf, SelectPart, SharedNode, SharedVisit, Visitor,
-    select_partition,
+    Module, ModuleType, Pytree, PytreeOf, ReferenceNode, SelectPart, SharedNode, SharedVisit,
+    Visitor, select_partition,
 };
 pub use crate::reference::{Access, AnyReference, Ref, ReferenceError, References, WeakRef};
 pub use crate::select::{Selector, at};

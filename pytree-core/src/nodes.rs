@@ -183,7 +183,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
                     .count();
                 Met::Leaf(leaves.get(before)?.clone())
             }
-            NodeKind::Absent => return None,
+            NodeKind::Absent | NodeKind::Alias => return None,
             _ => met(view),
         };
         Some((treedef.child_key(root, position)?, met))

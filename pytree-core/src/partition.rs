@@ -418,6 +418,7 @@ fn check_alike(left: &TreeDef, right: &TreeDef) -> Result<(), TreeError> {
         && a.aux == b.aux
         && a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
             a.arity == b.arity
+                && a.target == b.target
                 && (std::ptr::eq(a.shape, b.shape)
                     || (a.is_place() && b.is_place())
                     || a.shape == b.shape)

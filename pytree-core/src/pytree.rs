@@ -237,6 +237,15 @@ pub trait SharedNode {
     fn handle(&self) -> Arc<dyn std::any::Any + Send + Sync>;
 }
 
+/// A mutable reference, whatever it holds.
+pub trait ReferenceNode {
+    /// What tells it from others.
+    fn identity(&self) -> Identity;
+
+    /// A handle of it.
+    fn handle(&self) -> AnyReference;
+}
+
 /// Receives a tree in preorder.
 pub trait Visitor<'a> {
     /// A node with `arity` children begins; its static values and keys follow, then the children, then
@@ -265,6 +274,10 @@ pub trait Visitor<'a> {
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.absent(),
+            Step::Alias(_) => {
+                self.enter(&crate::shape::ALIAS, 0);
+                self.exit();
+            }
             Step::Exit => self.exit(),
         });
     }
@@ -281,7 +294,7 @@ pub trait Visitor<'a> {
     }
 
     /// A mutable reference is met. The default takes it for a shared node.
-    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
         self.shared(reference.identity())
     }
 
@@ -307,7 +320,6 @@ pub trait Visitor<'a> {
         );
         self.enter(&crate::shape::WEAK, 1);
         self.enter(&crate::shape::ALIAS, 0);
-        self.aux(StaticRef::new(&()));
         self.exit();
         self.exit();
     }

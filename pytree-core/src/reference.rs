@@ -6,9 +6,10 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{self, Arc, PoisonError, RwLock};
+use std::sync::{self, Arc, OnceLock, PoisonError, RwLock};
 
 use thiserror::Error;
 
@@ -17,7 +18,7 @@ use crate::identity::{Identity, IdentityMap};
 use crate::kept::Content;
 use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
 use crate::level::Origin;
-use crate::pytree::{Pytree, SharedVisit, Visitor};
+use crate::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
 use crate::shape::{self, NodeKind, NodeShape};
 use crate::unflatten::Unflattener;
 
@@ -402,12 +403,21 @@ impl<T: fmt::Debug> fmt::Debug for Ref<T> {
     }
 }
 
+impl<T: Pytree + Send + Sync> ReferenceNode for Ref<T> {
+    fn identity(&self) -> Identity {
+        Self::identity(self)
+    }
+    fn handle(&self) -> AnyReference {
+        AnyReference(Arc::clone(&self.0) as Arc<dyn AnyCell>)
+    }
+}
+
 impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        let reference = AnyReference(Arc::clone(&self.0) as Arc<dyn AnyCell>);
-        if visitor.reference(&reference) == SharedVisit::Descend {
+        if visitor.reference(self) == SharedVisit::Descend {
             visitor.enter(self.0.shape, 1);
-            visitor.keep(reference.content()).visit(visitor);
+            let content = allowed(self.0.snapshot()) as Content;
+            visitor.keep(content).visit(visitor);
             visitor.exit();
         }
     }
@@ -561,13 +571,15 @@ impl fmt::Debug for AnyReference {
 }
 
 /// The references of a value, in the order in which a graph function meets them, and its shared nodes.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
     /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
     pub(crate) nodes: Vec<Arc<dyn Any + Send + Sync>>,
-    /// The numbers of those that are known where they are met again.
-    numbers: IdentityMap,
+    /// Whether shared nodes are known where they are met again, too.
+    knows_shared: bool,
+    /// The numbers of those that are known, when they were asked for first.
+    numbers: OnceLock<IdentityMap>,
 }
 
 impl References {
@@ -597,51 +609,76 @@ impl References {
 
     /// The same references; shared nodes are not known where they are met again.
     #[must_use]
-    pub fn without_shared(&self) -> Self {
-        let mut numbers = IdentityMap::default();
-        for reference in &self.cells {
-            if let Some(number) = self.numbers.get(reference.identity()) {
-                numbers.insert_as(reference.identity(), number);
-            }
-        }
+    pub fn without_shared(self) -> Self {
         Self {
-            cells: self.cells.clone(),
-            nodes: self.nodes.clone(),
-            numbers,
+            knows_shared: false,
+            numbers: OnceLock::new(),
+            ..self
         }
     }
 
     /// The nodes of these numbers, which are numbered anew.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        let references: HashMap<Identity, &AnyReference> = self
+            .cells
+            .iter()
+            .map(|reference| (reference.identity(), reference))
+            .collect();
         let mut kept = Self::default();
         for node in numbers
             .into_iter()
             .filter_map(|number| self.nodes.get(number))
         {
-            let identity = Identity::of(node);
-            kept.push(identity, Arc::clone(node));
-            let mut cells = self.cells.iter();
-            kept.cells
-                .extend(cells.find(|cell| cell.identity() == identity).cloned());
+            match references.get(&Identity::of(node)) {
+                Some(reference) => kept.push_reference((*reference).clone()),
+                None => kept.push(Arc::clone(node)),
+            }
         }
         kept
     }
 
     /// The number of a node that is known.
     pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
-        self.numbers.get(identity)
+        let numbers = self.numbers.get_or_init(|| {
+            let mut numbers = IdentityMap::default();
+            for node in &self.nodes {
+                let _ = numbers.insert(Identity::of(node));
+            }
+            if self.knows_shared {
+                return numbers;
+            }
+            let references = self.cells.iter().map(AnyReference::identity);
+            numbers.only(references)
+        });
+        numbers.get(identity)
     }
 
-    /// Adds the node that was met next.
-    pub(crate) fn push(&mut self, identity: Identity, node: Arc<dyn Any + Send + Sync>) {
-        self.numbers.insert_as(identity, self.nodes.len());
+    /// Adds the shared node that was met next.
+    pub(crate) fn push(&mut self, node: Arc<dyn Any + Send + Sync>) {
         self.nodes.push(node);
+    }
+
+    /// Adds the reference that was met next.
+    pub(crate) fn push_reference(&mut self, reference: AnyReference) {
+        self.nodes.push(reference.node());
+        self.cells.push(reference);
     }
 
     /// Adds nodes that have no identity any more.
     pub(crate) fn skip(&mut self, count: usize) {
         self.nodes
             .resize_with(self.nodes.len() + count, || Arc::new(()));
+    }
+}
+
+impl Default for References {
+    fn default() -> Self {
+        Self {
+            cells: Vec::new(),
+            nodes: Vec::new(),
+            knows_shared: true,
+            numbers: OnceLock::new(),
+        }
     }
 }
 

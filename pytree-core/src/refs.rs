@@ -66,11 +66,7 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
 ) -> Result<(), TreeError> {
     let (leaves, treedef, references) = crossing::take_apart::<L, T>(target);
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
-    let ranges: Vec<_> = treedef
-        .references()
-        .into_iter()
-        .map(|place| place.leaves)
-        .collect();
+    let ranges: Vec<_> = treedef.reference_leaves().collect();
     let is_outside = |position: &usize| !ranges.iter().any(|range| range.contains(position));
     let changed_at = changed.iter().enumerate().filter(|(_, changed)| **changed);
     let outside: Vec<usize> = changed_at

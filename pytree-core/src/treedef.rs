@@ -48,7 +48,13 @@ pub(crate) struct Node {
     pub(crate) size: u32,
     /// Where its static values begin.
     pub(crate) aux: u32,
+    /// Of an alias, the number of the shared node or reference it leads to, counted in the order in which they begin,
+    /// or [`NOTHING`]; of a node of the argument, the number there. Zero for all others.
+    pub(crate) target: u32,
 }
+
+/// The number of an alias that leads to nothing.
+pub(crate) const NOTHING: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -190,23 +196,24 @@ impl TreeDef {
             .nodes
             .get(node + size)
             .map_or(self.0.aux.len(), |next| next.aux as usize);
-        let nodes: Vec<Node> = nodes
+        let mut nodes: Vec<Node> = nodes
             .iter()
             .map(|node| Node {
                 aux: node.aux - aux_start,
                 ..*node
             })
             .collect();
-        let mut aux = self.0.aux[aux_start as usize..aux_end].to_vec();
+        let aux = self.0.aux[aux_start as usize..aux_end].to_vec();
         if self.0.numbered > 0 {
             let numbered = |nodes: &[Node]| {
                 let kinds = nodes.iter().map(|node| node.shape.kind);
                 kinds.filter(|kind| kind.is_numbered()).count()
             };
             let (before, own) = (numbered(&self.0.nodes[..node]), numbered(&nodes));
-            build::renumber(&nodes, &mut aux, |number| {
-                number.checked_sub(before).filter(|&number| number < own)
-            });
+            for node in nodes.iter_mut().filter(|node| node.target().is_some()) {
+                let inside = node.target().and_then(|number| number.checked_sub(before));
+                node.target = build::target_of(inside.filter(|&number| number < own));
+            }
         }
         Self::from_parts(nodes, aux)
     }
@@ -342,6 +349,12 @@ impl Inner {
 }
 
 impl Node {
+    /// The number of the node that an alias leads to; none if it leads to nothing, or is no alias.
+    pub(crate) fn target(&self) -> Option<usize> {
+        (self.shape.kind == NodeKind::Alias && self.target != NOTHING)
+            .then_some(self.target as usize)
+    }
+
     pub(crate) fn is_place(&self) -> bool {
         matches!(self.shape.kind, NodeKind::Leaf | NodeKind::Absent)
     }
@@ -362,7 +375,7 @@ fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     for node in nodes {
         let shape = node.shape;
-        mix((u64::from(node.arity) << 32) | shape.kind as u64);
+        mix((u64::from(node.arity ^ node.target) << 32) | shape.kind as u64);
         if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) {
             // Not the number of the variant: a shape made at run time does not know it, but the name has it.
             let byte = |byte: Option<&u8>| u64::from(byte.copied().unwrap_or(0));
@@ -387,7 +400,7 @@ impl PartialEq for TreeDef {
                     .nodes
                     .iter()
                     .zip(&other.0.nodes)
-                    .all(|(a, b)| a.arity == b.arity && a.shape == b.shape)
+                    .all(|(a, b)| a.arity == b.arity && a.target == b.target && a.shape == b.shape)
                 && self.0.aux == other.0.aux)
     }
 }

@@ -4,7 +4,6 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{LeafMismatch, TreeError};
-use crate::identity::Identity;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
 use crate::reference::{AnyCell, AnyReference, Cell, Ref, References, Staged, WeakRef};
@@ -85,8 +84,8 @@ pub enum Contents<'a> {
     Kept,
     /// They are replaced by those of the treedef and the leaves.
     Written,
-    /// Those of the references at these positions are replaced.
-    WrittenAt(&'a [usize]),
+    /// Those of the references for which it is true, by their positions, are replaced.
+    WrittenAt(&'a [bool]),
 }
 
 impl Contents<'_> {
@@ -94,7 +93,7 @@ impl Contents<'_> {
         match self {
             Self::Same | Self::Kept => false,
             Self::Written => true,
-            Self::WrittenAt(positions) => positions.contains(&position),
+            Self::WrittenAt(written) => written.get(position) == Some(&true),
         }
     }
 }
@@ -397,22 +396,21 @@ impl Unflattener<'_> {
     /// What an alias refers to, if the next node is one.
     fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
-        let found = match self.peek().map(|shape| shape.kind) {
-            Some(NodeKind::Alias) => {
-                self.node += 1;
-                let number = self.aux::<usize>()?;
+        let Some(node) = self.treedef.0.nodes.get(alias) else {
+            return Ok(None);
+        };
+        let found = match node.shape.kind {
+            NodeKind::Alias => node.target().and_then(|number| {
                 let numbered = self.numbered.get(number).and_then(Option::as_ref);
                 numbered.map(|numbered| Arc::clone(&numbered.node))
-            }
-            Some(NodeKind::Argument) => {
-                self.node += 1;
-                let position = self.aux::<usize>()?;
-                self.known
-                    .and_then(|known| known.nodes.get(position))
-                    .cloned()
-            }
+            }),
+            NodeKind::Argument => self
+                .known
+                .and_then(|known| known.nodes.get(node.target as usize))
+                .cloned(),
             _ => return Ok(None),
         };
+        self.node += 1;
         match found.and_then(|node| node.downcast().ok()) {
             Some(node) => Ok(Some(node)),
             None => Err(self.wrong_alias::<N>(alias)),
@@ -486,8 +484,7 @@ impl Unflattener<'_> {
             return self.alias();
         }
         self.enter_fixed(&shape::ALIAS, 0)?;
-        let number = self.aux_box()?.downcast_ref::<usize>().copied();
-        match number {
+        match self.treedef.0.nodes[self.node - 1].target() {
             Some(number) if number < self.treedef.0.numbered => {
                 let used = self.used_as(number).and_then(|node| node.downcast().ok());
                 self.numbered_node(number, || used.unwrap_or_else(|| new(number)))
@@ -533,10 +530,8 @@ impl Unflattener<'_> {
             return Err(self.wrong_node("the node that a weak edge leads to"));
         }
         Staged::write_all(std::mem::take(&mut self.staged))?;
-        for numbered in self.numbered.into_iter().flatten() {
-            let identity = Identity::of(&numbered.node);
-            self.references.push(identity, numbered.node);
-        }
+        let nodes = self.numbered.into_iter().flatten();
+        self.references.nodes = nodes.map(|numbered| numbered.node).collect();
         Ok(self.references)
     }
 

@@ -7,10 +7,7 @@ use crate::treedef::TreeDef;
 impl TreeDef {
     /// The number of the shared node or reference that the node at a position leads to, if it is an alias of one.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
-        match self.0.nodes.get(node)?.shape.kind {
-            NodeKind::Alias => self.0.aux_of(node).first()?.downcast_ref().copied(),
-            _ => None,
-        }
+        self.0.nodes.get(node)?.target()
     }
 
     /// As [`alias_of`](Self::alias_of), of what is a place of the node: a weak edge is none.

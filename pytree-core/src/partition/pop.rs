@@ -118,8 +118,8 @@ struct Rest<L> {
 }
 
 impl<L> Rest<L> {
-    /// The references that are left, and the positions of those that hold something else now.
-    fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<usize>) {
+    /// The references that are left, and for each whether it holds something else now.
+    fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
         let now = self.treedef.numbered_nodes();
         let was: Vec<usize> = now
             .iter()
@@ -133,15 +133,10 @@ impl<L> Rest<L> {
             .collect();
         let left = references.only(was.iter().filter_map(|at| numbers.get(at).copied()));
         let is_reference = |at: usize| self.treedef.0.nodes[at].shape.kind == NodeKind::Reference;
-        let pairs = now
-            .iter()
-            .zip(&was)
-            .filter(|(now, _)| is_reference(**now))
-            .enumerate();
-        let changed = pairs.filter(|(_, (now, was))| {
-            self.treedef.0.nodes[**now].size != before.0.nodes[**was].size
-        });
-        (left, changed.map(|(position, _)| position).collect())
+        let pairs = now.iter().zip(&was).filter(|(now, _)| is_reference(**now));
+        let changed =
+            pairs.map(|(now, was)| self.treedef.0.nodes[*now].size != before.0.nodes[*was].size);
+        (left, changed.collect())
     }
 }
 
@@ -193,6 +188,12 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
                 kept.extend(leaf.next().cloned());
             }
             NodeKind::Absent => builder.absent(),
+            NodeKind::Alias => {
+                let number = node
+                    .target()
+                    .and_then(|old| numbers.get(old).copied().flatten());
+                builder.alias(number);
+            }
             kind => {
                 let kept: Vec<bool> = treedef
                     .child_positions(at)
@@ -200,15 +201,9 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
                     .map(|child| plan.cuts.get(&child) != Some(&Cut::Item))
                     .collect();
                 builder.enter(node.shape, kept.iter().filter(|&&kept| kept).count());
-                match treedef.alias_of(at) {
-                    Some(old) => {
-                        let number = numbers.get(old).copied().flatten();
-                        builder.aux(number.map_or_else(|| StaticBox::new(()), StaticBox::new));
-                    }
-                    None => keys(kind, treedef.0.aux_of(at), &kept)
-                        .into_iter()
-                        .for_each(|value| builder.aux(value)),
-                }
+                keys(kind, treedef.0.aux_of(at), &kept)
+                    .into_iter()
+                    .for_each(|value| builder.aux(value));
                 open.push(end);
             }
         }

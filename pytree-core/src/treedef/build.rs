@@ -1,12 +1,12 @@
 //! Building treedefs: node by node, or by visiting a value.
 
 use super::keys::key_below;
-use super::{Counts, Node, TreeDef};
+use super::{Counts, NOTHING, Node, TreeDef};
 use crate::identity::{Identity, IdentityMap};
 use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
 use crate::path::{Key, KeyPath};
-use crate::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
+use crate::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::reference::{AnyReference, References};
 use crate::shape::{self, NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticRef};
@@ -57,6 +57,9 @@ impl Builder {
         let Node { shape, arity, .. } = treedef.0.nodes[node];
         self.enter(shape, arity as usize);
         self.aux.extend_from_slice(treedef.0.aux_of(node));
+        if let Some(last) = self.nodes.last_mut() {
+            last.target = treedef.0.nodes[node].target;
+        }
     }
 
     /// Adds a whole tree as the next child.
@@ -71,26 +74,30 @@ impl Builder {
         self.aux.extend_from_slice(&treedef.0.aux);
         if treedef.0.numbered > 0 {
             let first = self.nodes.len() - treedef.num_nodes();
-            let numbered = self.numbered;
-            renumber(&self.nodes[first..], &mut self.aux, |number| {
-                Some(number + numbered)
-            });
+            for node in &mut self.nodes[first..] {
+                if let Some(number) = node.target() {
+                    node.target = target_of(Some(number + self.numbered));
+                }
+            }
             self.numbered += treedef.0.numbered;
         }
     }
 
     /// An alias of a node by its number; of nothing, if there is none.
-    fn alias(&mut self, number: Option<usize>) {
-        self.enter(&shape::ALIAS, 0);
-        self.aux(alias_of(number));
-        self.exit();
+    pub(crate) fn alias(&mut self, number: Option<usize>) {
+        self.refer(&shape::ALIAS, target_of(number));
     }
 
     /// A node of the argument, by its number there.
     fn argument(&mut self, number: usize) {
-        self.enter(&shape::ARGUMENT, 0);
-        self.aux(StaticBox::new(number));
-        self.exit();
+        self.refer(&shape::ARGUMENT, count(number));
+    }
+
+    fn refer(&mut self, shape: &'static NodeShape, target: u32) {
+        self.push(shape, 0);
+        if let Some(last) = self.nodes.last_mut() {
+            last.target = target;
+        }
     }
 
     /// Where the next node will be.
@@ -150,6 +157,7 @@ impl Builder {
             arity,
             size: 1,
             aux: count(self.aux.len()),
+            target: 0,
         });
     }
 }
@@ -159,31 +167,9 @@ fn count(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The static value of an alias: the number of the node, or nothing.
-fn alias_of(number: Option<usize>) -> StaticBox {
-    match number {
-        Some(number) => StaticBox::new(number),
-        None => StaticBox::new(()),
-    }
-}
-
-/// Gives the aliases among nodes the numbers that `number` makes of theirs.
-pub(super) fn renumber(
-    nodes: &[Node],
-    aux: &mut [StaticBox],
-    number: impl Fn(usize) -> Option<usize>,
-) {
-    for node in nodes
-        .iter()
-        .filter(|node| node.shape.kind == NodeKind::Alias)
-    {
-        let Some(value) = aux.get_mut(node.aux as usize) else {
-            continue;
-        };
-        if let Some(&old) = value.downcast_ref::<usize>() {
-            *value = alias_of(number(old));
-        }
-    }
+/// How a node keeps the number that an alias leads to.
+pub(crate) fn target_of(number: Option<usize>) -> u32 {
+    number.map_or(NOTHING, count)
 }
 
 /// How a traversal treats shared nodes.
@@ -211,7 +197,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// As a tree, the shared nodes that are open, and how many nodes were when each began.
     inside: Vec<(Identity, usize)>,
     /// The aliases of weak edges, and where they lead: the number is known when all is seen.
-    weak: Vec<(usize, Option<Identity>)>,
+    weak: Vec<(usize, Identity)>,
 }
 
 /// Ends a traversal whose recursion would overflow the stack.
@@ -301,9 +287,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
     /// The treedef of what was visited.
     pub(crate) fn finish(mut self) -> TreeDef {
-        for (aux, target) in self.weak {
-            let number = target.and_then(|target| self.seen.get(target));
-            self.builder.aux[aux] = alias_of(number);
+        for (alias, target) in self.weak {
+            self.builder.nodes[alias].target = target_of(self.seen.get(target));
         }
         self.builder.finish()
     }
@@ -370,24 +355,23 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         }
         let visit = self.shared(identity);
         if self.collects && visit == SharedVisit::Descend {
-            self.references.push(identity, node.handle());
+            self.references.push(node.handle());
         }
         visit
     }
-    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
         let identity = reference.identity();
         if self.is_known(identity) {
             return SharedVisit::Skip;
         }
         let visit = self.shared(identity);
         if self.collects && visit == SharedVisit::Descend {
-            self.references.push(identity, reference.node());
-            self.references.cells.push(reference.clone());
+            self.references.push_reference(reference.handle());
         }
         visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        match &self.keeper {
+        match &mut self.keeper {
             Some(keeper) => keeper.keep(content),
             None => panic!("{}", crate::error::behind_a_reference(&self.builder.path())),
         }
@@ -402,7 +386,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         if let Some(position) = target.and_then(|target| self.known?.number(target)) {
             self.builder.argument(position);
         } else {
-            self.weak.push((self.builder.aux.len(), target));
+            let alias = self.builder.nodes.len();
+            self.weak.extend(target.map(|target| (alias, target)));
             self.builder.alias(None);
         }
         self.exit();

@@ -1,6 +1,6 @@
 //! How two structures differ.
 
-use super::TreeDef;
+use super::{Node, TreeDef};
 use crate::error::{Difference, DifferenceKind};
 use crate::path::KeyPath;
 use crate::shape::NodeKind;
@@ -82,6 +82,13 @@ impl TreeDef {
                 a.arity.to_string(),
                 b.arity.to_string(),
             );
+        }
+        if a.target != b.target {
+            let leads_to = |node: Node| match node.target() {
+                Some(number) => format!("alias {number}"),
+                None => "alias of nothing".to_owned(),
+            };
+            differ(DifferenceKind::Static, leads_to(a), leads_to(b));
         }
         for (position, (a_value, b_value)) in a_aux.iter().zip(b_aux).enumerate() {
             if a_value != b_value {

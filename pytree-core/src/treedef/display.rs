@@ -32,10 +32,7 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::Absent => f.write_str("-")?,
             NodeKind::None => f.write_str("None")?,
             NodeKind::Alias => write_alias(inner, f, notation, at, &open)?,
-            NodeKind::Argument => match inner.aux_of(at).first() {
-                Some(position) => write!(f, "reference {position:?} of the argument")?,
-                None => f.write_str("reference of the argument")?,
-            },
+            NodeKind::Argument => write!(f, "node {} of the argument", node.target)?,
             NodeKind::List => f.write_char('[')?,
             NodeKind::Tuple => f.write_char('(')?,
             NodeKind::Dict => f.write_char('{')?,
@@ -88,8 +85,7 @@ fn write_alias<W: fmt::Write>(
     at: usize,
     open: &[(usize, usize)],
 ) -> fmt::Result {
-    let number: Option<&usize> = inner.aux_of(at).first().and_then(StaticBox::downcast_ref);
-    let Some(&number) = number else {
+    let Some(number) = inner.nodes[at].target() else {
         return f.write_str(if notation == Notation::Value {
             "None"
         } else {

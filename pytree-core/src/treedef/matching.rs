@@ -6,9 +6,9 @@ use crate::identity::{Identity, IdentityMap};
 use crate::kept::{Content, Keeper, Kept};
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
-use crate::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
-use crate::reference::{AnyReference, References};
-use crate::shape::{self, NodeKind, NodeShape};
+use crate::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
+use crate::reference::References;
+use crate::shape::{self, NodeShape};
 use crate::statics::StaticRef;
 use crate::unflatten::DEPTH_LIMIT;
 
@@ -79,9 +79,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         if !self.matches {
             return None;
         }
-        let stored = self.treedef.aux.get(self.aux)?;
-        self.aux += 1;
-        stored.downcast_ref().copied()
+        self.treedef.nodes.get(self.node - 1)?.target()
     }
 
     /// The last place that matches.
@@ -114,19 +112,16 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         // The nodes of a dynamic tree are no recursion: they don't count. Its aliases have numbers of their own.
         let before = self.seen.len();
-        let mut in_alias = false;
         treedef.show_nodes(leaves, |step| match step {
-            Step::Enter(shape, _) if shape.kind == NodeKind::Alias => in_alias = true,
             Step::Enter(shape, arity) => self.node(shape, arity),
-            Step::Aux(value) if in_alias => {
-                let number: Option<&usize> = value.downcast_ref();
-                let stored = self.alias();
-                self.matches &= stored == number.map(|number| number + before);
-            }
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.node(&shape::ABSENT, 0),
-            Step::Exit => in_alias = false,
+            Step::Alias(number) => {
+                let stored = self.alias();
+                self.matches &= stored == number.map(|number| number + before);
+            }
+            Step::Exit => {}
         });
         self.seen.skip(treedef.0.numbered);
         self.references.skip(treedef.0.numbered);
@@ -161,26 +156,25 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             }
         }
     }
-    fn reference(&mut self, reference: &AnyReference) -> SharedVisit {
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
         let visit = self.shared(reference.identity());
         if !self.matches {
             return SharedVisit::Skip;
         }
         if visit == SharedVisit::Descend {
-            self.references.push(reference.identity(), reference.node());
-            self.references.cells.push(reference.clone());
+            self.references.push_reference(reference.handle());
         }
         visit
     }
     fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
         let visit = self.shared(node.identity());
         if self.matches && visit == SharedVisit::Descend {
-            self.references.push(node.identity(), node.handle());
+            self.references.push(node.handle());
         }
         visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        match &self.keeper {
+        match &mut self.keeper {
             Some(keeper) => keeper.keep(content),
             None => panic!("{}", crate::error::behind_a_reference(&self.path())),
         }

@@ -15,6 +15,8 @@ pub(crate) enum Step<'a> {
     Aux(StaticRef<'a>),
     Leaf(&'a dyn Leaf),
     Absent,
+    /// An alias, with the number of the node it leads to in this tree.
+    Alias(Option<usize>),
     Exit,
 }
 
@@ -36,6 +38,7 @@ impl TreeDef {
                     .into_iter()
                     .for_each(|leaf| show(Step::Leaf(leaf))),
                 NodeKind::Absent => show(Step::Absent),
+                NodeKind::Alias => show(Step::Alias(node.target())),
                 _ => {
                     show(Step::Enter(node.shape, node.arity as usize));
                     for value in self.0.aux_of(at) {

@@ -51,7 +51,7 @@ fn what_is_written_comes_out_and_references_are_themselves_again() {
     assert_eq!(fresh.get(), 5);
     assert_eq!(
         outcome.result().to_string(),
-        "PyTreeDef((reference 1 of the argument, reference 0 of the argument, *))"
+        "PyTreeDef((node 1 of the argument, node 0 of the argument, *))"
     );
     assert_eq!(
         outcome.num_leaves(),

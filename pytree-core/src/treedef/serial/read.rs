@@ -11,7 +11,7 @@ use crate::insertion::InsertionOrder;
 use crate::kind::{CollectionId, FieldKind};
 use crate::shape::{NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticData, StaticValue};
-use crate::treedef::{Node, TreeDef};
+use crate::treedef::{NOTHING, Node, TreeDef};
 
 /// A shape that is not made yet: shapes are kept forever, so that they are made once all of the bytes are right.
 struct NewShape {
@@ -34,6 +34,7 @@ struct NewNode {
     arity: u32,
     size: u32,
     aux: u32,
+    target: u32,
 }
 
 /// Reads one treedef.
@@ -99,6 +100,7 @@ impl<'a> Reader<'a> {
                 arity: node.arity,
                 size: node.size,
                 aux: node.aux,
+                target: node.target,
             })
             .collect();
         Ok(TreeDef::from_parts(nodes, self.aux))
@@ -166,6 +168,11 @@ impl<'a> Reader<'a> {
             }
             self.check_statics(position, kind, start)?;
         }
+        let mut target = 0;
+        if kind == NodeKind::Alias {
+            let data = self.aux.pop().map(|last| last.data());
+            target = self.alias(position, data)?;
+        }
         let is_awaited = self.last_kind() == Some(NodeKind::Weak);
         if is_awaited && kind != NodeKind::Alias {
             return Err(fail(
@@ -185,6 +192,7 @@ impl<'a> Reader<'a> {
             arity: narrow(arity),
             size: u32::from(arity == 0),
             aux: narrow(start),
+            target,
         });
         Ok(arity)
     }
@@ -283,31 +291,29 @@ impl<'a> Reader<'a> {
                 self.aux.push(StaticBox::new(order));
                 Ok(())
             }
-            NodeKind::Alias => {
-                let data = self.aux.pop().map(|last| last.data());
-                if self.last_kind() == Some(NodeKind::Weak) && data == Some(StaticData::Unit) {
-                    self.aux.push(StaticBox::new(()));
-                    return Ok(());
-                }
-                let mut number = data.as_ref().and_then(usize::from_static_data);
-                if self.last_kind() == Some(NodeKind::Weak) {
-                    let here = number.map(|number| (number, position));
-                    self.furthest = self.furthest.max(here);
-                } else {
-                    number = number.filter(|&number| self.may_refer_to(number));
-                }
-                let Some(number) = number else {
-                    return Err(fail(
-                        position,
-                        format!("an alias of one of {} shared nodes", self.numbered.len()),
-                        data.map_or_else(String::new, |data| format!("that of {data}")),
-                    ));
-                };
-                self.aux.push(StaticBox::new(number));
-                Ok(())
-            }
             _ => Ok(()),
         }
+    }
+
+    /// What an alias leads to: a node before it or, from a weak edge, any or none.
+    fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
+        let is_weak = self.last_kind() == Some(NodeKind::Weak);
+        if is_weak && data == Some(StaticData::Unit) {
+            return Ok(NOTHING);
+        }
+        let mut number = data.as_ref().and_then(usize::from_static_data);
+        if is_weak {
+            self.furthest = self.furthest.max(number.map(|number| (number, position)));
+        } else {
+            number = number.filter(|&number| self.may_refer_to(number));
+        }
+        number.map(narrow).ok_or_else(|| {
+            fail(
+                position,
+                format!("an alias of one of {} shared nodes", self.numbered.len()),
+                data.map_or_else(String::new, |data| format!("that of {data}")),
+            )
+        })
     }
 
     /// Reads a shape's code, and the shape itself where it is new.

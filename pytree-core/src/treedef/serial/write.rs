@@ -53,6 +53,13 @@ impl Writer {
                 statics = statics.get(..node.arity as usize).unwrap_or(statics);
             }
             count(&mut self.bytes, node.arity as usize);
+            if node.shape.kind == NodeKind::Alias {
+                // The number is written as a static value.
+                count(&mut self.bytes, 1);
+                let number = node.target();
+                self.static_value(&number.map_or_else(|| StaticBox::new(()), StaticBox::new));
+                continue;
+            }
             count(&mut self.bytes, statics.len());
             statics.iter().for_each(|value| self.static_value(value));
         }
