@@ -317,6 +317,13 @@ impl TreeDef {
         })
     }
 
+    /// Whether an alias may lead to a node that it is in, or to one that comes later: only references and weak edges
+    /// make that possible.
+    pub(crate) fn leads_back(&self) -> bool {
+        let mut kinds = self.0.nodes.iter().map(|node| node.shape.kind);
+        kinds.any(|kind| matches!(kind, NodeKind::Reference | NodeKind::Weak))
+    }
+
     /// Whether any place is absent.
     pub(crate) fn has_absent(&self) -> bool {
         self.0

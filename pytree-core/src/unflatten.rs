@@ -59,6 +59,8 @@ pub struct Unflattener<'a> {
     numbered: Vec<Option<Numbered>>,
     /// The number of the next one that begins.
     next_number: usize,
+    /// Whether an alias may lead to a node that it is in, or to one that comes later.
+    leads_back: bool,
     /// The references that were built, or put in the place of those of the treedef.
     references: References,
     /// The references to use instead of new ones, by their positions among those of the treedef.
@@ -322,6 +324,17 @@ impl Unflattener<'_> {
             let node = self.begin_numbered(|| node)?;
             T::unflatten(self)?;
             return Ok(Shared(node));
+        }
+        if !self.leads_back {
+            self.next_number += 1;
+            self.numbered.push(None);
+            let built = T::unflatten(self)?;
+            let built = self.exit(Shared::new(built));
+            self.numbered[number] = Some(Numbered {
+                node: Arc::clone(&built.0) as Arc<dyn Any + Send + Sync>,
+                began: true,
+            });
+            return Ok(built);
         }
         let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
         let built = T::unflatten(self)?;
@@ -638,6 +651,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         aux: 0,
         numbered: Vec::new(),
         next_number: 0,
+        leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
         references: References::default(),
         used: outside.used,
         known: outside.known,
