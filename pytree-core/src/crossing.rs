@@ -7,11 +7,12 @@
 
 use crate::error::TreeError;
 use crate::kept::Kept;
-use crate::leaf::Leaf;
+use crate::leaf::{AnyLeaf, Leaf};
 use crate::path::KeyPath;
 use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::reference::References;
 use crate::shape::{self, NodeKind};
+use crate::statics::StaticBox;
 use crate::treedef::{Builder, Flatten, Match, Sharing, TreeDef};
 use crate::unflatten::{self, Contents, Outside, Unflattener};
 
@@ -25,6 +26,22 @@ pub fn take_apart<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDe
     let kept = Kept::default();
     let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf| {
         leaves.push(typed::<L>(leaf).clone());
+    })
+    .keeping(&kept)
+    .run_with_references(value);
+    (leaves, treedef, references)
+}
+
+/// As [`take_apart`], of a value whose leaves are of whatever types.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
+pub fn take_apart_any<T: Pytree + ?Sized>(value: &T) -> (Vec<AnyLeaf>, TreeDef, References) {
+    let mut leaves = Vec::new();
+    let kept = Kept::default();
+    let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
+        leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
     })
     .keeping(&kept)
     .run_with_references(value);
@@ -153,6 +170,18 @@ impl TreeDef {
             .collect()
     }
 
+    /// The static values in what each reference holds.
+    fn reference_statics(&self) -> impl Iterator<Item = &[StaticBox]> {
+        let nodes = &self.0.nodes;
+        let references = nodes.iter().enumerate();
+        let references = references.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
+        references.map(|(at, node)| {
+            let end = nodes.get(at + node.size as usize);
+            let end = end.map_or(self.0.aux.len(), |next| next.aux as usize);
+            &self.0.aux[node.aux as usize..end]
+        })
+    }
+
     /// The positions of the leaves that each reference holds.
     pub(crate) fn reference_leaves(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let nodes = &self.0.nodes;
@@ -232,6 +261,25 @@ pub fn put_together_changed<L: Leaf + Clone, T: Pytree>(
         .map(|mut leaves| leaves.any(&mut is_changed))
         .collect();
     put_together_with(treedef, leaves, references, Contents::WrittenAt(&written))
+}
+
+/// A value that was taken apart, put together again with other static values: it has the same references, and those
+/// in which a static value has changed are written.
+///
+/// # Errors
+/// As [`put_together_with`]; then nothing is written.
+pub fn put_together_restated<L: Leaf + Clone, T: Pytree>(
+    before: &TreeDef,
+    after: &TreeDef,
+    leaves: Vec<L>,
+    references: &References,
+) -> Result<T, TreeError> {
+    let written: Vec<bool> = before
+        .reference_statics()
+        .zip(after.reference_statics())
+        .map(|(before, after)| before != after)
+        .collect();
+    put_together_with(after, leaves, references, Contents::WrittenAt(&written))
 }
 
 /// What comes out of a function besides the leaves: the structure of its result, and of what was written to the

@@ -10,6 +10,7 @@ pub(crate) mod replace;
 use std::any::{Any, type_name};
 use std::collections::BTreeSet;
 
+use crate::crossing;
 use crate::edit::place::{Parents, Places};
 use crate::edit::replace::replace;
 use crate::error::TreeError;
@@ -234,7 +235,7 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: T,
 ) -> Result<M, TreeError> {
-    let (leaves, treedef) = graph::flatten_any(model);
+    let (leaves, treedef, references) = crossing::take_apart_any(model);
     let mut paths = filter.paths().into_iter();
     if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
         return Err(treedef.no_node(path));
@@ -251,7 +252,8 @@ pub fn set_static<M: Pytree, T: StaticValue>(
             places: fields.into_iter().map(|(_, path)| path).collect(),
         });
     }
-    graph::unflatten(&treedef.with_static(&chosen, &value), leaves)
+    let changed = treedef.with_static(&chosen, &value);
+    crossing::put_together_restated(&treedef, &changed, leaves, &references)
 }
 
 /// The model with `value` at the first of the nodes, all of one path, where it fits.

@@ -286,18 +286,52 @@ impl<T> Ref<T> {
     where
         T: Clone,
     {
-        allowed(self.0.check_write());
+        allowed(self.exchange(|before| (function(before), ())));
+    }
+
+    /// Changes the value in place, as far as one sees, and gives what `function` returns: it works on a copy, which
+    /// replaces the value. If another thread writes meanwhile, `function` is called again, as by
+    /// [`update`](Self::update).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Ref;
+    /// let stack = Ref::new(vec![1, 2, 3]);
+    /// let last = stack.modify(|items| items.pop());
+    /// assert_eq!((last, stack.get()), (Some(3), vec![1, 2]));
+    /// ```
+    ///
+    /// # Panics
+    /// As [`get`](Self::get) and [`set`](Self::set).
+    #[track_caller]
+    pub fn modify<R>(&self, mut function: impl FnMut(&mut T) -> R) -> R
+    where
+        T: Clone,
+    {
+        allowed(self.exchange(|mut value| {
+            let result = function(&mut value);
+            (value, result)
+        }))
+    }
+
+    /// Replaces the value by what is made of it, again until nobody else has written meanwhile.
+    fn exchange<R>(&self, mut make: impl FnMut(T) -> (T, R)) -> Result<R, ReferenceError>
+    where
+        T: Clone,
+    {
+        let cell = &self.0;
+        cell.check_write()?;
         loop {
-            let before = allowed(self.0.snapshot());
-            let after = Arc::new(function((*before).clone()));
-            let cell = &self.0;
+            let before = cell.snapshot()?;
+            let (after, result) = make((*before).clone());
             let mut held = cell.content.write().unwrap_or_else(PoisonError::into_inner);
             if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &before)) {
-                let replaced = held.replace(after);
+                let replaced = held.replace(Arc::new(after));
                 cell.written.store(true, Ordering::Relaxed);
+                // The old value is dropped when no lock is held.
                 drop(held);
                 drop(replaced);
-                return;
+                return Ok(result);
             }
         }
     }

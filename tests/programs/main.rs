@@ -33,3 +33,4 @@ mod p17_vmap_states;
 mod p18_inspecting;
 mod p19_control_flow;
 mod p20_states;
+mod p21_references;

@@ -1,6 +1,6 @@
 //! Training and evaluation: a static value that layers hold, switched for a whole model at once.
 
-use pytree_core::{Filter, Pytree, Static, TreeError, edit, graph};
+use pytree_core::{Filter, Pytree, Static, TreeError, crossing, edit};
 
 use crate::error::or_panic;
 
@@ -16,7 +16,8 @@ pub enum Mode {
 
 /// The model with every [`Mode`] in it set to [`Mode::Train`].
 ///
-/// Leaves and sharing stay. The mode is part of the treedef, so a compiled function is compiled once
+/// Leaves, sharing and [references](pytree_core::Ref) stay; a mode inside of what a reference holds is set for all who
+/// hold the reference. The mode is part of the treedef, so a compiled function is compiled once
 /// for each.
 ///
 /// # Panics
@@ -87,6 +88,7 @@ pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 }
 
 fn with_mode<M: Pytree>(model: &M, mode: Mode) -> Result<M, TreeError> {
-    let (leaves, treedef) = graph::flatten_any(model);
-    graph::unflatten(&treedef.map_static(|_: &Mode| mode), leaves)
+    let (leaves, treedef, references) = crossing::take_apart_any(model);
+    let changed = treedef.map_static(|_: &Mode| mode);
+    crossing::put_together_restated(&treedef, &changed, leaves, &references)
 }
