@@ -1,5 +1,5 @@
 //! Graphs beside trees: a model of 2,000 leaves as a tree, with each layer shared by two places, and with a reference
-//! for each leaf. `cargo bench --bench graphs`, in turn with `python benches/nnx_graphs.py`
+//! for each leaf. `cargo bench --bench graphs [-- split]`, in turn with `python benches/nnx_graphs.py`
 //!
 //! Prints one JSON object a line: microseconds for the whole model, and how many times the tree's they are.
 
@@ -66,6 +66,12 @@ type Timed<'a> = (&'static str, Box<dyn FnMut() + 'a>);
 
 /// Medians of each operation for the three models, in turn.
 fn beside(operation: &str, mut timed: Vec<Timed<'_>>) {
+    let wanted = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
+    if wanted.is_some_and(|wanted| !operation.contains(&wanted)) {
+        return;
+    }
     let medians = support::medians(&mut timed);
     for ((model, _), nanoseconds) in timed.iter().zip(&medians) {
         println!(

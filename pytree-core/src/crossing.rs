@@ -282,6 +282,18 @@ pub fn put_together_restated<L: Leaf + Clone, T: Pytree>(
     put_together_with(after, leaves, references, Contents::WrittenAt(&written))
 }
 
+/// The nodes of the argument that a structure has, by their numbers in order.
+fn returned(treedef: &TreeDef) -> Vec<u32> {
+    let nodes = treedef.0.nodes.iter();
+    let mut numbers: Vec<u32> = nodes
+        .filter(|node| node.shape.kind == NodeKind::Argument)
+        .map(|node| node.target)
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
 /// What comes out of a function besides the leaves: the structure of its result, and of what was written to the
 /// references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -291,6 +303,8 @@ pub struct Outcome {
     result: TreeDef,
     /// The references that were written, by their positions among those of the argument.
     written: Vec<usize>,
+    /// The nodes of the argument that are in the result again, by their numbers.
+    returned: Vec<u32>,
 }
 
 impl Outcome {
@@ -316,6 +330,7 @@ impl Outcome {
             let whole = flatten.run(result);
             let outcome = Self {
                 result: whole.clone(),
+                returned: returned(&whole),
                 whole,
                 written,
             };
@@ -333,10 +348,17 @@ impl Outcome {
         let whole = flatten.finish();
         let outcome = Self {
             result: whole.subtree(1),
+            returned: returned(&whole),
             whole,
             written,
         };
         (leaves, outcome)
+    }
+
+    /// Lets go of the shared nodes of the argument that are not in the result again: then a function that was given
+    /// its argument may use their memory.
+    pub fn release(&self, argument: &mut References) {
+        argument.release(|number| self.returned.binary_search(&number).is_ok());
     }
 
     /// The structure of the result alone.

@@ -698,6 +698,19 @@ impl References {
         self.cells.push(reference);
     }
 
+    /// Lets go of the nodes for whose numbers `keeps` is false; references stay.
+    pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let nothing: Arc<dyn Any + Send + Sync> = Arc::new(());
+        for (node, number) in self.nodes.iter_mut().zip(0..) {
+            if !keeps(number) {
+                *node = Arc::clone(&nothing);
+            }
+        }
+    }
+
     /// Adds nodes that have no identity any more.
     pub(crate) fn skip(&mut self, count: usize) {
         self.nodes

@@ -13,6 +13,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use pytree_core::Shared;
 use pytree_transform::{
     DType, Function, Jit, RetraceDifference, Tensor, grad, jit, make_jaxpr, verify, vmap,
 };
@@ -186,6 +187,15 @@ fn memory_that_nobody_else_holds_is_used_again() {
     let before = address(&x);
     assert_ne!(address(&f(x.clone())), before, "it is still held");
     assert_eq!(x, ones(1000));
+    // So is that of shared nodes that do not come out again.
+    let of_shared = jit(|(x, y): (Shared<Tensor>, Shared<Tensor>)| (x.sort_like(), y));
+    for _ in 0..2 {
+        let (x, y) = (Shared::new(ones(1000)), Shared::new(ones(2)));
+        let before = address(&x);
+        let (z, same) = of_shared((x, y.clone()));
+        assert_eq!(address(&z), before);
+        assert!(same.same(&y));
+    }
 }
 
 trait SortLike {

@@ -104,8 +104,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 
     fn run_now(&self, argument: A) -> R {
-        let (entry, mut leaves, references) = self.entry(&argument);
+        let (entry, mut leaves, mut references) = self.entry(&argument);
         drop(argument);
+        // What nobody holds is used again, and shared nodes that do not come out are held for nobody.
+        entry.outcome.release(&mut references);
         // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
         let recorded = entry.body.has_effect && is_staging();
         if entry.captured.is_empty()
