@@ -4,8 +4,8 @@ use std::any::Any;
 
 use super::RegistrationProblem;
 use crate::dynamic::Tree;
-use crate::kind::FieldKind;
 use crate::kept::Kept;
+use crate::kind::FieldKind;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::{Key, KeyPath};
 use crate::pytree::Pytree;
