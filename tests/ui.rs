@@ -15,6 +15,7 @@ fn mistakes_are_explained_and_forms_accepted() {
         "item",
         "missing_kind",
         "object",
+        "references",
         "tree",
         "use",
         "wrong_kind",

@@ -388,7 +388,7 @@ fn shape_of_kind(kind: FieldKind) -> &'static NodeShape {
     NodeShape::interned(
         NodeKind::Reference,
         shape::REFERENCE.name,
-        &[("value", Some(kind))],
+        &[(shape::REFERENCE_FIELD, Some(kind))],
         &[],
     )
 }

@@ -281,3 +281,6 @@ builtin! {
     /// A reference of the argument.
     ARGUMENT = Argument, "argument";
 }
+
+/// The field of a reference's shape that says of what kind it is.
+pub(crate) const REFERENCE_FIELD: &str = "value";

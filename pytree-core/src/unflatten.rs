@@ -1,6 +1,7 @@
 //! Unflattening: a treedef and leaves become a value again.
 
 use std::any::{Any, TypeId};
+use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{LeafMismatch, TreeError};
@@ -61,6 +62,8 @@ pub struct Unflattener<'a> {
     next_number: usize,
     /// Whether an alias may lead to a node that it is in, or to one that comes later.
     leads_back: bool,
+    /// The places of all nodes that aliases refer to, once someone asks for one that may come later.
+    places: OnceCell<Vec<usize>>,
     /// The references that were built, or put in the place of those of the treedef.
     references: References,
     /// The references to use instead of new ones, by their positions among those of the treedef.
@@ -394,15 +397,8 @@ impl Unflattener<'_> {
     pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
         &mut self,
     ) -> Result<WeakRef<T>, TreeError> {
-        let treedef = self.treedef;
-        let target = self.weak_target(|number| {
-            let mut shapes = treedef.0.nodes.iter().map(|node| node.shape);
-            let shape = shapes
-                .by_ref()
-                .filter(|shape| shape.kind.is_numbered())
-                .nth(number);
-            Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE)))
-        })?;
+        let target = self
+            .weak_target(|shape| Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE))))?;
         Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
     }
 
@@ -487,7 +483,7 @@ impl Unflattener<'_> {
     /// What a weak edge leads to, which may come later.
     fn weak_target<N: Any + Send + Sync>(
         &mut self,
-        new: impl FnOnce(usize) -> Arc<N>,
+        new: impl FnOnce(Option<&'static NodeShape>) -> Arc<N>,
     ) -> Result<Option<Arc<N>>, TreeError> {
         self.enter_fixed(&shape::WEAK, 1)?;
         let is_known = self
@@ -499,8 +495,10 @@ impl Unflattener<'_> {
         self.enter_fixed(&shape::ALIAS, 0)?;
         match self.treedef.0.nodes[self.node - 1].target() {
             Some(number) if number < self.treedef.0.numbered => {
-                let used = self.used_as(number).and_then(|node| node.downcast().ok());
-                self.numbered_node(number, || used.unwrap_or_else(|| new(number)))
+                let shape = self.shape_of_numbered(number);
+                let used = self.used_as(number, shape);
+                let used = used.and_then(|node| node.downcast().ok());
+                self.numbered_node(number, || used.unwrap_or_else(|| new(shape)))
                     .map(Some)
             }
             _ => Ok(None),
@@ -521,15 +519,21 @@ impl Unflattener<'_> {
         Ok(())
     }
 
+    /// The shape of the node of a number, also of one that comes later.
+    fn shape_of_numbered(&self, number: usize) -> Option<&'static NodeShape> {
+        let places = self.places.get_or_init(|| self.treedef.numbered_nodes());
+        let node = self.treedef.0.nodes.get(*places.get(number)?)?;
+        Some(node.shape)
+    }
+
     /// The node that is used instead of a new one for a number.
-    fn used_as(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn used_as(
+        &self,
+        number: usize,
+        shape: Option<&NodeShape>,
+    ) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
-        let mut nodes = self.treedef.0.nodes.iter().map(|node| node.shape.kind);
-        let kind = nodes
-            .by_ref()
-            .filter(|kind| kind.is_numbered())
-            .nth(number)?;
-        let is_used = kind == NodeKind::Reference || contents == Contents::Same;
+        let is_used = shape?.kind == NodeKind::Reference || contents == Contents::Same;
         used.nodes.get(number).filter(|_| is_used).cloned()
     }
 
@@ -652,6 +656,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         numbered: Vec::new(),
         next_number: 0,
         leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
+        places: OnceCell::new(),
         references: References::default(),
         used: outside.used,
         known: outside.known,

@@ -1,49 +1,61 @@
-//! References through flattening and unflattening, of `FlareJax`. Entries are in the order of the structure; there they
-//! are in that of hashes.
+//! References through flattening and unflattening, of `FlareJax`. A list that is changed at one place and read at
+//! another is a `Ref<Vec<_>>`. Entries are in the order of the structure; there they are in that of hashes.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pytree::core::shape::NodeKind;
-use pytree::core::{Unflattener, Visitor, Weak};
-use pytree::{Dictionary, Pytree, Shared, Tensor, TreeError, jit, nodes, tree};
+use pytree::core::{Unflattener, Visitor};
+use pytree::prelude::*;
+use pytree::{Dictionary, TreeError, nodes};
 
 use crate::printed::{Printed, listed};
 
-type Lists = BTreeMap<&'static str, Shared<Vec<i32>>>;
+type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;
 
-fn lists() -> Lists {
-    let x = Shared::new(vec![1, 2]);
+/// `{"a": x, "b": x}`.
+fn at_two_places<T>(x: Vec<T>) -> Lists<T> {
+    let x = Ref::new(x);
     BTreeMap::from([("a", x.clone()), ("b", x)])
+}
+
+/// `lists["a"][0] = value`.
+fn set_first<T: Clone>(lists: &Lists<T>, value: &T) {
+    lists["a"].update(|mut list| {
+        list[0] = value.clone();
+        list
+    });
 }
 
 #[test]
 fn a_tree_is_leaves_and_a_structure() {
     let mut out = Printed::default();
     let x = tree!({"a": 1, "b": {"c": 2, "d": 3}});
-    out.say(format_args!(
-        "Data: {}, Structure: {}",
-        listed(x.leaves()),
-        x.treedef()
-    ));
+    let (flat, aux) = tree::flatten_any(&x);
+    out.say(format_args!("Data: {}, Structure: {aux}", listed(&flat)));
     out.expect("Data: [1, 2, 3], Structure: PyTreeDef({'a': *, 'b': {'c': *, 'd': *}})");
 }
 
 #[test]
 fn trees_break_shared_references() -> Result<(), TreeError> {
     let mut out = Printed::default();
-    let y1 = lists();
+    let y1 = at_two_places(vec![1, 2]);
     assert!(y1["a"].same(&y1["b"]));
     let (leaves, aux) = tree::flatten::<i32, _>(&y1);
     out.say(format_args!("Leaves: {leaves:?}, Structure {aux}"));
-    let y2: Lists = tree::unflatten(&aux, vec![1, 2, 3, 2])?;
-    out.say(format_args!(
-        "Modified y2 {:?}",
-        tree::leaves::<i32, _>(&y2)
-    ));
+    let y2: Lists<i32> = tree::unflatten(&aux, leaves)?;
+    assert!(!y2["a"].same(&y2["b"]));
+
+    set_first(&y1, &3);
+    out.say(format_args!("Modified y1 {}", Tree::of(&y1)));
+    set_first(&y2, &3);
+    out.say(format_args!("Modified y2 {}", Tree::of(&y2)));
     out.expect(
         "
         Leaves: [1, 2, 1, 2], Structure PyTreeDef({'a': [*, *], 'b': [*, *]})
-        Modified y2 [1, 2, 3, 2]
+        Modified y1 {'a': [3, 2], 'b': [3, 2]}
+        Modified y2 {'a': [3, 2], 'b': [1, 2]}
         ",
     );
     Ok(())
@@ -52,15 +64,13 @@ fn trees_break_shared_references() -> Result<(), TreeError> {
 #[test]
 fn a_dictionary_of_places_keeps_them() -> Result<(), TreeError> {
     let mut out = Printed::default();
-    let mut flat = Dictionary::flatten(&lists());
+    let y1 = at_two_places(vec![1, 2]);
+    let flat = Dictionary::flatten(&y1);
     out.say(&flat);
-    flat.set("['a'][0]", 4)?;
-    let y2: Lists = flat.unflatten()?;
-    assert!(y2["a"].same(&y2["b"]));
-    out.say(format_args!(
-        "Modified y2 {:?}",
-        tree::leaves::<i32, _>(&y2)
-    ));
+    let y2: Lists<i32> = flat.unflatten()?;
+    assert!(y2["a"].same(&y2["b"]) && !y2["a"].same(&y1["a"]));
+    set_first(&y2, &4);
+    out.say(format_args!("Modified y2 {}", Tree::of(&y2)));
     out.expect(
         "
         {obj.__class__: <class 'dict'>,
@@ -68,72 +78,125 @@ fn a_dictionary_of_places_keeps_them() -> Result<(), TreeError> {
         obj[a][0]: 1,
         obj[a][1]: 2,
         obj[b]: obj[a]}
-        Modified y2 [4, 2, 4, 2]
+        Modified y2 {'a': [4, 2], 'b': [4, 2]}
         ",
     );
+    assert_eq!(y1["a"].get(), [1, 2]);
     Ok(())
 }
 
-/// A list of numbers that may hold itself: an item is no node, but what is in it.
+/// An item of a list: a number, or the list that it is in. It is no node of the tree, but what is in it.
+#[derive(Clone)]
 enum Item {
     Number(i32),
-    List(Weak<Vec<Item>>),
+    Around(WeakRef<Vec<Item>>),
 }
 
 impl Pytree for Item {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         match self {
             Self::Number(number) => number.visit(visitor),
-            Self::List(list) => list.visit(visitor),
+            Self::Around(list) => list.visit(visitor),
         }
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        if source
-            .peek()
-            .is_some_and(|shape| shape.kind == NodeKind::Leaf)
-        {
+        let next = source.peek().map(|shape| shape.kind);
+        if next == Some(NodeKind::Leaf) {
             return i32::unflatten(source).map(Self::Number);
         }
-        Weak::unflatten(source).map(Self::List)
+        WeakRef::unflatten(source).map(Self::Around)
     }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Around(_) => f.write_str("[...]"),
+        }
+    }
+}
+
+/// `[1, 2]` with itself appended.
+fn inside_of_itself() -> Ref<Vec<Item>> {
+    let x = Ref::new(vec![Item::Number(1), Item::Number(2)]);
+    x.update(|mut list| {
+        list.push(Item::Around(x.downgrade()));
+        list
+    });
+    x
+}
+
+#[test]
+fn a_tree_has_no_cycles() {
+    let mut out = Printed::default();
+    let x = inside_of_itself();
+    out.say(format_args!("{:?}", x.get()));
+    let error = catch_unwind(AssertUnwindSafe(|| tree::flatten_any(&x)));
+    let error = error.expect_err("it panics").downcast::<String>();
+    out.say(format_args!("Error: {}", error.expect("it says why")));
+    out.expect(
+        "
+        [1, 2, [...]]
+        Error: cannot see a tree: the weak edge at [2] leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it
+        ",
+    );
 }
 
 #[test]
 fn cycles_are_references_too() -> Result<(), TreeError> {
     let mut out = Printed::default();
-    let x =
-        Shared::new_cyclic(|x| vec![Item::Number(1), Item::Number(2), Item::List(Weak::clone(x))]);
+    let x = inside_of_itself();
     let flat = Dictionary::flatten(&x);
     out.say(&flat);
-    let y: Shared<Vec<Item>> = flat.unflatten()?;
-    match &y[2] {
-        Item::List(list) => assert!(list.upgrade().is_some_and(|list| list.same(&y))),
-        Item::Number(number) => panic!("{number}"),
-    }
-    out.say(Dictionary::flatten(&y));
+    let y: Ref<Vec<Item>> = flat.unflatten()?;
+    out.say(format_args!("{:?}", y.get()));
     out.expect(
         "
         {obj.__class__: <class 'list'>,
         obj[0]: 1,
         obj[1]: 2,
         obj[2]: obj}
-        {obj.__class__: <class 'list'>,
-        obj[0]: 1,
-        obj[1]: 2,
-        obj[2]: obj}
+        [1, 2, [...]]
         ",
     );
+    match &y.get()[2] {
+        Item::Around(list) => assert!(list.upgrade().is_some_and(|list| list.same(&y))),
+        Item::Number(number) => panic!("{number}"),
+    }
+    assert!(!y.same(&x));
     Ok(())
 }
 
 #[test]
 fn a_compiled_function_keeps_them_too() {
-    type Arrays = BTreeMap<&'static str, Shared<Vec<Tensor>>>;
-    let x = Shared::new(vec![Tensor::from(0.0_f32)]);
-    let y: Arrays = BTreeMap::from([("a", x.clone()), ("b", x)]);
-    let func = jit(|v: Arrays| pytree::graph::map(&v, |leaf: &Tensor| leaf + 1.0));
-    let y = func(y);
-    assert_eq!(nodes::find_duplicates(&y).to_string(), "[[('a',), ('b',)]]");
-    assert_eq!(y["b"][0], Tensor::from(1.0_f32));
+    let mut out = Printed::default();
+    let func = jit(|v: Lists<Tensor>| {
+        let one_more = &v["a"].get()[0] + 1.0;
+        set_first(&v, &one_more);
+        v
+    });
+    let y = at_two_places(vec![Tensor::zeros(DType::F32, [])]);
+    // A tree has a copy of the list at each place.
+    let apart = tree::map(&y, Tensor::clone);
+    out.say(Tree::of(&func(apart)));
+
+    let back = func(y.clone());
+    out.say(Tree::of(&back));
+    // The list that comes back is the one that went in.
+    assert!(back["b"].same(&y["a"]));
+    assert_eq!(
+        nodes::find_duplicates(&back).to_string(),
+        "[[('a',), ('b',)]]"
+    );
+    set_first(&back, &(&back["a"].get()[0] + 1.0));
+    out.say(Tree::of(&back));
+    out.expect(
+        "
+        {'a': [Tensor(1., dtype=f32)], 'b': [Tensor(0., dtype=f32)]}
+        {'a': [Tensor(1., dtype=f32)], 'b': [Tensor(1., dtype=f32)]}
+        {'a': [Tensor(2., dtype=f32)], 'b': [Tensor(2., dtype=f32)]}
+        ",
+    );
 }

@@ -4,14 +4,15 @@
 //! attribute checks are in `tests/ui`.
 
 use std::any::TypeId;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 
 use pytree::core::field::{Fallback, Probe};
 use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
-use pytree::{AnyLeaf, PytreeOf, TreeDef, TreeError, nodes};
+use pytree::{AnyLeaf, PytreeOf, TreeError, nodes};
 
 use crate::printed::{Printed, listed};
 
@@ -164,6 +165,8 @@ struct Layers {
     layers: Vec<Affine>,
 }
 
+/// The document has the module twice, with every attribute marked and with those marked that have to be. Here what
+/// is static has to be, and what is data has not.
 #[test]
 fn a_derived_pytree_lists_its_leaves_with_their_paths() {
     let mut out = Printed::default();
@@ -206,12 +209,13 @@ macro_rules! say_what_is_data {
 #[test]
 fn the_type_of_a_field_says_whether_it_is_data() {
     let mut out = Printed::default();
-    say_what_is_data!(out: Tensor, Rngs, String, fn(&Tensor) -> Tensor, i32, Vec<Tensor>, Vec<String>);
+    say_what_is_data!(out: Tensor, Ref<Tensor>, Rngs, String, fn(&Tensor) -> Tensor, i32, Vec<Tensor>, Vec<String>);
     // A number can be either, so a field of one needs an attribute; in NNX it is static unasked. A list of
     // arrays is data; in NNX it is static unasked, which is an error as soon as it is found.
     out.expect(
         "
         Tensor: data = true, static = false
+        Ref<Tensor>: data = true, static = false
         Rngs: data = true, static = false
         String: data = false, static = true
         fn(&Tensor) -> Tensor: data = false, static = true
@@ -311,6 +315,102 @@ fn a_data_class_is_a_struct() {
     );
 }
 
+/// The data class whose fields say by their metadata what they are.
+#[derive(Pytree, Clone, Debug)]
+struct Marked {
+    a: i32,
+    #[r#static]
+    b: String,
+}
+
+#[test]
+fn a_field_of_a_data_class_is_marked_static() {
+    let mut out = Printed::default();
+    let pytree = Marked {
+        a: 10,
+        b: "hello".to_owned(),
+    };
+    pytree_structure(&mut out, "dataclass pytree structure", &pytree);
+    out.expect(
+        "
+        dataclass pytree structure:
+         - pytree.a = 10
+        ",
+    );
+    assert_eq!(pytree.b, "hello");
+}
+
+/// Of a struct, the compiler knows what a field is, and an assignment does not change it: a text in a field of type
+/// `Tensor` does not compile. Where fields are known when the program runs, they can change what they are.
+#[test]
+#[allow(
+    clippy::approx_constant,
+    reason = "the number that the document prints"
+)]
+fn a_field_registered_at_run_time_keeps_its_status_or_gets_another() -> Result<(), TreeError> {
+    let mut out = Printed::default();
+    let mut pytree: DynamicModule = DynamicModule::new("Foo")?;
+    pytree.register_subtree("a", Tensor::from(1.0_f32))?;
+    pytree.register_static("b", "Hello, world!")?;
+    pytree.register_subtree("c", 3.14)?;
+    pytree_structure(&mut out, "original", &pytree);
+
+    pytree.set("a", "🤔")?;
+    pytree.unregister("b")?;
+    pytree.register_subtree("b", 42)?;
+    pytree.unregister("c")?;
+    pytree.register_static("c", 0.5)?;
+    pytree_structure(&mut out, "updated", &pytree);
+    out.expect(
+        r#"
+        original:
+         - pytree.a = Tensor(1., dtype=f32)
+         - pytree.c = 3.14
+        updated:
+         - pytree.a = "🤔"
+         - pytree.b = 42
+        "#,
+    );
+    assert_eq!(pytree.get_static::<f64>("c")?, 0.5);
+    Ok(())
+}
+
+// The document's attribute checks, in its order, are mistakes that do not compile:
+// an array that is given to a static attribute, `tests/ui/wrong_kind/static_tensor.rs`;
+// an array that is assigned to one that was static, `tests/ui/use/tensor_in_static_field.rs`;
+// arrays in a list that is static, `tests/ui/wrong_kind/static_tensors.rs`;
+// marks inside of other structures, `tests/ui/attribute/inside_of_a_type.rs`.
+
+/// The model of the document that counts.
+#[derive(Module, Clone, Debug)]
+struct Counting {
+    #[state]
+    count: Ref<Tensor>,
+}
+
+/// A field that is no reference does not compile here: `tests/ui/use/captured_module_mutation.rs`.
+#[test]
+fn a_captured_model_is_not_changed_at_another_trace_level() {
+    let mut out = Printed::default();
+    let foo = Counting {
+        count: Ref::new(Tensor::from(0)),
+    };
+    let captured = foo.clone();
+    let increment = vmap(move |n: Tensor| {
+        captured.count.update(|count| count + 1);
+        n
+    });
+    let error = catch_unwind(AssertUnwindSafe(|| {
+        increment(Tensor::arange(DType::I32, 5))
+    }));
+    let error = error.expect_err("it panics").downcast::<String>();
+    out.say(format_args!("Error: {}", error.expect("it says why")));
+    out.expect(
+        "Error: cannot write a reference inside of `vmap` that was made outside of it: what is traced would leak out; pass it as part of the argument, and what is written to it comes out",
+    );
+    assert_eq!(foo.count.get(), Tensor::from(0));
+}
+
 #[derive(Pytree, Clone, Debug)]
 struct Held {
     x: Tensor,
@@ -338,11 +438,46 @@ impl Parent {
     }
 }
 
+/// Tells what is shared inside of a compiled function.
+fn say_inside(out: &Arc<Mutex<Printed>>, m: &Parent) {
+    let mut out = out.lock().expect("no test panicked that holds it");
+    out.say(format_args!(
+        "Inside: m.left is m.right = {}",
+        m.is_shared()
+    ));
+}
+
+/// The lines that were printed before, inside and after.
+fn printed(out: &Arc<Mutex<Printed>>) -> Printed {
+    std::mem::take(&mut *out.lock().expect("no test panicked that holds it"))
+}
+
+/// `jax.jit` sees a tree, which has a copy at each place. Here that is a function on trees; `jit` is further below.
 #[test]
 fn tree_functions_lose_sharing_and_graph_functions_keep_it() {
+    let mut out = Printed::default();
     let m = Parent::new();
-    assert!(m.is_shared());
-    assert!(!tree::map(&m, Tensor::clone).is_shared());
+    out.say(format_args!(
+        "Before: m.left is m.right = {}",
+        m.is_shared()
+    ));
+    let inside = Arc::new(Mutex::new(Printed::default()));
+    let print = Arc::clone(&inside);
+    let f = jit(move |m: Parent| {
+        say_inside(&print, &m);
+        m
+    });
+    let m = f(tree::map(&m, Tensor::clone));
+    out.append(printed(&inside));
+    out.say(format_args!("After: m.left is m.right = {}", m.is_shared()));
+    out.expect(
+        "
+        Before: m.left is m.right = true
+        Inside: m.left is m.right = false
+        After: m.left is m.right = false
+        ",
+    );
+    let m = Parent::new();
     assert!(graph::map(&m, Tensor::clone).is_shared());
     assert_eq!(tree::leaves::<Tensor, _>(&m).len(), 2);
     assert_eq!(graph::leaves::<Tensor, _>(&m).len(), 1);
@@ -356,11 +491,38 @@ fn duplicates_are_lists_of_paths() {
     out.say(format_args!(
         "nnx.find_duplicates(m) = {duplicates} # not a tree"
     ));
-    let state = partition::filter(&m, &Filter::everything());
-    out.say(format_args!("state = {}", state.state()));
-    out.expect(
+    out.expect("nnx.find_duplicates(m) = [[('left',), ('right',)]] # not a tree");
+}
+
+#[test]
+fn a_split_state_has_a_shared_leaf_once() -> Result<(), TreeError> {
+    let out = Arc::new(Mutex::new(Printed::default()));
+    let say = |text: fmt::Arguments<'_>| {
+        out.lock()
+            .expect("no test panicked that holds it")
+            .say(text)
+    };
+    let mut m = Parent::new();
+    say(format_args!(
+        "Before: m.left is m.right = {}",
+        m.is_shared()
+    ));
+    let [state] = partition::split(&m, [Filter::everything()])?;
+    let print = Arc::clone(&out);
+    let f = jit(move |state: Partition<Parent, Tensor>| {
+        let m = partition::merge([state]).expect("a whole was split");
+        say_inside(&print, &m);
+        partition::filter(&m, &Filter::everything())
+    });
+    let state: Partition<Parent, Tensor> = f(state);
+    partition::update(&mut m, &state)?;
+    say(format_args!("After: m.left is m.right = {}", m.is_shared()));
+    say(format_args!("state = {}", state.state())); // deduplicated state
+    printed(&out).expect(
         "
-        nnx.find_duplicates(m) = [[('left',), ('right',)]] # not a tree
+        Before: m.left is m.right = true
+        Inside: m.left is m.right = true
+        After: m.left is m.right = true
         state = State({
           'left': {
             'x': Tensor(1., dtype=f32)
@@ -368,23 +530,60 @@ fn duplicates_are_lists_of_paths() {
         })
         ",
     );
+    // What is changed inside is at both places.
+    let twice = state.map(|x| x * 2.0);
+    partition::update(&mut m, &twice)?;
+    assert!(m.is_shared());
+    assert_eq!(m.right.x, Tensor::from(2.0_f32));
+    Ok(())
 }
 
+#[test]
+fn transformations_keep_sharing() {
+    let out = Arc::new(Mutex::new(Printed::default()));
+    let say = |text: fmt::Arguments<'_>| {
+        out.lock()
+            .expect("no test panicked that holds it")
+            .say(text)
+    };
+    let m = Parent::new();
+    say(format_args!(
+        "Before: m.left is m.right = {}",
+        m.is_shared()
+    ));
+    let print = Arc::clone(&out);
+    let f = jit(move |m: Parent| {
+        say_inside(&print, &m);
+        m
+    });
+    let m = f(m);
+    say(format_args!("After: m.left is m.right = {}", m.is_shared()));
+    printed(&out).expect(
+        "
+        Before: m.left is m.right = true
+        Inside: m.left is m.right = true
+        After: m.left is m.right = true
+        ",
+    );
+}
+
+/// What the document makes by `pytree=False`, and once more, as the last of its programs, by `nnx.Object`.
 #[derive(Pytree, Clone, Debug)]
 struct Lists {
     a: Vec<Tensor>,
     b: Tensor,
 }
 
+/// A model in a reference is changed where it is, inside of a transformation too.
 #[test]
-fn a_state_has_integer_keys_for_lists() {
+fn a_model_in_a_reference_is_changed_inside_of_a_compiled_function() {
     let mut out = Printed::default();
-    let foo = Lists {
+    let foo = Ref::new(Lists {
         a: vec![Tensor::from(1), Tensor::from(2)],
         b: Tensor::from(3),
-    };
-    let double = jit(|foo: Lists| graph::map(&foo, |x: &Tensor| x * 2));
-    let foo = double(foo);
+    });
+    let double = jit(|foo: Ref<Lists>| foo.update(|foo| tree::map(&foo, |x: &Tensor| x * 2)));
+    double(foo.clone());
     let state = partition::filter(&foo, &Filter::everything());
     out.say(format_args!("nnx.state(foo) = {}", state.state()));
     out.expect(
@@ -398,6 +597,29 @@ fn a_state_has_integer_keys_for_lists() {
         })
         ",
     );
+}
+
+/// A type that is to be no pytree derives none of it; as a leaf it stays whole.
+#[derive(Leaf, Clone, Debug)]
+struct Whole {
+    a: Vec<Tensor>,
+    b: Tensor,
+}
+
+#[test]
+fn a_type_that_opts_out_is_a_leaf() {
+    let foo = Whole {
+        a: vec![Tensor::from(1), Tensor::from(2)],
+        b: Tensor::from(3),
+    };
+    let mut out = Printed::default();
+    let is_leaf = tree::all_leaves([&foo]);
+    out.say(format_args!("jax.tree_util.all_leaves([foo]) = {is_leaf}"));
+    out.expect("jax.tree_util.all_leaves([foo]) = true");
+    let leaves: Vec<AnyLeaf> = tree::flatten_any(&foo).0;
+    let back = leaves[0].downcast_ref::<Whole>().expect("the leaf is it");
+    assert_eq!(back.a, foo.a);
+    assert_eq!(back.b, foo.b);
 }
 
 #[derive(Module, Clone, Debug)]
@@ -451,85 +673,6 @@ fn what_a_pass_has_sown_is_popped() -> Result<(), TreeError> {
         ",
     );
     Ok(())
-}
-
-#[test]
-fn transformations_keep_sharing() {
-    let mut out = Printed::default();
-    let inside = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&inside);
-    let f = jit(move |m: Parent| {
-        seen.store(m.is_shared(), Ordering::Relaxed);
-        m
-    });
-    let m = Parent::new();
-    out.say(format_args!(
-        "Before: m.left is m.right = {}",
-        m.is_shared()
-    ));
-    let m = f(m);
-    let inside = inside.load(Ordering::Relaxed);
-    out.say(format_args!("Inside: m.left is m.right = {inside}"));
-    out.say(format_args!("After: m.left is m.right = {}", m.is_shared()));
-    out.expect(
-        "
-        Before: m.left is m.right = true
-        Inside: m.left is m.right = true
-        After: m.left is m.right = true
-        ",
-    );
-}
-
-#[test]
-fn a_split_state_has_a_shared_leaf_once() -> Result<(), TreeError> {
-    let mut out = Printed::default();
-    let m = Parent::new();
-    out.say(format_args!(
-        "Before: m.left is m.right = {}",
-        m.is_shared()
-    ));
-    let [state] = partition::split(&m, [Filter::everything()])?;
-    let double = jit(|state: Partition<Parent, Tensor>| {
-        let m = partition::merge([state]).expect("a whole was split");
-        assert!(m.is_shared(), "inside");
-        let m = graph::map(&m, |x: &Tensor| x * 2.0);
-        partition::filter(&m, &Filter::everything())
-    });
-    let state = double(state);
-    let m = partition::replace(&m, &state)?;
-    out.say(format_args!("After: m.left is m.right = {}", m.is_shared()));
-    for (path, value) in state.iter_with_path() {
-        out.say(format_args!("{path} = {value:?}"));
-    }
-    out.expect(
-        "
-        Before: m.left is m.right = true
-        After: m.left is m.right = true
-        left.x = Tensor(2., dtype=f32)
-        ",
-    );
-    assert_eq!(m.right.x, m.left.x);
-    Ok(())
-}
-
-/// A type that is to be no pytree derives none of it; as a leaf it stays whole.
-#[derive(Leaf, Clone, Debug)]
-struct Whole {
-    a: Vec<Tensor>,
-    b: Tensor,
-}
-
-#[test]
-fn a_type_that_opts_out_is_a_leaf() {
-    let foo = Whole {
-        a: vec![Tensor::from(1), Tensor::from(2)],
-        b: Tensor::from(3),
-    };
-    assert_eq!(tree::structure(&foo), TreeDef::leaf());
-    let leaves: Vec<AnyLeaf> = tree::flatten_any(&foo).0;
-    let back = leaves[0].downcast_ref::<Whole>().expect("the leaf is it");
-    assert_eq!(back.a, foo.a);
-    assert_eq!(back.b, foo.b);
 }
 
 /// The document's block, which keeps the mean of what it gives.

@@ -14,6 +14,11 @@ impl Printed {
         self.0.extend(text.to_string().lines().map(str::to_owned));
     }
 
+    /// Prints what another has printed.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Compares the lines with a block of text, from whose lines the indentation is taken that all share.
     #[track_caller]
     pub(crate) fn expect(&self, block: &str) {

@@ -4,18 +4,14 @@ use std::any::type_name;
 
 use super::Tree;
 use crate::error::{LeafMismatch, TreeError};
+use crate::functions::tree;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::pytree::Pytree;
-use crate::treedef::{Flatten, Sharing};
 
 impl Tree<AnyLeaf> {
-    /// A tree of a value of any pytree type, its leaves of any types.
+    /// A tree of a value of any pytree type, its leaves of any types. What references hold is copied at each place.
     pub fn of<T: Pytree>(value: &T) -> Self {
-        let mut leaves = Vec::new();
-        let treedef = Flatten::new(Sharing::Duplicate, |leaf: &dyn Leaf| {
-            leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
-        })
-        .run(value);
+        let (leaves, treedef) = tree::flatten_any(value);
         Self::from_parts(treedef, leaves)
     }
 

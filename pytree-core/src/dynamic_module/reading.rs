@@ -4,6 +4,7 @@ use std::any::Any;
 
 use super::RegistrationProblem;
 use crate::dynamic::Tree;
+use crate::kept::Kept;
 use crate::kind::FieldKind;
 use crate::leaf::{AnyLeaf, Leaf, short_name};
 use crate::path::{Key, KeyPath};
@@ -40,9 +41,11 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
     base: &KeyPath,
 ) -> Result<Tree<L>, Vec<RegistrationProblem>> {
     let mut leaves = Vec::new();
+    let kept = Kept::default();
     let treedef = Flatten::new(Sharing::Duplicate, |leaf: &dyn Leaf| {
         leaves.push(leaf_as::<L>(leaf).ok_or_else(|| short_name(leaf.type_name())));
     })
+    .keeping(&kept)
     .run(value);
     if leaves.iter().all(Result::is_ok) {
         return Ok(Tree::from_parts(

@@ -3,8 +3,8 @@
 use pytree_core::kind::Intermediate;
 use pytree_core::refs::{deref, reref, update_refs, update_refs_from, with_mutable};
 use pytree_core::{
-    Annotated, Dictionary, Filter, LeafKind, Module, Pytree, Ref, Shared, WeakRef, at, diff, edit,
-    graph, lint, nodes, partition,
+    Annotated, Dictionary, DynamicModule, Filter, LeafKind, Module, Pytree, Ref, Shared, Tree,
+    WeakRef, at, diff, edit, graph, lint, nodes, partition,
 };
 
 #[derive(Module, Clone, Debug)]
@@ -292,4 +292,17 @@ fn other_functions_see_through_references() {
     let back: (Annotated<Shared<f32>>, Ref<Annotated<f32>>) =
         graph::unflatten(&treedef, leaves).unwrap();
     assert_eq!((**back.0, *back.1.get()), (1.0, 2.0));
+}
+
+#[test]
+fn what_references_hold_is_copied_into_trees_and_dynamic_modules() {
+    let list = Ref::new(vec![1, 2]);
+    let pair = (list.clone(), list.clone());
+    let tree = Tree::of(&pair);
+    assert_eq!(tree.to_string(), "([1, 2], [1, 2])");
+    let mut module: DynamicModule = DynamicModule::new("Pair").unwrap();
+    module.register_state("pair", pair).unwrap();
+    list.set(vec![3]);
+    assert_eq!(tree.to_string(), "([1, 2], [1, 2])");
+    assert_eq!(module.to_string(), "Pair { pair: ([1, 2], [1, 2]) }");
 }

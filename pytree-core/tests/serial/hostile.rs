@@ -332,6 +332,105 @@ fn an_alias_names_a_shared_node_that_ended_before() {
     crate::read_back(&TreeDef::from_bytes(&right).unwrap());
 }
 
+/// A weak edge whose child follows.
+const WEAK: &[u8] = b"\x0b\x0f\x04weak\x00\x00\x01\x00";
+/// A reference whose child follows, first with its shape, and where that was met.
+const REFERENCE: &[u8] = b"\x0b\x0e\x09reference\x00\x00\x01\x00";
+const AGAIN: &[u8] = b"\x0c\x01\x00";
+/// A shared node whose child follows, and a list of two.
+const SHARED: &[u8] = b"\x09\x01\x00";
+const LIST: &[u8] = b"\x02\x02\x00";
+const LEAF: &[u8] = b"\x00";
+const ALIAS_OF_NOTHING: &[u8] = b"\x0a\x00\x01\x00\x00";
+
+/// An alias of a node by its number, doubled if it is not negative.
+const fn alias(number: u8) -> [u8; 6] {
+    [0x0a, 0, 1, 0, 3, number]
+}
+
+fn accepted(parts: &[&[u8]]) -> String {
+    let bytes = [b"PYTD\x01", parts.concat().as_slice()].concat();
+    let treedef = TreeDef::from_bytes(&bytes).unwrap();
+    crate::read_back(&treedef).to_string()
+}
+
+fn refused_alias(parts: &[&[u8]], nodes: usize, found: &str) {
+    let bytes = parts.concat();
+    let expected = format!("an alias of one of {nodes} shared nodes");
+    let (position, of, that) = node(&bytes);
+    assert_eq!((of, that), (expected, found.to_owned()), "{bytes:?}");
+    assert_eq!(bytes[position], 0x0a, "where the alias is: {bytes:?}");
+}
+
+#[test]
+fn a_weak_edge_has_an_alias_that_may_come_before_its_node() {
+    let awaited = "an alias, to which a weak edge leads";
+    says(&[WEAK, LEAF].concat(), WEAK.len(), awaited, "Leaf");
+    let list = [WEAK, LIST, LEAF, LEAF].concat();
+    says(&list, WEAK.len(), awaited, "List");
+    let edge = [WEAK, &[0x0c, 1, 0][..], &alias(0)].concat();
+    says(&edge, WEAK.len(), awaited, "Weak");
+
+    let later = accepted(&[LIST, WEAK, &alias(0), SHARED, LEAF]);
+    assert_eq!(later, "PyTreeDef([alias 0, *])");
+    accepted(&[SHARED, WEAK, &alias(0)]);
+    accepted(&[WEAK, ALIAS_OF_NOTHING]);
+    refused_alias(&[WEAK, &alias(0)], 0, "that of 0");
+    refused_alias(&[LIST, WEAK, &alias(2), SHARED, LEAF], 1, "that of 1");
+    refused_alias(&[LIST, WEAK, &alias(1), SHARED, LEAF], 0, "that of -1");
+    let text = b"\x0a\x00\x01\x00\x05\x01x";
+    refused_alias(&[LIST, WEAK, text, SHARED, LEAF], 0, "that of 'x'");
+    // A strong one leads somewhere.
+    refused_alias(&[ALIAS_OF_NOTHING], 0, "that of ()");
+}
+
+#[test]
+fn a_strong_alias_leads_back_only_from_inside_of_a_reference() {
+    accepted(&[REFERENCE, &alias(0)]);
+    accepted(&[SHARED, REFERENCE, &alias(0)]);
+    accepted(&[REFERENCE, SHARED, AGAIN, LIST, &alias(2), &alias(0)]);
+    accepted(&[SHARED, LIST, REFERENCE, LEAF, AGAIN, &alias(0)]);
+    // A cycle of shared nodes can't be built, around them and in a reference neither.
+    refused_alias(&[SHARED, SHARED, &alias(0)], 2, "that of 0");
+    refused_alias(&[REFERENCE, SHARED, &alias(2)], 2, "that of 1");
+    // The reference is over.
+    let over = [SHARED, LIST, REFERENCE, LEAF, &alias(0)];
+    refused_alias(&over, 2, "that of 0");
+    let nested = [
+        SHARED,
+        LIST,
+        REFERENCE,
+        LIST,
+        AGAIN,
+        LEAF,
+        LEAF,
+        &alias(0)[..],
+    ];
+    refused_alias(&nested, 3, "that of 0");
+}
+
+#[test]
+fn a_reference_has_the_shape_of_one() {
+    let expected = "a reference, of one value at most with a kind";
+    let kinds: [&[u8]; 2] = [b"\x01", b"\x02\x05State"];
+    for kind in kinds {
+        let shape = [b"\x0b\x0e\x09reference\x01\x05value", kind, b"\x00\x01\x00"].concat();
+        accepted(&[&shape, LEAF]);
+    }
+    let shapes: [&[u8]; 6] = [
+        b"\x04cell\x00\x00",
+        b"\x09reference\x00\x01\x01s",
+        b"\x09reference\x01\x01x\x01\x00",
+        b"\x09reference\x01\x05value\x00\x00",
+        b"\x09reference\x01\x05value\x03\x00",
+        b"\x09reference\x02\x05value\x01\x01x\x01\x00",
+    ];
+    for shape in shapes {
+        let bytes = [b"\x0b\x0e", shape, b"\x01\x00\x00"].concat();
+        assert_eq!((node(&bytes).0, node(&bytes).1.as_str()), (1, expected));
+    }
+}
+
 fn valid() -> Vec<Vec<u8>> {
     let model = (
         linear(),

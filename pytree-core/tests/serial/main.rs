@@ -12,6 +12,7 @@
 mod builder;
 mod content_hash;
 mod differences;
+mod graphs;
 mod hostile;
 mod round;
 mod statics;

@@ -9,7 +9,7 @@ use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
 use crate::error::TreeError;
 use crate::insertion::InsertionOrder;
 use crate::kind::{CollectionId, FieldKind};
-use crate::shape::{NodeKind, NodeShape};
+use crate::shape::{self, NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
 
@@ -366,12 +366,17 @@ impl<'a> Reader<'a> {
                 ));
             }
         }
-        Ok(NewShape {
+        let shape = NewShape {
             kind,
             name,
             fields,
             statics,
-        })
+        };
+        if kind == NodeKind::Reference && !shape.is_of_a_reference() {
+            let expected = "a reference, of one value at most with a kind";
+            return Err(fail(position, expected, shape.name));
+        }
+        Ok(shape)
     }
 
     fn field_kind(&mut self) -> Result<NewKind, TreeError> {
@@ -417,6 +422,22 @@ impl<'a> Reader<'a> {
 }
 
 impl NewShape {
+    /// Whether a [`Ref`](crate::Ref) has this shape, which says of what kind it is or does not.
+    fn is_of_a_reference(&self) -> bool {
+        let says_kind = match &self.fields[..] {
+            [] => true,
+            [(field, kind)] => {
+                let of_leaves = matches!(
+                    kind,
+                    NewKind::State(_) | NewKind::Of(Some(FieldKind::Param))
+                );
+                field == shape::REFERENCE_FIELD && of_leaves
+            }
+            _ => false,
+        };
+        says_kind && self.statics.is_empty() && self.name == shape::REFERENCE.name
+    }
+
     fn make(&self) -> Result<&'static NodeShape, TreeError> {
         let fields = self.fields.iter().map(|(name, kind)| {
             let kind = match kind {
