@@ -134,6 +134,14 @@ pub enum TreeError {
         /// Each leaf that no filter accepts.
         paths: Vec<KeyPath>,
     },
+    /// Filters come after one that leaves nothing for them.
+    #[error(
+        "cannot split: the filter at position {position} is `Filter::everything()`, so that nothing is left for those after it; put it last"
+    )]
+    EverythingBefore {
+        /// The position of the filter, counted from 0.
+        position: usize,
+    },
     /// A filter that is to choose leaves accepts none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
     NothingSelected {

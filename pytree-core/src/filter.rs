@@ -181,6 +181,11 @@ impl Filter {
             .collect()
     }
 
+    /// Whether it is [`everything`](Self::everything) itself.
+    pub(crate) fn is_everything(&self) -> bool {
+        matches!(self.0, Rule::Everything)
+    }
+
     /// Whether the kind alone decides.
     pub(crate) fn is_by_kind(&self) -> bool {
         self.0.is_by_kind()

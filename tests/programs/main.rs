@@ -34,3 +34,4 @@ mod p18_inspecting;
 mod p19_control_flow;
 mod p20_states;
 mod p21_references;
+mod p22_fine_tuning;

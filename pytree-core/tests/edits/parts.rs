@@ -110,6 +110,28 @@ fn leaves_that_no_filter_accepts_are_listed() {
 }
 
 #[test]
+fn everything_is_the_last_filter() {
+    let pair = (1.0_f32, 2.0_f32);
+    let error = partition::split::<_, f32, 3>(
+        &pair,
+        [
+            Filter::path("[0]"),
+            Filter::everything(),
+            Filter::path("[1]"),
+        ],
+    )
+    .unwrap_err();
+    assert_eq!(error, TreeError::EverythingBefore { position: 1 });
+    assert_eq!(
+        error.to_string(),
+        "cannot split: the filter at position 1 is `Filter::everything()`, so that nothing is left for those after it; put it last"
+    );
+    let [first, none] =
+        partition::split::<_, f32, 2>(&pair, [Filter::everything(), Filter::everything()]).unwrap();
+    assert_eq!((first.len(), none.len()), (2, 0));
+}
+
+#[test]
 fn twenty_places_are_listed_and_the_rest_is_counted() {
     let message = |places: usize| {
         partition::split::<_, f32, 1>(&vec![1.0_f32; places], [Filter::nothing()])

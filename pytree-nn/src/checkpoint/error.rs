@@ -41,7 +41,7 @@ pub enum CheckpointError {
         found: usize,
     },
     /// The file holds other leaves than the template.
-    #[error("cannot load the checkpoint `{}`:{}\nload it into what was saved, or inspect it with `inspect`", .path.display(), list(.mismatches))]
+    #[error("cannot load the checkpoint `{}`:{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), list(.mismatches))]
     Mismatch {
         /// The file.
         path: PathBuf,
@@ -101,6 +101,13 @@ pub enum Mismatch {
         /// The name in the template that is most alike, of those that are not in the file.
         nearest: Option<String>,
     },
+    /// Two leaves of the file are renamed to one.
+    SameName {
+        /// What both are renamed to.
+        name: String,
+        /// Their names in the file.
+        stored: [String; 2],
+    },
     /// Of another shape or element type.
     Different {
         /// The leaf.
@@ -122,13 +129,16 @@ impl fmt::Debug for CheckpointError {
 /// The most mismatches a message lists; the rest is counted.
 const LISTED: usize = 20;
 
-fn list(mismatches: &[Mismatch]) -> String {
+pub(super) fn list<'m>(
+    mismatches: impl IntoIterator<Item = &'m Mismatch, IntoIter: Clone>,
+) -> String {
     let suggestion = |nearest: &Option<String>| match nearest {
         Some(name) => format!("; did you mean {name}?"),
         None => String::new(),
     };
     let mut text = String::new();
-    for mismatch in mismatches.iter().take(LISTED) {
+    let mismatches = mismatches.into_iter();
+    for mismatch in mismatches.clone().take(LISTED) {
         let line = match mismatch {
             Mismatch::Missing {
                 name,
@@ -150,6 +160,12 @@ fn list(mismatches: &[Mismatch]) -> String {
                     suggestion(nearest)
                 )
             }
+            Mismatch::SameName {
+                name,
+                stored: [first, second],
+            } => {
+                format!("{name}: both {first} and {second} are renamed to it")
+            }
             Mismatch::Different {
                 name,
                 expected,
@@ -161,8 +177,9 @@ fn list(mismatches: &[Mismatch]) -> String {
         text.push_str("\n  ");
         text.push_str(&line);
     }
-    if mismatches.len() > LISTED {
-        let _ = write!(text, "\n  and {} more", mismatches.len() - LISTED);
+    let more = mismatches.skip(LISTED).count();
+    if more > 0 {
+        let _ = write!(text, "\n  and {more} more");
     }
     text
 }

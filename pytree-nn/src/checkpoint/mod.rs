@@ -7,19 +7,20 @@
 mod bytes;
 mod error;
 mod file;
+mod load;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pytree_core::error::edit_distance;
 use pytree_core::{PytreeOf, TreeDef, graph};
 use pytree_transform::Tensor;
-use safetensors::tensor::{SafeTensors, TensorView};
+use safetensors::tensor::SafeTensors;
 
-use crate::checkpoint::bytes::{Stored, dtype_name, stored_dtype, tensor_of};
+use crate::checkpoint::bytes::{Stored, dtype_name};
 use crate::checkpoint::file::{parse, read, write_atomically};
 
 pub use error::{CheckpointError, Mismatch};
+pub use load::{LoadOptions, LoadReport, load, load_with};
 
 /// The key of the file's metadata under which the kinds of the leaves are: one line each, name and kind.
 const KINDS: &str = "pytree.kinds";
@@ -92,79 +93,6 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
     })
 }
 
-/// Reads the leaves of a pytree from a safetensors file; `template` says which, and gives all else: the
-/// structure, static values, sharing.
-///
-/// # Errors
-/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], or
-/// [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape or element
-/// type.
-pub fn load<T: PytreeOf<Tensor>>(
-    path: impl AsRef<Path>,
-    template: &T,
-) -> Result<T, CheckpointError> {
-    let path = path.as_ref();
-    let bytes = read(path)?;
-    let file = parse(path, &bytes)?;
-    let (expected, treedef) = graph::flatten::<Tensor, T>(template);
-    let leaves = matched(&names(&treedef), &expected, &file);
-    let leaves = leaves.map_err(|mismatches| CheckpointError::Mismatch {
-        path: path.to_owned(),
-        mismatches,
-    })?;
-    Ok(graph::unflatten(&treedef, leaves)?)
-}
-
-/// The leaves of a file in the order of a template, or all that keeps them from it.
-fn matched(
-    names: &[String],
-    expected: &[Tensor],
-    file: &SafeTensors<'_>,
-) -> Result<Vec<Tensor>, Vec<Mismatch>> {
-    let mut found: BTreeMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
-    let mut leaves = Vec::with_capacity(expected.len());
-    let mut missing = Vec::new();
-    let mut different = Vec::new();
-    for (name, leaf) in names.iter().zip(expected) {
-        let Some(view) = found.remove(name) else {
-            missing.push((name, leaf));
-            continue;
-        };
-        if view.shape() == leaf.shape() && stored_dtype(leaf.dtype()) == Some(view.dtype()) {
-            leaves.push(tensor_of(leaf.dtype(), view.shape(), view.data()));
-        } else {
-            different.push(Mismatch::Different {
-                name: name.clone(),
-                expected: leaf.info().clone(),
-                found: described(&view),
-            });
-        }
-    }
-    let unused: Vec<&String> = found.keys().collect();
-    let absent: Vec<&String> = missing.iter().map(|(name, _)| *name).collect();
-    let missing = missing.iter().map(|(name, leaf)| Mismatch::Missing {
-        name: (*name).clone(),
-        expected: leaf.info().clone(),
-        nearest: nearest(name, &unused),
-    });
-    let unexpected = found.iter().map(|(name, view)| Mismatch::Unexpected {
-        name: name.clone(),
-        found: described(view),
-        nearest: nearest(name, &absent),
-    });
-    let mismatches: Vec<Mismatch> = missing.chain(unexpected).chain(different).collect();
-    if mismatches.is_empty() {
-        Ok(leaves)
-    } else {
-        Err(mismatches)
-    }
-}
-
-/// Element type and shape of a stored tensor, as `f32[2,3]`.
-fn described(view: &TensorView<'_>) -> String {
-    format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', "")
-}
-
 /// The leaves that a checkpoint holds, without a template, in the order of their names.
 ///
 /// # Examples
@@ -227,15 +155,6 @@ fn names(treedef: &TreeDef) -> Vec<String> {
         .iter()
         .map(|path| named(path.to_string()))
         .collect()
-}
-
-/// The name that is most alike, if one is alike at all.
-fn nearest(name: &str, others: &[&String]) -> Option<String> {
-    let (distance, other) = others
-        .iter()
-        .map(|other| (edit_distance(name, other), *other))
-        .min()?;
-    (2 * distance <= name.len().max(other.len())).then(|| other.clone())
 }
 
 #[cfg(test)]

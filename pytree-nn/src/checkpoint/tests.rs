@@ -171,10 +171,63 @@ fn all_mismatches_are_reported_at_once() {
             "  ['wieght2']: found f32[1], not in the template; did you mean ['weight2']?",
             "  ['shape']: expected f32[1,2], found f32[1]",
             "  ['type']: expected f64[1], found f32[1]",
-            "load it into what was saved, or inspect it with `inspect`",
+            "load it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`",
         ]
     );
     assert!(text.starts_with("cannot load the checkpoint"), "{text}");
+}
+
+#[test]
+fn names_are_rewritten_and_a_part_is_loaded_with_a_report() {
+    let scratch = Scratch::new("rename");
+    let trained = mlp(&[2, 3, 1]);
+    save(&scratch.0, &BTreeMap::from([("old", trained.clone())])).unwrap();
+    let fresh = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(9));
+    let unwrapped = || LoadOptions::new().rename(|name| name.replacen("['old'].", "", 1));
+    let (loaded, report) = load_with(&scratch.0, &fresh, &unwrapped()).unwrap();
+    assert_eq!(loaded, trained);
+    assert_eq!(
+        report.to_string(),
+        "4 applied, 0 missing, 0 unused",
+        "{report:?}"
+    );
+
+    // Only the first layer fits; the second is another one.
+    let first_only = || {
+        unwrapped().rename(|name| match name.strip_prefix("layers[1]") {
+            Some(rest) => format!("removed{rest}"),
+            None => name.to_owned(),
+        })
+    };
+    let deeper = Mlp::new(&[2, 3, 5], Activation::Relu, &mut Rngs::new(9));
+    let error = load_with(&scratch.0, &deeper, &first_only().allow_missing()).unwrap_err();
+    assert!(error.to_string().contains("removed.bias"), "{error}");
+    let error = load_with(&scratch.0, &deeper, &first_only().allow_unused()).unwrap_err();
+    assert!(error.to_string().contains("layers[1].bias"), "{error}");
+    let both = first_only().allow_missing().allow_unused();
+    let (loaded, report) = load_with(&scratch.0, &deeper, &both).unwrap();
+    assert_eq!(loaded.layers[0], trained.layers[0]);
+    assert_eq!(loaded.layers[1], deeper.layers[1]);
+    assert_eq!(report.applied, ["layers[0].weight", "layers[0].bias"]);
+    assert_eq!((report.missing.len(), report.unused.len()), (2, 2));
+
+    // A shape is never a matter of choice, and two leaves have not one name.
+    let all = || unwrapped().allow_missing().allow_unused();
+    let error = load_with(&scratch.0, &deeper, &all()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("layers[1].weight: expected f32[3,5], found f32[3,1]"),
+        "{error}"
+    );
+    let merged = all().rename(|name| name.replace("layers[1]", "layers[0]"));
+    let error = load_with(&scratch.0, &fresh, &merged).unwrap_err();
+    assert!(
+        error.to_string().contains(
+            "layers[0].bias: both ['old'].layers[0].bias and ['old'].layers[1].bias are renamed to it"
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,0 +1,249 @@
+//! Loading: every leaf of the file is matched with one of the template, or it is told why not.
+//!
+//! By default the two must be the same leaves. [`LoadOptions`] renames those of the file first, and allows some to be
+//! missing or unused; what came of it is a [`LoadReport`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use pytree_core::error::edit_distance;
+use pytree_core::{PytreeOf, graph};
+use pytree_transform::Tensor;
+use safetensors::tensor::TensorView;
+
+use crate::checkpoint::bytes::{dtype_name, stored_dtype, tensor_of};
+use crate::checkpoint::error::list;
+use crate::checkpoint::file::{parse, read};
+use crate::checkpoint::{CheckpointError, Mismatch, names};
+
+/// Reads the leaves of a pytree from a safetensors file; `template` says which, and gives all else: the
+/// structure, static values, sharing.
+///
+/// # Errors
+/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], or
+/// [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape or element
+/// type.
+pub fn load<T: PytreeOf<Tensor>>(
+    path: impl AsRef<Path>,
+    template: &T,
+) -> Result<T, CheckpointError> {
+    load_with(path, template, &LoadOptions::new()).map(|(loaded, _)| loaded)
+}
+
+/// As [`load`], of a file whose leaves have other names, or are more or fewer than those of the template; and what came
+/// of it.
+///
+/// # Examples
+/// ```
+/// use std::collections::BTreeMap;
+/// use pytree_nn::checkpoint::{self, LoadOptions};
+/// use pytree_nn::{Linear, Rngs};
+/// use pytree_transform::Tensor;
+///
+/// let file = BTreeMap::from([
+///     ("encoder/kernel", Tensor::from([[1.0_f32, 2.0, 3.0]])),
+///     ("decoder/kernel", Tensor::from([[1.0_f32], [2.0], [3.0]])),
+/// ]);
+/// let path = std::env::temp_dir().join("pytree-load-with-example.safetensors");
+/// checkpoint::save(&path, &file)?;
+///
+/// let template = Linear::new(1, 3, &mut Rngs::new(0));
+/// let options = LoadOptions::new()
+///     .rename(|name| name.replace("['encoder/kernel']", "weight"))
+///     .allow_missing()
+///     .allow_unused();
+/// let (loaded, report) = checkpoint::load_with(&path, &template, &options)?;
+/// assert_eq!(loaded.weight.to_vec::<f32>(), [1.0, 2.0, 3.0]);
+/// assert_eq!(loaded.bias, template.bias);
+/// assert_eq!(
+///     report.to_string(),
+///     "1 applied, 1 missing, 1 unused:
+///   bias: expected f32[3], not in the file
+///   ['decoder/kernel']: found f32[3,1], not in the template"
+/// );
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`load`]; leaves that may be missing or unused are none. Leaves of another shape or element type are, and so are
+/// two of the file that get one name.
+pub fn load_with<T: PytreeOf<Tensor>>(
+    path: impl AsRef<Path>,
+    template: &T,
+    options: &LoadOptions<'_>,
+) -> Result<(T, LoadReport), CheckpointError> {
+    let path = path.as_ref();
+    let bytes = read(path)?;
+    let file = parse(path, &bytes)?;
+    let (expected, treedef) = graph::flatten::<Tensor, T>(template);
+    let matched = matched(&names(&treedef), expected, file.tensors(), options);
+    let (leaves, report) = matched.map_err(|mismatches| CheckpointError::Mismatch {
+        path: path.to_owned(),
+        mismatches,
+    })?;
+    Ok((graph::unflatten(&treedef, leaves)?, report))
+}
+
+type Rename<'f> = Box<dyn Fn(&str) -> String + 'f>;
+
+/// How [`load_with`] matches the leaves of a file with those of a template. By default they have the same names, and none
+/// is missing or unused.
+#[derive(Default)]
+pub struct LoadOptions<'f> {
+    renames: Vec<Rename<'f>>,
+    may_miss: bool,
+    may_not_use: bool,
+}
+
+impl<'f> LoadOptions<'f> {
+    /// Those of [`load`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Renames the leaves of the file: `rename` is given each name and gives the one in the template. A regular expression
+    /// replaces in the same way. Several are applied one after the other.
+    #[must_use]
+    pub fn rename(mut self, rename: impl Fn(&str) -> String + 'f) -> Self {
+        self.renames.push(Box::new(rename));
+        self
+    }
+
+    /// Leaves that are not in the file stay those of the template.
+    #[must_use]
+    pub fn allow_missing(mut self) -> Self {
+        self.may_miss = true;
+        self
+    }
+
+    /// Leaves of the file that are not in the template are left out.
+    #[must_use]
+    pub fn allow_unused(mut self) -> Self {
+        self.may_not_use = true;
+        self
+    }
+
+    fn renamed(&self, name: String) -> String {
+        let renames = self.renames.iter();
+        renames.fold(name, |name, rename| rename(&name))
+    }
+}
+
+impl fmt::Debug for LoadOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadOptions")
+            .field("renames", &self.renames.len())
+            .field("may_miss", &self.may_miss)
+            .field("may_not_use", &self.may_not_use)
+            .finish()
+    }
+}
+
+/// What became of the leaves of a file and of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadReport {
+    /// The names in the template of the leaves that were loaded.
+    pub applied: Vec<String>,
+    /// The leaves of the template that are not in the file, each a [`Mismatch::Missing`].
+    pub missing: Vec<Mismatch>,
+    /// The leaves of the file that are not in the template, each a [`Mismatch::Unexpected`].
+    pub unused: Vec<Mismatch>,
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (applied, missing, unused) =
+            (self.applied.len(), self.missing.len(), self.unused.len());
+        write!(
+            f,
+            "{applied} applied, {missing} missing, {unused} unused{}{}",
+            if missing + unused > 0 { ":" } else { "" },
+            list(self.missing.iter().chain(&self.unused))
+        )
+    }
+}
+
+/// The leaves in the order of a template, or all that keeps them from it.
+fn matched(
+    names: &[String],
+    expected: Vec<Tensor>,
+    mut file: Vec<(String, TensorView<'_>)>,
+    options: &LoadOptions<'_>,
+) -> Result<(Vec<Tensor>, LoadReport), Vec<Mismatch>> {
+    file.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+    let mut problems = Vec::new();
+    let mut found: BTreeMap<String, (String, TensorView<'_>)> = BTreeMap::new();
+    for (stored, view) in file {
+        let name = options.renamed(stored.clone());
+        if let Some((other, _)) = found.insert(name.clone(), (stored.clone(), view)) {
+            problems.push(Mismatch::SameName {
+                name,
+                stored: [other, stored],
+            });
+        }
+    }
+    let mut leaves = Vec::with_capacity(expected.len());
+    let (mut applied, mut missing) = (Vec::new(), Vec::new());
+    for (name, leaf) in names.iter().zip(expected) {
+        let Some((_, view)) = found.remove(name) else {
+            missing.push((name, leaf.info().clone()));
+            leaves.push(leaf);
+            continue;
+        };
+        if view.shape() == leaf.shape() && stored_dtype(leaf.dtype()) == Some(view.dtype()) {
+            leaves.push(tensor_of(leaf.dtype(), view.shape(), view.data()));
+            applied.push(name.clone());
+        } else {
+            problems.push(Mismatch::Different {
+                name: name.clone(),
+                expected: leaf.info().clone(),
+                found: described(&view),
+            });
+        }
+    }
+    let left: Vec<&String> = found.keys().collect();
+    let absent: Vec<&String> = missing.iter().map(|(name, _)| *name).collect();
+    let unused = found.iter().map(|(name, (_, view))| Mismatch::Unexpected {
+        name: name.clone(),
+        found: described(view),
+        nearest: nearest(name, &absent),
+    });
+    let unused: Vec<Mismatch> = unused.collect();
+    let missing = missing.iter().map(|(name, expected)| Mismatch::Missing {
+        name: (*name).clone(),
+        expected: expected.clone(),
+        nearest: nearest(name, &left),
+    });
+    let missing: Vec<Mismatch> = missing.collect();
+    let is_error = |allowed: bool, mismatches: &[Mismatch]| !allowed && !mismatches.is_empty();
+    if !problems.is_empty()
+        || is_error(options.may_miss, &missing)
+        || is_error(options.may_not_use, &unused)
+    {
+        // What is allowed is told with what is not: one of them may explain the other.
+        return Err(missing.into_iter().chain(unused).chain(problems).collect());
+    }
+    let report = LoadReport {
+        applied,
+        missing,
+        unused,
+    };
+    Ok((leaves, report))
+}
+
+/// Element type and shape of a stored tensor, as `f32[2,3]`.
+fn described(view: &TensorView<'_>) -> String {
+    format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', "")
+}
+
+/// The name that is most alike, if one is alike at all.
+fn nearest(name: &str, others: &[&String]) -> Option<String> {
+    let (distance, other) = others
+        .iter()
+        .map(|other| (edit_distance(name, other), *other))
+        .min()?;
+    (2 * distance <= name.len().max(other.len())).then(|| other.clone())
+}
