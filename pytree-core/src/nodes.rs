@@ -183,7 +183,8 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
                     .count();
                 Met::Leaf(leaves.get(before)?.clone())
             }
-            NodeKind::Absent => return None,
+            // A weak edge that leads out of the model leads to nothing.
+            NodeKind::Absent | NodeKind::Alias => return None,
             _ => met(view),
         };
         Some((treedef.child_key(root, position)?, met))
