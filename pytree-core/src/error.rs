@@ -134,6 +134,12 @@ pub enum TreeError {
         /// Each leaf that no filter accepts.
         paths: Vec<KeyPath>,
     },
+    /// Filters come after one that takes every leaf.
+    #[error("`Filter::everything()` leaves nothing to the filters after it, {}; put it last", .filters.join(" and "))]
+    AfterEverything {
+        /// Each filter that comes after it, as it is shown.
+        filters: Vec<String>,
+    },
     /// A filter that is to choose leaves accepts none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
     NothingSelected {

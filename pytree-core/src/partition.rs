@@ -187,7 +187,8 @@ impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
 ///
 /// # Errors
 /// [`TreeError::Unassigned`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
-/// what is left.
+/// what is left. [`TreeError::AfterEverything`] if that is not the last, [`TreeError::NoLeaf`] if a path of a
+/// filter is not there.
 #[track_caller]
 pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     whole: &M,
@@ -245,6 +246,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     leaves: Vec<L>,
     filters: &[Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
+    Filter::check_order(filters)?;
     let (assigned, unassigned) = assign(treedef, &leaves, filters)?;
     if !unassigned.is_empty() {
         return Err(TreeError::Unassigned { paths: unassigned });
