@@ -61,14 +61,15 @@ impl TreeDef {
                 why,
             });
         };
-        if a.shape != b.shape {
+        let (a_aux, b_aux) = (self.0.aux_of(left), other.0.aux_of(right));
+        let stands_for_another = matches!(a.shape.kind, NodeKind::Alias | NodeKind::Argument);
+        if a.shape != b.shape || (stands_for_another && a_aux != b_aux) {
             return differ(
                 DifferenceKind::NodeType,
                 self.describe(left),
                 other.describe(right),
             );
         }
-        let (a_aux, b_aux) = (self.0.aux_of(left), other.0.aux_of(right));
         if matches!(a.shape.kind, NodeKind::Dict | NodeKind::OrderedDict) && a_aux != b_aux {
             return differ(
                 DifferenceKind::Keys,
@@ -106,9 +107,22 @@ impl TreeDef {
             .collect()
     }
 
-    fn describe(&self, node: usize) -> String {
-        let node = self.0.nodes[node];
+    fn describe(&self, at: usize) -> String {
+        let node = self.0.nodes[at];
+        let number = self.0.aux_of(at).first();
         match node.shape.kind {
+            NodeKind::Alias => match number {
+                Some(number) => format!("alias {number:?}"),
+                None => "alias".to_owned(),
+            },
+            NodeKind::Reference => match node.shape.fields.first().and_then(|field| field.kind) {
+                Some(kind) => format!("reference of kind {kind}"),
+                None => "reference".to_owned(),
+            },
+            NodeKind::Argument => match number {
+                Some(number) => format!("reference {number:?} of the argument"),
+                None => "reference of the argument".to_owned(),
+            },
             NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict => {
                 format!("a {} of {}", node.shape.name, node.arity)
             }
