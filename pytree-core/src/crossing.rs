@@ -361,6 +361,46 @@ impl Outcome {
         argument.release(|number| self.returned.binary_search(&number).is_ok());
     }
 
+    /// The same without what references other than those listed hold, and which of its leaves are left. What it leaves
+    /// out must not have been written: so there is nothing in it that the argument does not have.
+    #[must_use]
+    pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
+        let nodes = &self.whole.0.nodes;
+        if self.written.is_empty() {
+            return (self.clone(), (0..self.whole.num_leaves()).collect());
+        }
+        let is_kept = |position: &usize| written.contains(position);
+        let written: Vec<usize> = self.written.iter().copied().filter(is_kept).collect();
+        let mut builder = Builder::default();
+        if !written.is_empty() {
+            builder.enter(&shape::TUPLE, 1 + written.len());
+        }
+        let mut leaves = Vec::new();
+        let (mut start, mut before) = (1, 0);
+        for position in std::iter::once(None).chain(self.written.iter().map(Some)) {
+            let end = start + nodes[start].size as usize;
+            let held = nodes[start..end].iter();
+            let held = held.filter(|node| node.shape.kind == NodeKind::Leaf);
+            let after = before + held.count();
+            if position.is_none_or(|position| written.contains(position)) {
+                builder.nodes_of(&self.whole, start..end);
+                leaves.extend(before..after);
+            }
+            (start, before) = (end, after);
+        }
+        if !written.is_empty() {
+            builder.exit();
+        }
+        let whole = builder.finish();
+        let only = Self {
+            returned: returned(&whole),
+            whole,
+            result: self.result.clone(),
+            written,
+        };
+        (only, leaves)
+    }
+
     /// The structure of the result alone.
     pub fn result(&self) -> &TreeDef {
         &self.result

@@ -134,13 +134,11 @@ pub enum TreeError {
         /// Each leaf that no filter accepts.
         paths: Vec<KeyPath>,
     },
-    /// Filters come after one that leaves nothing for them.
-    #[error(
-        "cannot split: the filter at position {position} is `Filter::everything()`, so that nothing is left for those after it; put it last"
-    )]
-    EverythingBefore {
-        /// The position of the filter, counted from 0.
-        position: usize,
+    /// Filters come after one that takes every leaf.
+    #[error("`Filter::everything()` leaves nothing to the filters after it, {}; put it last", .filters.join(" and "))]
+    AfterEverything {
+        /// Each filter that comes after it, as it is shown.
+        filters: Vec<String>,
     },
     /// A filter that is to choose leaves accepts none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]

@@ -181,9 +181,26 @@ impl Filter {
             .collect()
     }
 
-    /// Whether it is [`everything`](Self::everything) itself.
-    pub(crate) fn is_everything(&self) -> bool {
-        matches!(self.0, Rule::Everything)
+    /// Checks the order of filters of which the first that accepts a leaf has it: after
+    /// [`everything`](Self::everything) a filter would get nothing, silently. That itself may follow.
+    ///
+    /// # Errors
+    /// [`TreeError::AfterEverything`] with the filters that come after it.
+    pub fn check_order<'a>(filters: impl IntoIterator<Item = &'a Self>) -> Result<(), TreeError> {
+        let is_everything = |filter: &&Self| matches!(filter.0, Rule::Everything);
+        let mut filters = filters.into_iter();
+        if !filters.any(|filter| is_everything(&filter)) {
+            return Ok(());
+        }
+        let after: Vec<String> = filters
+            .filter(|filter| !is_everything(filter))
+            .map(|filter| format!("{filter:?}"))
+            .collect();
+        if after.is_empty() {
+            Ok(())
+        } else {
+            Err(TreeError::AfterEverything { filters: after })
+        }
     }
 
     /// Whether the kind alone decides.

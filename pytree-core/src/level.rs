@@ -94,7 +94,7 @@ impl Origin {
                 },
             };
             let forbids =
-                |level: &&Level| access == Access::Write || level.kind == LevelKind::Recording;
+                |level: &&Level| access != Access::Read || level.kind == LevelKind::Recording;
             match inside.iter().find(forbids) {
                 None => Ok(()),
                 Some(level) => Err(ReferenceError::Captured {

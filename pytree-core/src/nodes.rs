@@ -183,6 +183,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
                     .count();
                 Met::Leaf(leaves.get(before)?.clone())
             }
+            // A weak edge that leads out of the model leads to nothing.
             NodeKind::Absent | NodeKind::Alias => return None,
             _ => met(view),
         };

@@ -187,8 +187,8 @@ impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
 ///
 /// # Errors
 /// [`TreeError::Unassigned`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
-/// what is left. [`TreeError::EverythingBefore`] if that is not the last filter, and
-/// [`TreeError::NoLeaf`] if a path of a filter is not there.
+/// what is left. [`TreeError::AfterEverything`] if that is not the last, [`TreeError::NoLeaf`] if a path of a
+/// filter is not there.
 #[track_caller]
 pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     whole: &M,
@@ -246,7 +246,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     leaves: Vec<L>,
     filters: &[Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
-    check_order(filters)?;
+    Filter::check_order(filters)?;
     let (assigned, unassigned) = assign(treedef, &leaves, filters)?;
     if !unassigned.is_empty() {
         return Err(TreeError::Unassigned { paths: unassigned });
@@ -267,17 +267,6 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     Ok(treedef
         .split::<N>(&assigned)
         .map(|part| Partition::from_tree(Tree::from_parts(part, kept.next().unwrap_or_default()))))
-}
-
-/// Refuses filters after one that leaves nothing for them, unless they, too, ask for everything.
-fn check_order(filters: &[Filter]) -> Result<(), TreeError> {
-    let takes_all = filters.iter().map(Filter::is_everything);
-    match takes_all.clone().position(|takes_all| takes_all) {
-        Some(position) if !takes_all.clone().skip(position).all(|takes_all| takes_all) => {
-            Err(TreeError::EverythingBefore { position })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Stands in an assignment for no part.

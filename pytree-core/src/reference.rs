@@ -29,6 +29,8 @@ pub enum Access {
     Read,
     /// Its value is replaced.
     Write,
+    /// It is part of what a function gives.
+    Return,
 }
 
 impl fmt::Display for Access {
@@ -36,6 +38,7 @@ impl fmt::Display for Access {
         f.write_str(match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Return => "return",
         })
     }
 }
@@ -50,9 +53,10 @@ pub enum ReferenceError {
         match .access {
             Access::Read => "its value would become a constant of what is recorded",
             Access::Write => "what is traced would leak out",
+            Access::Return => "another one would come out",
         },
         match .access {
-            Access::Read => "",
+            Access::Read | Access::Return => "",
             Access::Write => ", and what is written to it comes out",
         }
     )]
@@ -510,6 +514,7 @@ pub(crate) trait AnyCell: Send + Sync {
     fn identity(self: Arc<Self>) -> Identity;
     fn content(&self) -> Result<Content, ReferenceError>;
     fn is_written(&self) -> bool;
+    fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
     /// Reads a value that is to be written, which [`Staged::write`] does.
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
@@ -525,6 +530,9 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
+    }
+    fn check_return(&self) -> Result<(), ReferenceError> {
+        self.origin.check(Access::Return)
     }
     fn check_write(&self) -> Result<(), ReferenceError> {
         Cell::check_write(self)
@@ -579,6 +587,12 @@ impl AnyReference {
     /// Whether it was written since it was made.
     pub fn is_written(&self) -> bool {
         self.0.is_written()
+    }
+
+    /// Panics unless it was made at the level of the code that calls.
+    #[track_caller]
+    pub(crate) fn check_return(&self) {
+        allowed(self.0.check_return());
     }
 
     /// What it holds at the moment.

@@ -284,6 +284,17 @@ fn axes_that_do_not_fit_are_told_all_at_once() {
         0,
     )));
     assert!(text.contains("did you mean `scale`?"), "{text}");
+    let params = (Filter::param(), Some(0));
+    let text = call(Axes::from((
+        Axes::filter([(Filter::everything(), None), params]),
+        0,
+    )));
+    assert!(
+        text.contains(
+            "at [0]: `Filter::everything()` leaves nothing to the filters after it, param; put it last"
+        ),
+        "{text}"
+    );
     let text = call(Axes::from((Axes::from(3), Axes::from(-2))));
     assert!(text.contains("[0].scale: f64[2] has no axis 3; [0].mean: f64[] has no axis 3; [1]: f64[1] has no axis -2"), "{text}");
     let tree: Tree<Tensor> = Tree::from_value(&(Tensor::from(1.0), Tensor::from(1.0)));

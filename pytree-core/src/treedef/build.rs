@@ -62,6 +62,25 @@ impl Builder {
         }
     }
 
+    /// Adds the nodes of another treedef from one to before another, whole subtrees, with their numbers.
+    pub(crate) fn nodes_of(&mut self, treedef: &TreeDef, nodes: std::ops::Range<usize>) {
+        let mut ends: Vec<usize> = Vec::new();
+        for at in nodes {
+            while ends.last().is_some_and(|&end| end <= at) {
+                ends.pop();
+                self.exit();
+            }
+            let node = treedef.0.nodes[at];
+            if node.shape.kind == NodeKind::Leaf {
+                self.leaf(node.shape);
+            } else {
+                self.node_of(treedef, at);
+                ends.push(at + node.size as usize);
+            }
+        }
+        ends.iter().for_each(|_| self.exit());
+    }
+
     /// Adds a whole tree as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
         self.leaves += treedef.num_leaves();
@@ -363,6 +382,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         let identity = reference.identity();
         if self.is_known(identity) {
             return SharedVisit::Skip;
+        }
+        if self.known.is_some() {
+            reference.handle().check_return();
         }
         let visit = self.shared(identity);
         if self.collects && visit == SharedVisit::Descend {

@@ -1,6 +1,6 @@
 //! How two structures differ.
 
-use super::{Node, TreeDef};
+use super::TreeDef;
 use crate::error::{Difference, DifferenceKind};
 use crate::path::KeyPath;
 use crate::shape::NodeKind;
@@ -61,14 +61,14 @@ impl TreeDef {
                 why,
             });
         };
-        if a.shape != b.shape {
+        let (a_aux, b_aux) = (self.0.aux_of(left), other.0.aux_of(right));
+        if a.shape != b.shape || a.target != b.target {
             return differ(
                 DifferenceKind::NodeType,
                 self.describe(left),
                 other.describe(right),
             );
         }
-        let (a_aux, b_aux) = (self.0.aux_of(left), other.0.aux_of(right));
         if matches!(a.shape.kind, NodeKind::Dict | NodeKind::OrderedDict) && a_aux != b_aux {
             return differ(
                 DifferenceKind::Keys,
@@ -82,13 +82,6 @@ impl TreeDef {
                 a.arity.to_string(),
                 b.arity.to_string(),
             );
-        }
-        if a.target != b.target {
-            let leads_to = |node: Node| match node.target() {
-                Some(number) => format!("alias {number}"),
-                None => "alias of nothing".to_owned(),
-            };
-            differ(DifferenceKind::Static, leads_to(a), leads_to(b));
         }
         for (position, (a_value, b_value)) in a_aux.iter().zip(b_aux).enumerate() {
             if a_value != b_value {
@@ -113,9 +106,18 @@ impl TreeDef {
             .collect()
     }
 
-    fn describe(&self, node: usize) -> String {
-        let node = self.0.nodes[node];
+    fn describe(&self, at: usize) -> String {
+        let node = self.0.nodes[at];
         match node.shape.kind {
+            NodeKind::Alias => match node.target() {
+                Some(number) => format!("alias {number}"),
+                None => "alias of nothing".to_owned(),
+            },
+            NodeKind::Reference => match node.shape.fields.first().and_then(|field| field.kind) {
+                Some(kind) => format!("reference of kind {kind}"),
+                None => "reference".to_owned(),
+            },
+            NodeKind::Argument => format!("node {} of the argument", node.target),
             NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict => {
                 format!("a {} of {}", node.shape.name, node.arity)
             }

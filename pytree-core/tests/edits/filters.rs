@@ -1,4 +1,8 @@
 //! Which leaves a filter accepts, how it is shown, and what it does with a path that is not there.
+//!
+//! With `parts.rs` this covers what Flax NNX shows of its filters: kinds and collections, everything and nothing, parts of
+//! paths and of names, types, predicates; any, all and not of them in each other; the first that accepts a leaf has it,
+//! everything is only the last, and what no filter accepts is an error.
 
 use pytree_core::kind::BatchStat;
 use pytree_core::{AnyLeaf, Filter, Partition, Tree, TreeError, partition, tree};
@@ -105,6 +109,120 @@ fn a_predicate_is_asked_for_each_leaf() {
     assert_eq!(accepted(&large), ["count", "layer.weight", "layer.bias"]);
     let short = Filter::predicate(|path, _| path.to_string().len() == 5);
     assert_eq!(accepted(&short), ["scale", "count"]);
+}
+
+/// As `nnx.PathContains(…, exact=False)`.
+#[test]
+fn parts_of_names_are_asked_for_by_predicate() {
+    let middle = Filter::predicate(|path, _| path.to_string().contains("ca"));
+    assert_eq!(accepted(&middle), ["scale"]);
+    let ends = Filter::predicate(|path, _| path.join("/").ends_with("/bias"));
+    assert_eq!(accepted(&ends), ["layer.bias"]);
+}
+
+/// As `nnx.Any`, `nnx.All` and `nnx.Not` of each other, and of lists known at run time.
+#[test]
+fn filters_stand_in_each_other() {
+    let both = Filter::path("layer") & Filter::path_contains("bias");
+    let either = both | Filter::state::<BatchStat>();
+    assert_eq!(accepted(&either), ["mean", "layer.bias"]);
+    assert_eq!(
+        accepted(&!either.clone()),
+        ["scale", "count", "layer.weight"]
+    );
+    assert_eq!(
+        accepted(&(!either.clone() & !Filter::any_state())),
+        ["scale", "layer.weight"]
+    );
+    assert_eq!(accepted(&!!either.clone()), accepted(&either));
+    let names = ["mean", "count", "layer.bias"];
+    let any = names.map(Filter::path).into_iter();
+    let any = any.fold(Filter::nothing(), |any, path| any | path);
+    assert_eq!(accepted(&any), names);
+    let all = [Filter::param(), !Filter::path("layer")].into_iter();
+    let all = all.fold(Filter::everything(), |all, filter| all & filter);
+    assert_eq!(accepted(&all), ["scale"]);
+}
+
+#[test]
+fn the_first_filter_that_accepts_a_leaf_has_it() {
+    let filters = [
+        Filter::path("layer.bias"),
+        Filter::param(),
+        Filter::path("layer"),
+        Filter::nothing(),
+        Filter::state::<BatchStat>(),
+        Filter::everything(),
+    ];
+    let parts = partition::split::<_, f32, 6>(&norm(), filters).unwrap();
+    let found: Vec<Vec<String>> = parts.iter().map(paths).collect();
+    assert_eq!(found[0], ["layer.bias"]);
+    assert_eq!(found[1], ["scale", "layer.weight"]);
+    assert!(found[2].is_empty() && found[3].is_empty());
+    assert_eq!(found[4], ["mean"]);
+    assert_eq!(found[5], ["count"]);
+    assert_eq!(partition::merge(parts), Ok(norm()));
+    // In another order others have them.
+    let filters = [Filter::path("layer"), Filter::param(), Filter::any_state()];
+    let [layer, params, states] = partition::split::<_, f32, 3>(&norm(), filters).unwrap();
+    assert_eq!((layer.len(), params.len(), states.len()), (2, 1, 2));
+}
+
+#[test]
+fn everything_is_only_the_last() {
+    let split = |filters| partition::split::<_, f32, 3>(&norm(), filters);
+    let everything = Filter::everything;
+    let error = split([everything(), Filter::param(), Filter::path("mean")]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`Filter::everything()` leaves nothing to the filters after it, param and path(mean); put it last"
+    );
+    let error = split([Filter::param(), everything(), Filter::nothing()]).unwrap_err();
+    assert_eq!(
+        error,
+        TreeError::AfterEverything {
+            filters: vec!["nothing".to_owned()]
+        }
+    );
+    // Of a part too.
+    let [whole] = partition::split::<_, f32, 1>(&norm(), [everything()]).unwrap();
+    let again = whole.split([everything(), Filter::param()]);
+    assert!(matches!(again, Err(TreeError::AfterEverything { .. })));
+    // Once more at the end it gets nothing, and a filter that happens to accept everything is one like others.
+    let [params, rest, none] = split([Filter::param(), everything(), everything()]).unwrap();
+    assert_eq!((params.len(), rest.len(), none.len()), (3, 2, 0));
+    let [all, none, last] = split([
+        Filter::param() | Filter::any_state(),
+        Filter::param(),
+        everything(),
+    ])
+    .unwrap();
+    assert_eq!((all.len(), none.len(), last.len()), (5, 0, 0));
+}
+
+/// Each collection has a filter, so that none is left over.
+#[test]
+fn filters_that_take_all_leaves_need_no_everything() {
+    let [params, stats, states] = partition::split::<_, f32, 3>(
+        &norm(),
+        [
+            Filter::param(),
+            Filter::state::<BatchStat>(),
+            Filter::any_state(),
+        ],
+    )
+    .unwrap();
+    assert_eq!((params.len(), stats.len(), states.len()), (3, 1, 1));
+}
+
+#[test]
+fn a_filter_of_a_part_leaves_a_part() {
+    let params: Partition<Norm, f32> = partition::filter(&norm(), &Filter::param());
+    assert_eq!(params.filter(&Filter::param()), Ok(params.clone()));
+    let biases = params.filter(&Filter::path_contains("bias")).unwrap();
+    assert_eq!(paths(&biases), ["layer.bias"]);
+    assert!(biases.filter(&Filter::any_state()).unwrap().is_empty());
+    assert!(params.filter(&Filter::path("layr")).is_err());
 }
 
 #[test]

@@ -121,10 +121,9 @@ fn everything_is_the_last_filter() {
         ],
     )
     .unwrap_err();
-    assert_eq!(error, TreeError::EverythingBefore { position: 1 });
     assert_eq!(
         error.to_string(),
-        "cannot split: the filter at position 1 is `Filter::everything()`, so that nothing is left for those after it; put it last"
+        "`Filter::everything()` leaves nothing to the filters after it, path([1]); put it last"
     );
     let [first, none] =
         partition::split::<_, f32, 2>(&pair, [Filter::everything(), Filter::everything()]).unwrap();

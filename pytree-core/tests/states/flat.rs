@@ -136,3 +136,19 @@ fn a_state_is_mapped_with_its_paths() {
     let shown = tree!({"a": [1]}).map_with_path(|path, _| path.tuple());
     assert_eq!(shown.leaves(), ["('a', 0)"]);
 }
+
+/// As `state.b.d = …` and `del state['b']['c']` of an `nnx.State`.
+#[test]
+fn a_place_is_added_and_taken_away_in_the_flat_form() {
+    let state = Tree::nested([(path("a"), 1), (path("b.c"), 2)]).unwrap();
+    let mut flat = state.to_flat();
+    flat.push((path("b['d']"), 5));
+    let grown = Tree::nested(flat).unwrap();
+    assert_eq!(grown.to_string(), "{'a': 1, 'b': {'c': 2, 'd': 5}}");
+    let mut flat = grown.to_flat();
+    flat.retain(|(place, _)| *place != path("['b']['c']"));
+    let shrunk = Tree::nested(flat).unwrap();
+    assert_eq!(shrunk.to_string(), "{'a': 1, 'b': {'d': 5}}");
+    assert!(shrunk.get("['b']['c']").is_err());
+    assert_eq!(shrunk.get("['b']['d']"), Ok(&5));
+}

@@ -79,6 +79,44 @@ State({
     assert_eq!(cells[0].get(), 2.0);
 }
 
+#[test]
+fn a_reference_alone_is_split_merged_and_updated() {
+    let mut variable = Ref::param(1.0_f32);
+    let outside = variable.clone();
+    let filters = [
+        Filter::state::<BatchStat>(),
+        Filter::param(),
+        Filter::everything(),
+    ];
+    let parts = partition::split::<_, f32, 3>(&variable, filters).unwrap();
+    let [stats, params, rest] = &parts;
+    assert!(stats.is_empty() && rest.is_empty());
+    assert_eq!(params.leaves(), [1.0]);
+    partition::update(&mut variable, &params.map(|leaf| leaf + 1.0)).unwrap();
+    assert!(variable.same(&outside));
+    assert_eq!(outside.get(), 2.0);
+    let merged = partition::merge(parts).unwrap();
+    assert!(!merged.same(&outside));
+    assert_eq!(
+        (merged.get(), merged.kind()),
+        (1.0, Some(pytree_core::LeafKind::Param))
+    );
+}
+
+#[test]
+fn what_is_equal_at_two_places_is_two_references() {
+    let pair = || vec![Ref::param(1.0_f32), Ref::param(1.0)];
+    assert!(nodes::find_duplicates(&pair()).is_empty());
+    let [all] = partition::split::<_, f32, 1>(&pair(), [Filter::everything()]).unwrap();
+    assert_eq!(all.len(), 2);
+    let merged = partition::merge([all]).unwrap();
+    assert!(!merged[0].same(&merged[1]));
+    assert_ne!(
+        graph::structure(&merged),
+        graph::structure(&vec![merged[0].clone(), merged[0].clone()])
+    );
+}
+
 #[derive(Pytree, Clone, Debug)]
 struct Node {
     value: f32,

@@ -4,11 +4,13 @@ use pytree_core::{Tree, graph};
 
 use crate::dtype::AbstractArray;
 use crate::tensor::Tensor;
-use crate::transformations::custom::check::{Form, record};
-use crate::transformations::function::{Function, Traceable};
+use crate::trace::at_own_lines;
+use crate::transformations::body::stage;
+use crate::transformations::custom::check::Form;
+use crate::transformations::function::{Function, Traceable, rebuild};
 
 /// Element types and shapes of what a function gives, in the structure of its result. Nothing is computed, and no
-/// memory is taken for what the function makes.
+/// memory is taken for what the function makes. What it writes to references of its argument is written to none.
 ///
 /// # Examples
 /// ```
@@ -29,9 +31,15 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
-    let form = Form::of(treedef, &leaves);
-    let recorded = record("eval_shape", &form, |argument: &M| function.call(argument));
-    match Tree::new(recorded.result.treedef, recorded.result.infos) {
+    let infos = Form::of(treedef.clone(), &leaves).infos;
+    let (_, _, result) = stage("eval_shape", &infos, |tensors| {
+        let argument: M = rebuild(&treedef, tensors);
+        let result = at_own_lines(|| function.call(&argument));
+        let (leaves, treedef) = graph::flatten::<Tensor, F::Output>(&result);
+        let form = Form::of(treedef, &leaves);
+        (leaves, form)
+    });
+    match Tree::new(result.treedef, result.infos) {
         Ok(tree) => tree,
         Err(error) => {
             panic!("a result has other leaves than its structure: {error}; this is a bug of pytree")

@@ -94,7 +94,7 @@ impl Axes {
     }
 
     /// Axes by filters, of which the first that accepts a leaf decides; paths are those below this place. Each leaf
-    /// must be accepted by one.
+    /// must be accepted by one, and [`Filter::everything`] is the last.
     ///
     /// # Examples
     /// ```
@@ -280,6 +280,9 @@ impl Walk<'_> {
         treedef: &TreeDef,
         path: &KeyPath,
     ) {
+        if let Err(error) = Filter::check_order(filters.iter().map(|(filter, _)| filter)) {
+            self.problem(path, &error.to_string());
+        }
         for (filter, _) in filters {
             if let Err(error) = filter.check(treedef) {
                 self.problem(path, &format!("{filter:?}: {error}"));

@@ -76,6 +76,12 @@ pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T
     rebuilt(graph::unflatten(treedef, leaves))
 }
 
+/// As [`rebuild`], with the references that the value has inside.
+#[track_caller]
+pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
+    rebuilt(crossing::put_together(treedef, leaves))
+}
+
 /// As [`rebuild`], with the references given, to which their new values are written.
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
@@ -149,17 +155,20 @@ pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
     }
 }
 
-/// As [`call_inside`], with the values of all references of the argument, written or not: so functions that write
-/// to different ones have results of one structure.
+/// As [`call_inside`], with the values of all references of the argument, and which of them were written: so functions
+/// that write to different ones have results of one structure.
 #[track_caller]
 pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> R,
-) -> (Vec<Tensor>, Outcome) {
+) -> (Vec<Tensor>, (Outcome, Vec<usize>)) {
     let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
     let result = at_own_lines(|| function(argument));
-    Outcome::of(&result, &references, (0..references.len()).collect())
+    let written = references.written();
+    let all = (0..references.len()).collect();
+    let (leaves, outcome) = Outcome::of(&result, &references, all);
+    (leaves, (outcome, written))
 }
 
 /// Calls a user's function with an argument of traced leaves, where what is written to references can't come out.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::TreeDef;
 use pytree_core::crossing::Outcome;
 use pytree_core::crossing::take_apart;
 use smallvec::SmallVec;
@@ -121,7 +122,7 @@ fn choose<A: Traceable, R: Traceable>(
 ) -> R {
     let (leaves, treedef, references) = take_apart::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = branches
+    let recorded: Vec<(Jaxpr, Vec<Tensor>, (Outcome, Vec<usize>))> = branches
         .iter()
         .map(|branch| {
             stage(operation, &infos, |tensors| {
@@ -129,14 +130,26 @@ fn choose<A: Traceable, R: Traceable>(
             })
         })
         .collect();
+    // What no branch writes stays as it is.
+    let written = recorded.iter().flat_map(|(.., (_, written))| written);
+    let written: Vec<usize> = written.copied().collect();
+    let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
+        .into_iter()
+        .map(|(mut jaxpr, captured, (outcome, _))| {
+            let (outcome, kept) = outcome.only(&written);
+            let outputs = &jaxpr.outputs;
+            jaxpr.outputs = kept.into_iter().map(|position| outputs[position]).collect();
+            (jaxpr, captured, outcome)
+        })
+        .collect();
     let results: Vec<Vec<AbstractArray>> = recorded
         .iter()
         .map(|(jaxpr, ..)| jaxpr.output_infos().cloned().collect())
         .collect();
     let mut problems = Vec::new();
-    let expected = (recorded[0].2.whole(), results[0].as_slice());
+    let expected = (&recorded[0].2, results[0].as_slice());
     for ((name, (_, _, outcome)), infos) in names.iter().zip(&recorded).zip(&results).skip(1) {
-        let found = differences(expected, (outcome.whole(), infos));
+        let found = differing(&treedef, expected, (outcome, infos));
         let first = names[0];
         problems.extend(
             found
@@ -163,6 +176,38 @@ fn choose<A: Traceable, R: Traceable>(
     operands.extend(captured);
     let results = bind_all(&Cond::new(branches), &operands);
     rebuild_result(&outcome, results, &references)
+}
+
+/// The differences of two outcomes with their leaves, of the results and of what references of the argument hold
+/// afterwards; nothing if there are none.
+fn differing(
+    argument: &TreeDef,
+    expected: (&Outcome, &[AbstractArray]),
+    found: (&Outcome, &[AbstractArray]),
+) -> Vec<String> {
+    fn split<'a>(
+        outcome: &Outcome,
+        leaves: &'a [AbstractArray],
+    ) -> (&'a [AbstractArray], &'a [AbstractArray]) {
+        leaves.split_at(outcome.result().num_leaves().min(leaves.len()))
+    }
+    let (of_expected, mut left) = split(expected.0, expected.1);
+    let (of_found, mut right) = split(found.0, found.1);
+    let results = (expected.0.result(), found.0.result());
+    let mut problems = differences((results.0, of_expected), (results.1, of_found));
+    let places = argument.references();
+    for ((position, before), (_, after)) in expected.0.written().zip(found.0.written()) {
+        let (of_before, of_after);
+        (of_before, left) = left.split_at(before.num_leaves().min(left.len()));
+        (of_after, right) = right.split_at(after.num_leaves().min(right.len()));
+        let path = places.get(position).map(|place| place.path.or_root());
+        let found = differences((&before, of_before), (&after, of_after)).into_iter();
+        problems.extend(found.map(|found| {
+            let path = path.as_deref().unwrap_or("another place");
+            format!("in the reference at {path} of the argument: {found}")
+        }));
+    }
+    problems
 }
 
 /// One of several functions; the first operand is its index, clipped.

@@ -7,10 +7,10 @@ use crate::dtype::{AbstractArray, DType};
 use crate::tensor::Tensor;
 use crate::transformations::body::{Body, stage};
 use crate::transformations::call::bind_all;
-use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::control::mismatch::{MEND, differences, in_both, moved};
 use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;
-use crate::transformations::function::{Traceable, call_reading, rebuild, rebuild_with};
+use crate::transformations::function::{Traceable, call_reading, inside, rebuild, rebuild_with};
 
 /// How a [`scan_with`] or [`associative_scan_with`](crate::associative_scan_with) goes over its inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,8 +136,14 @@ where
     Y: Traceable,
 {
     let (carry, carry_treedef, references) = take_apart::<Tensor, C>(&init);
-    let (stacked, inputs_treedef) = graph::flatten::<Tensor, X>(&inputs);
+    let (stacked, inputs_treedef, of_inputs) = take_apart::<Tensor, X>(&inputs);
     drop((init, inputs));
+    let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
+    assert!(
+        both.is_empty(),
+        "cannot loop: references are in the carry of {operation} and among what it goes over: {}; inside they would be two, so that what is written to one is not read from the other: give each place one of its own",
+        both.join("; ")
+    );
     let length = length_of(operation, &inputs_treedef, &stacked, options.length);
     let of_carry: Vec<AbstractArray> = carry.iter().map(|leaf| leaf.info().clone()).collect();
     let elements = stacked.iter().map(|leaf| {
@@ -151,10 +157,10 @@ where
         .chain(of_carry.iter().cloned())
         .chain(elements)
         .collect();
-    let (mut jaxpr, captured, (after, outputs_treedef)) =
+    let (mut jaxpr, captured, (after, moved, outputs_treedef)) =
         stage(operation, &infos, |mut tensors| {
             let elements = tensors.split_off(index.len() + of_carry.len());
-            let carry = rebuild(&carry_treedef, tensors.split_off(index.len()));
+            let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
             let index = tensors.pop();
             let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
             let of_inputs = format!("{operation}, among what it goes over,");
@@ -162,11 +168,12 @@ where
                 call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
                     function(index, carry, elements)
                 });
-            let (carry, after) = graph::flatten::<Tensor, C>(&carry);
+            let (carry, after, references) = take_apart::<Tensor, C>(&carry);
+            let moved = moved(&given, &after, &references);
             let (outputs, outputs_treedef) = graph::flatten::<Tensor, Y>(&outputs);
             results.extend(carry);
             results.extend(outputs);
-            (results, (after, outputs_treedef))
+            (results, (after, moved, outputs_treedef))
         });
     let found: Vec<AbstractArray> = jaxpr
         .output_infos()
@@ -174,7 +181,10 @@ where
         .take(after.num_leaves())
         .cloned()
         .collect();
-    let problems = differences((&carry_treedef, &of_carry), (&after, &found));
+    let mut problems = differences((&carry_treedef, &of_carry), (&after, &found));
+    if after == carry_treedef {
+        problems.extend(moved);
+    }
     assert!(
         problems.is_empty(),
         "cannot loop: the carry that the function of {operation} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {MEND}",

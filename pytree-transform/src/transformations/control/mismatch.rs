@@ -1,6 +1,6 @@
 //! What a branch or a loop must give back, beside what it gives: all differences at once.
 
-use pytree_core::TreeDef;
+use pytree_core::{References, TreeDef};
 
 use crate::dtype::AbstractArray;
 
@@ -23,6 +23,44 @@ pub(crate) fn differences(
             format!("at {}: expected {expected}, found {found}", path.or_root())
         })
         .collect()
+}
+
+/// The references of a carry that are others than those it was given at the same places, one line each. Reading one in
+/// the next iteration would read what another holds, and afterwards the values would be in the wrong ones.
+pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) -> Vec<String> {
+    let (given, found) = (before.identities(), after.identities());
+    let places = treedef.references();
+    let pairs = given.iter().zip(&found).zip(&places);
+    pairs
+        .filter(|((given, found), _)| given != found)
+        .map(|(_, place)| {
+            format!(
+                "at {}: another reference than was given there; write to that with `.set(…)` and give it back",
+                place.path.or_root()
+            )
+        })
+        .collect()
+}
+
+/// The references that two values share, with their places in each.
+pub(crate) fn in_both(
+    carry: (&TreeDef, &References),
+    inputs: (&TreeDef, &References),
+) -> Vec<String> {
+    let (of_carry, of_inputs) = (carry.1.identities(), inputs.1.identities());
+    let place = |treedef: &TreeDef, position: usize| {
+        let places = treedef.references();
+        places.get(position).map(|place| place.path.or_root())
+    };
+    let shared = of_carry.iter().enumerate().filter_map(|(left, identity)| {
+        let right = of_inputs.iter().position(|other| other == identity)?;
+        Some(format!(
+            "{} of the carry is {}",
+            place(carry.0, left)?,
+            place(inputs.0, right)?
+        ))
+    });
+    shared.collect()
 }
 
 /// How to mend results that differ.

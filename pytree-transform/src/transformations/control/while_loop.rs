@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::crossing::take_apart;
-use pytree_core::graph;
 use smallvec::SmallVec;
 
 use crate::array::Array;
@@ -18,10 +17,10 @@ use crate::tensor::Tensor;
 use crate::trace::{at_own_lines, current_line, on_tape};
 use crate::transformations::body::{Body, all_axis_names, in_places, stage};
 use crate::transformations::call::{bind_all, call};
-use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::control::mismatch::{MEND, differences, moved};
 use crate::transformations::control::scan::{fixed_point, with_carry_tangents};
 use crate::transformations::executor::Slots;
-use crate::transformations::function::{Traceable, call_reading, rebuild, rebuild_with};
+use crate::transformations::function::{Traceable, call_reading, inside, rebuild_with};
 
 /// Applies `body` to a carry for as long as `condition` holds for it.
 ///
@@ -77,13 +76,18 @@ pub(crate) fn repeat<C: Traceable>(
         info.rank() == 0 && info.dtype == DType::Bool,
         "cannot loop while a {info} holds: the condition of {operation} must give a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
     );
-    let (mut body, body_captured, after) = stage(operation, &infos, |tensors| {
-        let carry = rebuild(&treedef, tensors);
+    let (mut body, body_captured, (after, moved)) = stage(operation, &infos, |tensors| {
+        let (carry, given) = inside(&treedef, tensors);
         let carry = at_own_lines(|| body(carry));
-        graph::flatten::<Tensor, C>(&carry)
+        let (leaves, after, references) = take_apart::<Tensor, C>(&carry);
+        let moved = moved(&given, &after, &references);
+        (leaves, (after, moved))
     });
     let found: Vec<AbstractArray> = body.output_infos().cloned().collect();
-    let problems = differences((&treedef, &infos), (&after, &found));
+    let mut problems = differences((&treedef, &infos), (&after, &found));
+    if after == treedef {
+        problems.extend(moved);
+    }
     assert!(
         problems.is_empty(),
         "cannot loop: the carry that the body of {operation} gives{of_carry} differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {MEND}",
