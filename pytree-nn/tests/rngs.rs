@@ -7,8 +7,8 @@
 //!   `random::rngs::tests::a_stream_that_is_not_there_is_named_with_those_that_are`
 //! - [x] a stream counts what it gave, and keeps its key: `a_stream_counts_and_keeps_its_key`
 //! - [x] a stream is not written from inside of a transformation that captured it: does not compile, which
-//!   `tests/ui/use/captured_mutation.rs` shows; one that left a transformation is an error:
-//!   `a_stream_that_left_its_transformation_is_refused`
+//!   `tests/ui/use/captured_mutation.rs` shows, and in a reference it is an error: `captured_streams_are_not_drawn_from`;
+//!   one that left a transformation is an error, too: `a_stream_that_left_its_transformation_is_refused`
 //! - [x] streams that several layers draw from: `layers_may_share_their_streams`
 //! - [x] counts come out of `jit`: `counts_come_out_of_a_compiled_function`
 //! - [x] keys of one stream are mapped over, those of another are not: `one_stream_is_mapped_over_and_another_is_not`
@@ -26,6 +26,7 @@
 
 mod support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use pytree_core::kind::RngState;
@@ -281,6 +282,48 @@ impl Sharing {
         self.rngs.set(rngs);
         key
     }
+}
+
+#[test]
+fn captured_streams_are_not_drawn_from() {
+    fn message<T>(run: impl FnOnce() -> T) -> String {
+        let error = catch_unwind(AssertUnwindSafe(run)).err().unwrap();
+        *error.downcast::<String>().unwrap()
+    }
+    let layer = Sharing {
+        rngs: Ref::new(Rngs::new(0)),
+    };
+    let captured = layer.clone();
+    let text =
+        message(|| jit(move |x: Tensor| x + captured.next_key().uniform(DType::F32, []))(ones()));
+    assert!(
+        text.starts_with("cannot read a reference inside of `jit` that was made outside of it"),
+        "{text}"
+    );
+    let text = message(|| vmap(|x: Tensor| x + layer.next_key().uniform(DType::F32, []))(ones()));
+    assert!(
+        text.starts_with("cannot write a reference inside of `vmap` that was made outside of it"),
+        "{text}"
+    );
+    let kept = Mutex::new(None);
+    let leak = vmap(|x: Tensor| {
+        *kept.lock().unwrap() = Some(Sharing {
+            rngs: Ref::new(Rngs::new(1)),
+        });
+        x
+    });
+    let _ = leak(ones());
+    let left = kept.lock().unwrap().take().unwrap();
+    let text = message(|| left.next_key());
+    assert!(
+        text.contains("made inside of `vmap`, which is over"),
+        "{text}"
+    );
+    assert_eq!(
+        layer.next_key(),
+        Key::new(0).fold_in(0),
+        "nothing was drawn"
+    );
 }
 
 #[test]

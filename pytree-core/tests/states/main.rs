@@ -1,4 +1,8 @@
 //! States: displayed, as flat lists and pure dictionaries, changed place by place, laid over each other, popped.
+//!
+//! With `tests/edits/{filters,parts}.rs` and `tests/references` this covers what Flax NNX shows of split and merge, of its
+//! states and of walks over a graph: flat and nested forms, places added and taken away, pure dictionaries, updates, pop,
+//! differences, maps, metadata, displays, duplicates, modules and children in order, functions of every node, copies.
 
 #![allow(
     clippy::pedantic,

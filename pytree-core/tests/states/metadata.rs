@@ -170,3 +170,47 @@ fn sharing_and_edits_go_through() {
     let tree = Tree::of(&net());
     assert_eq!(tree.at("layers[0]").unwrap().num_leaves(), 2);
 }
+
+/// As `nnx.set_metadata`, of all and of some.
+#[test]
+fn metadata_is_set_wherever_there_is_some() {
+    let net = edit::apply(net(), |kernel: &mut Annotated<Array1<f32>>| {
+        kernel.metadata_mut().set("owner", "us");
+    });
+    let owners = net
+        .layers
+        .iter()
+        .map(|layer| layer.kernel.metadata().value("owner"));
+    assert_eq!(
+        owners.collect::<Vec<Option<String>>>(),
+        [Some("us".to_owned()), Some("us".to_owned())]
+    );
+    assert_eq!(
+        net.steps.metadata().get("owner"),
+        None,
+        "it is another type"
+    );
+    let sharding = |net: &Net| net.layers[0].kernel.metadata().get("sharding").cloned();
+    assert_eq!(
+        sharding(&net),
+        sharding(&self::net()),
+        "what was there stays"
+    );
+    let first = edit::apply_with_path(net, |path, kernel: &mut Annotated<Array1<f32>>| {
+        if path.to_string().starts_with("layers[0]") {
+            kernel.metadata_mut().set("frozen", true);
+            kernel.metadata_mut().remove("owner");
+        }
+    });
+    assert_eq!(
+        first.layers[0].kernel.metadata().value("frozen"),
+        Some(true)
+    );
+    assert_eq!(
+        first.layers[1].kernel.metadata().value::<bool>("frozen"),
+        None
+    );
+    assert_eq!(first.layers[0].kernel.metadata().get("owner"), None);
+    let frozen = first.layers[1].kernel.metadata().value("frozen");
+    assert!(!frozen.unwrap_or(false), "or else a default");
+}

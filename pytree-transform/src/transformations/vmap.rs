@@ -72,7 +72,8 @@ mapping_options!([A: Traceable, R: Traceable] Vmap<'f, A, R>);
 impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
     /// Over which axis the examples lie in each leaf of the result: by default 0.
     ///
-    /// `None` is for results that are the same for all examples, and stay as they are.
+    /// `None` is for results that are the same for all examples, and stay as they are. A reference of the argument in the
+    /// result is itself, and its axis that of the argument.
     ///
     /// # Examples
     /// ```

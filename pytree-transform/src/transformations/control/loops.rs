@@ -75,8 +75,8 @@ impl ScanOptions {
 /// ```
 ///
 /// # Panics
-/// If the function gives a carry of another structure, shape or element type, or the inputs differ in the length
-/// of their first axis, or have none.
+/// If the function gives a carry of another structure, shape or element type or with other references, or the inputs
+/// differ in the length of their first axis, or have none, or have a reference that is in the carry.
 #[track_caller]
 pub fn scan<C, X, Y>(function: impl Fn(C, X) -> (C, Y), init: C, inputs: X) -> (C, Y)
 where
@@ -288,7 +288,8 @@ impl From<&Tensor> for Bound {
 /// ```
 ///
 /// # Panics
-/// If a bound is no i32 without axes, or the function gives a carry of another structure, shape or element type.
+/// If a bound is no i32 without axes, or the function gives a carry of another structure, shape or element type, or
+/// with other references.
 #[track_caller]
 pub fn fori_loop<C: Traceable>(
     lower: impl Into<Bound>,

@@ -42,7 +42,7 @@ use crate::transformations::function::{Traceable, call_reading, inside, rebuild_
 ///
 /// # Panics
 /// If the condition is no bool without axes, or the body gives a carry of another structure, shape or element
-/// type.
+/// type, or with other references.
 #[track_caller]
 pub fn while_loop<C: Traceable>(
     condition: impl Fn(&C) -> Tensor,
