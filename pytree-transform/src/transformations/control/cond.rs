@@ -122,7 +122,7 @@ fn choose<A: Traceable, R: Traceable>(
 ) -> R {
     let (leaves, treedef, references) = take_apart::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let recorded: Vec<(Jaxpr, Vec<Tensor>, (Outcome, Vec<usize>))> = branches
+    let recorded: Vec<_> = branches
         .iter()
         .map(|branch| {
             stage(operation, &infos, |tensors| {
