@@ -111,9 +111,6 @@ where
     choose("switch", &names, &index, branches, &operand)
 }
 
-/// A branch, what it captured, and what is known of its results.
-type Recorded<K> = (Jaxpr, Vec<Tensor>, K);
-
 /// Records the branches, checks that they agree, and binds the primitive.
 #[track_caller]
 fn choose<A: Traceable, R: Traceable>(
@@ -125,7 +122,7 @@ fn choose<A: Traceable, R: Traceable>(
 ) -> R {
     let (leaves, treedef, references) = take_apart::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let recorded: Vec<Recorded<(Outcome, Vec<usize>)>> = branches
+    let recorded: Vec<_> = branches
         .iter()
         .map(|branch| {
             stage(operation, &infos, |tensors| {
@@ -136,7 +133,7 @@ fn choose<A: Traceable, R: Traceable>(
     // What no branch writes stays as it is.
     let written = recorded.iter().flat_map(|(.., (_, written))| written);
     let written: Vec<usize> = written.copied().collect();
-    let recorded: Vec<Recorded<Outcome>> = recorded
+    let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
         .into_iter()
         .map(|(mut jaxpr, captured, (outcome, _))| {
             let (outcome, kept) = outcome.only(&written);
