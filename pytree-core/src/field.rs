@@ -60,7 +60,7 @@ pub trait ParamField: Pytree {}
 pub trait StateField: Pytree {}
 
 /// A type whose values belong among the leaves and therefore never into a static field, though they may
-/// be comparable: arrays, modules, containers of them.
+/// be comparable: arrays, modules, references, whose values change, containers of them.
 ///
 /// A tuple holds arrays if any of its elements does, which bounds can't say: the derive asks for each type
 /// that is written inside of the field's, so an alias of a tuple hides them; so does a struct of the user's.
@@ -155,8 +155,8 @@ impl<T: HoldsArrays + ?Sized> HoldsArrays for Box<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Arc<T> {}
 impl<T: HoldsArrays> HoldsArrays for Shared<T> {}
 impl<T: HoldsArrays> HoldsArrays for Weak<T> {}
-impl<T: HoldsArrays> HoldsArrays for Ref<T> {}
-impl<T: HoldsArrays> HoldsArrays for WeakRef<T> {}
+impl<T> HoldsArrays for Ref<T> {}
+impl<T> HoldsArrays for WeakRef<T> {}
 impl<K, T: HoldsArrays> HoldsArrays for BTreeMap<K, T> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for HashMap<K, T, S> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for IndexMap<K, T, S> {}

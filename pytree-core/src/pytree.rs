@@ -108,6 +108,7 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {
         Ok(tree) => tree,
+        Err(error @ TreeError::TooDeep { .. }) => panic!("{error}"),
         Err(error) => panic!(
             "a tree does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
         ),

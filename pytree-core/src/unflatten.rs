@@ -62,6 +62,9 @@ pub struct Unflattener<'a> {
     next_number: usize,
     /// Whether an alias may lead to a node that it is in, or to one that comes later.
     leads_back: bool,
+    /// How many shared nodes and references there are in each other at most in the one that is built now, those that
+    /// aliases refer to among them.
+    links: usize,
     /// The places of all nodes that aliases refer to, once someone asks for one that may come later.
     places: OnceCell<Vec<usize>>,
     /// The references that were built, or put in the place of those of the treedef.
@@ -108,6 +111,9 @@ struct Numbered {
     node: Arc<dyn Any + Send + Sync>,
     /// Whether it began; a weak edge may lead to one that comes later.
     began: bool,
+    /// How many shared nodes and references there are in each other at most, it and those inside. None yet while it is
+    /// built: what leads back to it is not dropped with it.
+    links: usize,
 }
 
 /// Receives each node and leaf that is built, children first: its place among the nodes, and the value.
@@ -118,6 +124,13 @@ pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 /// To build a struct of six fields, one of 128 bytes and two maps or lists, takes 4.8 KiB of stack a level in a debug
 /// build: 1.2 MiB at this depth, of the 2 MiB that a thread has. At twice the depth it runs out of them.
 pub(crate) const DEPTH_LIMIT: usize = 256;
+
+/// The deepest that typed values nest through aliases, in nodes: each shared node or reference counts as the depth of
+/// the treedef.
+///
+/// They are built one after the other, but dropped one inside of the other, which takes about 100 bytes of stack a node
+/// in a debug build: half of the 2 MiB that a thread has.
+const LINKED_DEPTH_LIMIT: usize = 8192;
 
 impl std::fmt::Debug for Unflattener<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -156,7 +169,7 @@ impl Unflattener<'_> {
                     self.open.pop();
                 }
                 if self.open.len() >= DEPTH_LIMIT {
-                    return Err(self.too_deep());
+                    return Err(self.too_deep(DEPTH_LIMIT));
                 }
                 self.open.push((self.node, self.node + node.size as usize));
                 self.node += 1;
@@ -193,9 +206,9 @@ impl Unflattener<'_> {
     }
 
     #[cold]
-    fn too_deep(&self) -> TreeError {
+    fn too_deep(&self, limit: usize) -> TreeError {
         TreeError::TooDeep {
-            limit: DEPTH_LIMIT,
+            limit,
             path: self.treedef.path_of(self.node),
         }
     }
@@ -328,6 +341,7 @@ impl Unflattener<'_> {
             T::unflatten(self)?;
             return Ok(Shared(node));
         }
+        let links = std::mem::take(&mut self.links);
         if !self.leads_back {
             self.next_number += 1;
             self.numbered.push(None);
@@ -336,7 +350,9 @@ impl Unflattener<'_> {
             self.numbered[number] = Some(Numbered {
                 node: Arc::clone(&built.0) as Arc<dyn Any + Send + Sync>,
                 began: true,
+                links: 0,
             });
+            self.end_links(number, links);
             return Ok(built);
         }
         let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
@@ -346,6 +362,7 @@ impl Unflattener<'_> {
         }
         let built = self.exit(Shared(node));
         self.end_numbered(number, &built.0);
+        self.end_links(number, links);
         Ok(built)
     }
 
@@ -360,6 +377,7 @@ impl Unflattener<'_> {
         };
         self.enter_fixed(shape, 1)?;
         let (position, number) = (self.references.len(), self.next_number);
+        let links = std::mem::take(&mut self.links);
         let used = self
             .used
             .and_then(|(used, contents)| Some((used.cells.get(position)?, contents)));
@@ -375,6 +393,7 @@ impl Unflattener<'_> {
             }
             let built = self.exit(Ref(node));
             self.end_numbered(number, &built.0);
+            self.end_links(number, links);
             return Ok(built);
         }
         let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
@@ -384,6 +403,7 @@ impl Unflattener<'_> {
         cell.fill(value);
         let built = self.exit(Ref(cell));
         self.end_numbered(number, &built.0);
+        self.end_links(number, links);
         Ok(built)
     }
 
@@ -409,10 +429,18 @@ impl Unflattener<'_> {
             return Ok(None);
         };
         let found = match node.shape.kind {
-            NodeKind::Alias => node.target().and_then(|number| {
-                let numbered = self.numbered.get(number).and_then(Option::as_ref);
+            NodeKind::Alias => {
+                let number = node.target();
+                let numbered = number.and_then(|number| self.numbered.get(number)?.as_ref());
+                if let Some(numbered) = numbered {
+                    self.links = self.links.max(numbered.links);
+                    let depth = self.treedef.depth().min(DEPTH_LIMIT);
+                    if self.links.saturating_mul(depth) > LINKED_DEPTH_LIMIT {
+                        return Err(self.too_deep(LINKED_DEPTH_LIMIT));
+                    }
+                }
                 numbered.map(|numbered| Arc::clone(&numbered.node))
-            }),
+            }
             NodeKind::Argument => self
                 .known
                 .and_then(|known| known.nodes.get(node.target as usize))
@@ -459,6 +487,15 @@ impl Unflattener<'_> {
         }
     }
 
+    /// Ends the count of what is in a node, of which there were `around` beside it so far.
+    fn end_links(&mut self, number: usize, around: usize) {
+        let links = self.links + 1;
+        if let Some(Some(numbered)) = self.numbered.get_mut(number) {
+            numbered.links = links;
+        }
+        self.links = links.max(around);
+    }
+
     /// The node of a number, which is made if it is not there yet.
     fn numbered_node<N: Any + Send + Sync>(
         &mut self,
@@ -476,6 +513,7 @@ impl Unflattener<'_> {
         self.numbered[number] = Some(Numbered {
             node: Arc::clone(&node) as Arc<dyn Any + Send + Sync>,
             began: false,
+            links: 0,
         });
         Ok(node)
     }
@@ -656,6 +694,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         numbered: Vec::new(),
         next_number: 0,
         leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
+        links: 0,
         places: OnceCell::new(),
         references: References::default(),
         used: outside.used,

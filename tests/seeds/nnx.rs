@@ -371,7 +371,7 @@ fn a_field_registered_at_run_time_keeps_its_status_or_gets_another() -> Result<(
          - pytree.b = 42
         "#,
     );
-    assert_eq!(pytree.get_static::<f64>("c")?, 0.5);
+    assert_eq!(pytree.get_static::<f64>("c")?.to_string(), "0.5");
     Ok(())
 }
 
@@ -500,7 +500,7 @@ fn a_split_state_has_a_shared_leaf_once() -> Result<(), TreeError> {
     let say = |text: fmt::Arguments<'_>| {
         out.lock()
             .expect("no test panicked that holds it")
-            .say(text)
+            .say(text);
     };
     let mut m = Parent::new();
     say(format_args!(
@@ -544,7 +544,7 @@ fn transformations_keep_sharing() {
     let say = |text: fmt::Arguments<'_>| {
         out.lock()
             .expect("no test panicked that holds it")
-            .say(text)
+            .say(text);
     };
     let m = Parent::new();
     say(format_args!(

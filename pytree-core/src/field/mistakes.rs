@@ -95,16 +95,16 @@ mistakes! {
         label: "would be invisible to every transformation",
         note: "remove `#[r#static]`: a module needs no attribute",
     }
-    /// Arrays in a static field.
+    /// Arrays or references in a static field.
     StaticOfArrays {
-        message: "`{Self}` cannot be `#[r#static]`: it holds arrays",
-        label: "arrays are leaves",
+        message: "`{Self}` cannot be `#[r#static]`: it holds arrays or references",
+        label: "they are leaves",
         note: "write `#[param]` instead if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
     }
-    /// Arrays in a type that derives `Static`.
+    /// Arrays or references in a type that derives `Static`.
     StaticTypeOfArrays {
-        message: "`{Self}` cannot be in a static type: it holds arrays",
-        label: "arrays are leaves",
+        message: "`{Self}` cannot be in a static type: it holds arrays or references",
+        label: "they are leaves",
         note: "derive `Module` or `Pytree` instead of `Static`",
     }
     /// A static field that can't be compared.

@@ -10,6 +10,7 @@
 )]
 
 mod dynamic;
+mod shared;
 mod typed;
 
 use std::time::{Duration, Instant};

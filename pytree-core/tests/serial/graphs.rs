@@ -32,6 +32,13 @@ struct Cell {
     cells: Vec<Ref<Cell>>,
 }
 
+/// A node of a graph without references, in which nothing leads back.
+#[derive(Pytree, Clone, Debug)]
+struct Plain {
+    number: f32,
+    nodes: Vec<Shared<Plain>>,
+}
+
 type Roots = (Vec<Shared<Node>>, Ref<Cell>, Vec<WeakRef<Cell>>);
 
 /// For each node and reference where its edges lead.
@@ -201,6 +208,25 @@ fn is_built_or_refused(treedef: &TreeDef) {
     drop(others);
 }
 
+/// As [`is_built_or_refused`], of nodes without references.
+fn is_plain_or_refused(treedef: &TreeDef) {
+    crate::read_back(treedef);
+    let leaves: Vec<f32> = (0..treedef.num_leaves()).map(|leaf| leaf as f32).collect();
+    if let Ok(roots) = graph::unflatten::<Vec<Shared<Plain>>, _>(treedef, leaves.clone()) {
+        let (again, structure) = graph::flatten::<f32, _>(&roots);
+        assert_eq!((&again, &structure), (&leaves, treedef));
+        let mut open = roots;
+        let mut sum = 0.0;
+        while let Some(node) = open.pop() {
+            sum += node.number;
+            open.extend(node.nodes.iter().cloned());
+        }
+        assert!(sum >= 0.0);
+    }
+    let of_references: Result<Vec<Shared<Node>>, _> = graph::unflatten(treedef, leaves);
+    drop(of_references);
+}
+
 /// A structure that does not fit writes to none of the references given; one that does, to all.
 fn writes_all_or_nothing(treedef: &TreeDef, graph: &Graph) {
     let (_, before, references) = take_apart::<f32, _>(&graph.roots);
@@ -267,6 +293,22 @@ proptest! {
         if let Ok(treedef) = TreeDef::from_bytes(&bytes) {
             is_built_or_refused(&treedef);
             writes_all_or_nothing(&treedef, &graph);
+        }
+    }
+
+    #[test]
+    fn changed_bytes_of_shared_nodes_are_built_or_refused(pattern in patterns(), changes in changes()) {
+        let mut nodes: Vec<Shared<Plain>> = Vec::new();
+        for (number, [strong, ..]) in pattern.nodes.iter().enumerate() {
+            let node = Plain { number: number as f32, nodes: chosen(&nodes, strong) };
+            nodes.push(Shared::new(node));
+        }
+        nodes.reverse();
+        let mut bytes = graph::structure(&nodes).to_bytes();
+        is_plain_or_refused(&TreeDef::from_bytes(&bytes).unwrap());
+        change(&mut bytes, changes);
+        if let Ok(treedef) = TreeDef::from_bytes(&bytes) {
+            is_plain_or_refused(&treedef);
         }
     }
 
