@@ -4,95 +4,27 @@
 //! value can be replaced while it is in use. It is a node of a tree, which holds its value. Graph operations visit it
 //! once, and transformations carry what is written to it out again.
 
-use std::any::Any;
+mod access;
+mod cell;
+mod references;
+
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{self, Arc, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{self, Arc, PoisonError};
 
-use thiserror::Error;
-
+pub(crate) use self::access::Mutable;
+use self::access::allowed;
+pub use self::access::{Access, ReferenceError};
+pub(crate) use self::cell::{AnyCell, Cell, Staged};
+pub use self::references::{AnyReference, References};
 use crate::error::TreeError;
-use crate::identity::{Identity, IdentityMap};
+use crate::identity::Identity;
 use crate::kept::Content;
 use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
-use crate::level::Origin;
 use crate::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
 use crate::shape::{self, NodeKind, NodeShape};
 use crate::unflatten::Unflattener;
-
-/// What is done with a reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Its value is asked for.
-    Read,
-    /// Its value is replaced.
-    Write,
-    /// It is part of what a function gives.
-    Return,
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Return => "return",
-        })
-    }
-}
-
-/// A reference is used at a trace level where it may not be.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ReferenceError {
-    /// It was made outside of the transformation in which it is used.
-    #[error(
-        "cannot {access} a reference inside of `{transformation}` that was made outside of it: {}; pass it as part of the argument{}",
-        match .access {
-            Access::Read => "its value would become a constant of what is recorded",
-            Access::Write => "what is traced would leak out",
-            Access::Return => "another one would come out",
-        },
-        match .access {
-            Access::Read | Access::Return => "",
-            Access::Write => ", and what is written to it comes out",
-        }
-    )]
-    Captured {
-        /// What was tried.
-        access: Access,
-        /// The transformation.
-        transformation: &'static str,
-    },
-    /// References of its kind are not to be written at the moment.
-    #[error(
-        "cannot write a reference of kind {}: only others are mutable here; write it outside of `refs::with_mutable`, or let that accept its kind",
-        .kind.map_or_else(|| "none".to_owned(), |kind| kind.to_string())
-    )]
-    NotMutable {
-        /// The kind that the reference says.
-        kind: Option<LeafKind>,
-    },
-    /// It was made inside of a transformation that is over, or that runs on another thread.
-    #[error(
-        "cannot {access} a reference that was made inside of `{transformation}`, which is over or runs on another thread; return it as part of the result, where it becomes one that lasts"
-    )]
-    Over {
-        /// What was tried.
-        access: Access,
-        /// The transformation.
-        transformation: &'static str,
-    },
-}
-
-impl fmt::Debug for ReferenceError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// A mutable reference to a value that stands at several places: what is written through one handle is read through
 /// all.
@@ -115,76 +47,6 @@ impl fmt::Debug for ReferenceError {
 /// assert_eq!(graph::flatten::<i32, _>(&pair).0, [5]);
 /// ```
 pub struct Ref<T>(pub(crate) Arc<Cell<T>>);
-
-/// What the handles of a reference share.
-pub(crate) struct Cell<T> {
-    /// Nothing only while the reference is being built.
-    content: RwLock<Option<Arc<T>>>,
-    origin: Origin,
-    shape: &'static NodeShape,
-    written: AtomicBool,
-}
-
-impl<T> Cell<T> {
-    /// A reference that is being built.
-    pub(crate) fn empty(shape: &'static NodeShape) -> Self {
-        Self {
-            content: RwLock::new(None),
-            origin: Origin::here(),
-            shape,
-            written: AtomicBool::new(false),
-        }
-    }
-
-    /// Puts in the value of a reference that is being built.
-    pub(crate) fn fill(&self, value: T) {
-        self.replace(Some(Arc::new(value)));
-    }
-
-    fn replace(&self, content: Option<Arc<T>>) -> Option<Arc<T>> {
-        let mut held = self.content.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *held, content)
-    }
-
-    fn held(&self) -> Option<Arc<T>> {
-        let held = self.content.read().unwrap_or_else(PoisonError::into_inner);
-        held.clone()
-    }
-
-    /// The kind that the reference itself says, if it does.
-    fn kind(&self) -> Option<LeafKind> {
-        let field = self.shape.fields.first()?;
-        field.kind.and_then(LeafKind::of_field)
-    }
-
-    /// Whether it may be written here.
-    fn check_write(&self) -> Result<(), ReferenceError> {
-        self.origin.check(Access::Write)?;
-        let kind = self.kind();
-        let is_mutable = MUTABLE.with_borrow(|all| all.iter().all(|accepts| accepts(kind)));
-        if is_mutable {
-            Ok(())
-        } else {
-            Err(ReferenceError::NotMutable { kind })
-        }
-    }
-
-    fn snapshot(&self) -> Result<Arc<T>, ReferenceError> {
-        self.origin.check(Access::Read)?;
-        match self.held() {
-            Some(content) => Ok(content),
-            None => panic!(
-                "a reference is read while it is being built; an impl of `Pytree` reads what it unflattens"
-            ),
-        }
-    }
-
-    /// Replaces the value, which the caller may do.
-    fn write(&self, value: T) -> Option<Arc<T>> {
-        self.written.store(true, Ordering::Relaxed);
-        self.replace(Some(Arc::new(value)))
-    }
-}
 
 impl<T> Ref<T> {
     /// A reference to a value. Its leaves have the kind that the field has which holds the reference, if any.
@@ -356,37 +218,6 @@ impl<T> Ref<T> {
     }
 }
 
-thread_local! {
-    /// What references must be accepted by to be written.
-    static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
-}
-
-type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
-
-/// While it lives, references are written only if it accepts their kinds.
-pub(crate) struct Mutable;
-
-impl Mutable {
-    pub(crate) fn begin(accepts: AcceptsKind) -> Self {
-        MUTABLE.with_borrow_mut(|all| all.push(accepts));
-        Self
-    }
-}
-
-impl Drop for Mutable {
-    fn drop(&mut self) {
-        let _ = MUTABLE.with_borrow_mut(Vec::pop);
-    }
-}
-
-#[track_caller]
-fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(error) => panic!("{error}"),
-    }
-}
-
 /// The shape of a reference that says of which kind its leaves are.
 fn shape_of_kind(kind: FieldKind) -> &'static NodeShape {
     NodeShape::interned(
@@ -506,245 +337,5 @@ impl<T: Pytree + Send + Sync> Pytree for WeakRef<T> {
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         source.weak_reference()
-    }
-}
-
-/// What graph functions need of a reference, whatever it holds.
-pub(crate) trait AnyCell: Send + Sync {
-    fn identity(self: Arc<Self>) -> Identity;
-    fn content(&self) -> Result<Content, ReferenceError>;
-    fn is_written(&self) -> bool;
-    fn check_return(&self) -> Result<(), ReferenceError>;
-    fn check_write(&self) -> Result<(), ReferenceError>;
-    /// Reads a value that is to be written, which [`Staged::write`] does.
-    fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-}
-
-impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
-    fn identity(self: Arc<Self>) -> Identity {
-        Identity::of(&self)
-    }
-    fn content(&self) -> Result<Content, ReferenceError> {
-        self.snapshot().map(|content| content as Content)
-    }
-    fn is_written(&self) -> bool {
-        self.written.load(Ordering::Relaxed)
-    }
-    fn check_return(&self) -> Result<(), ReferenceError> {
-        self.origin.check(Access::Return)
-    }
-    fn check_write(&self) -> Result<(), ReferenceError> {
-        Cell::check_write(self)
-    }
-    fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError> {
-        let value = T::unflatten(source)?;
-        Ok(Staged::new(self, value))
-    }
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-}
-
-/// A value that is written to a reference once everything else is right.
-pub(crate) struct Staged {
-    cell: Arc<dyn AnyCell>,
-    write: Box<dyn FnOnce()>,
-}
-
-impl Staged {
-    pub(crate) fn new<T: Pytree + Send + Sync>(cell: Arc<Cell<T>>, value: T) -> Self {
-        let target = Arc::clone(&cell);
-        Self {
-            cell,
-            write: Box::new(move || drop(target.write(value))),
-        }
-    }
-
-    /// Writes all values, or none.
-    ///
-    /// # Errors
-    /// [`TreeError::Reference`] if one of the references may not be written here.
-    pub(crate) fn write_all(staged: Vec<Self>) -> Result<(), TreeError> {
-        for staged in &staged {
-            staged.cell.check_write()?;
-        }
-        staged.into_iter().for_each(|staged| (staged.write)());
-        Ok(())
-    }
-}
-
-/// A handle of a reference, whatever it holds.
-#[derive(Clone)]
-pub struct AnyReference(pub(crate) Arc<dyn AnyCell>);
-
-impl AnyReference {
-    /// The reference's identity.
-    pub fn identity(&self) -> Identity {
-        Arc::clone(&self.0).identity()
-    }
-
-    /// Whether it was written since it was made.
-    pub fn is_written(&self) -> bool {
-        self.0.is_written()
-    }
-
-    /// Panics unless it was made at the level of the code that calls.
-    #[track_caller]
-    pub(crate) fn check_return(&self) {
-        allowed(self.0.check_return());
-    }
-
-    /// What it holds at the moment.
-    #[track_caller]
-    pub(crate) fn content(&self) -> Content {
-        allowed(self.0.content())
-    }
-
-    /// The handle, as that of any node.
-    pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::clone(&self.0).into_any()
-    }
-
-    /// The cell, if it holds a `T`.
-    pub(crate) fn cell<T: Send + Sync + 'static>(&self) -> Option<Arc<Cell<T>>> {
-        self.node().downcast().ok()
-    }
-}
-
-impl fmt::Debug for AnyReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyReference({:?})", self.identity())
-    }
-}
-
-/// The references of a value, in the order in which a graph function meets them, and its shared nodes.
-#[derive(Clone)]
-pub struct References {
-    pub(crate) cells: Vec<AnyReference>,
-    /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
-    pub(crate) nodes: Vec<Arc<dyn Any + Send + Sync>>,
-    /// Whether shared nodes are known where they are met again, too.
-    knows_shared: bool,
-    /// The numbers of those that are known, when they were asked for first.
-    numbers: OnceLock<IdentityMap>,
-}
-
-impl References {
-    /// How many references there are.
-    pub fn len(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// Whether there is no reference.
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
-    }
-
-    /// What tells the references apart.
-    pub fn identities(&self) -> Vec<Identity> {
-        self.cells.iter().map(AnyReference::identity).collect()
-    }
-
-    /// The positions of the references that were written since they were made.
-    pub fn written(&self) -> Vec<usize> {
-        let numbered = self.cells.iter().enumerate();
-        numbered
-            .filter(|(_, reference)| reference.is_written())
-            .map(|(position, _)| position)
-            .collect()
-    }
-
-    /// The same references; shared nodes are not known where they are met again.
-    #[must_use]
-    pub fn without_shared(self) -> Self {
-        Self {
-            knows_shared: false,
-            numbers: OnceLock::new(),
-            ..self
-        }
-    }
-
-    /// The nodes of these numbers, which are numbered anew.
-    pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
-        let references: HashMap<Identity, &AnyReference> = self
-            .cells
-            .iter()
-            .map(|reference| (reference.identity(), reference))
-            .collect();
-        let mut kept = Self::default();
-        for node in numbers
-            .into_iter()
-            .filter_map(|number| self.nodes.get(number))
-        {
-            match references.get(&Identity::of(node)) {
-                Some(reference) => kept.push_reference((*reference).clone()),
-                None => kept.push(Arc::clone(node)),
-            }
-        }
-        kept
-    }
-
-    /// The number of a node that is known.
-    pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
-        let numbers = self.numbers.get_or_init(|| {
-            let mut numbers = IdentityMap::default();
-            for node in &self.nodes {
-                let _ = numbers.insert(Identity::of(node));
-            }
-            if self.knows_shared {
-                return numbers;
-            }
-            let references = self.cells.iter().map(AnyReference::identity);
-            numbers.only(references)
-        });
-        numbers.get(identity)
-    }
-
-    /// Adds the shared node that was met next.
-    pub(crate) fn push(&mut self, node: Arc<dyn Any + Send + Sync>) {
-        self.nodes.push(node);
-    }
-
-    /// Adds the reference that was met next.
-    pub(crate) fn push_reference(&mut self, reference: AnyReference) {
-        self.nodes.push(reference.node());
-        self.cells.push(reference);
-    }
-
-    /// Lets go of the nodes for whose numbers `keeps` is false; references stay.
-    pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
-        if self.nodes.is_empty() {
-            return;
-        }
-        let nothing: Arc<dyn Any + Send + Sync> = Arc::new(());
-        for (node, number) in self.nodes.iter_mut().zip(0..) {
-            if !keeps(number) {
-                *node = Arc::clone(&nothing);
-            }
-        }
-    }
-
-    /// Adds nodes that have no identity any more.
-    pub(crate) fn skip(&mut self, count: usize) {
-        self.nodes
-            .resize_with(self.nodes.len() + count, || Arc::new(()));
-    }
-}
-
-impl Default for References {
-    fn default() -> Self {
-        Self {
-            cells: Vec::new(),
-            nodes: Vec::new(),
-            knows_shared: true,
-            numbers: OnceLock::new(),
-        }
-    }
-}
-
-impl fmt::Debug for References {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.cells).finish()
     }
 }
