@@ -1,8 +1,8 @@
 //! Values and references: what refx does with pytrees of [`Ref`](crate::Ref)s.
 //!
-//! Transformations and partitions do by themselves what these functions do by hand: [`deref`] gives a tree of values in
+//! Transformations and partitions do by themselves what these functions do by hand: [`deref()`] gives a tree of values in
 //! which a reference that is met again is an alias, and [`reref`] makes a value with references of it. A part of a value,
-//! by [`partition`](crate::partition), holds the values of its references, and [`update_refs`] writes such values back.
+//! by [`partition`], holds the values of its references, and [`update_refs`] writes such values back.
 
 use crate::crossing;
 use crate::dynamic::{Tree, same_structure};
@@ -35,7 +35,7 @@ pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
     Tree::from_parts(treedef, leaves)
 }
 
-/// A value with new references made of a tree of values: the other direction of [`deref`].
+/// A value with new references made of a tree of values: the other direction of [`deref()`].
 ///
 /// # Errors
 /// If the tree is of another structure than a `T`, or a leaf is.
