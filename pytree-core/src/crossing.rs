@@ -55,17 +55,30 @@ pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
     treedef: &TreeDef,
     accepts: impl FnOnce(&[&L]) -> bool,
 ) -> Option<(Vec<L>, References)> {
+    matched(value, treedef, None, accepts)
+}
+
+/// As [`take_apart_as`], with handles of the shared nodes of some numbers only.
+fn matched<L: Leaf + Clone, T: PytreeOf<L>>(
+    value: &T,
+    treedef: &TreeDef,
+    wanted: Option<&[u32]>,
+    accepts: impl FnOnce(&[&L]) -> bool,
+) -> Option<(Vec<L>, References)> {
     let mut leaves: Vec<&L> = Vec::with_capacity(treedef.num_leaves());
     let mut are_typed = true;
     let kept = Kept::default();
-    let references = Match::new(treedef, Sharing::Preserve, |leaf| {
+    let mut matching = Match::new(treedef, Sharing::Preserve, |leaf| {
         match leaf.downcast_ref() {
             Some(leaf) => leaves.push(leaf),
             None => are_typed = false,
         }
     })
-    .keeping(&kept)
-    .run_with_references(value)?;
+    .keeping(&kept);
+    if let Some(wanted) = wanted {
+        matching = matching.wanting(wanted);
+    }
+    let references = matching.run_with_references(value)?;
     (are_typed && accepts(&leaves)).then(|| (leaves.into_iter().cloned().collect(), references))
 }
 
@@ -353,6 +366,17 @@ impl Outcome {
             written,
         };
         (leaves, outcome)
+    }
+
+    /// As [`take_apart_as`], of an argument of the function: shared nodes of it that are not in the result again are
+    /// let go, so that a function that was given its argument may use their memory.
+    pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
+        &self,
+        argument: &T,
+        treedef: &TreeDef,
+        accepts: impl FnOnce(&[&L]) -> bool,
+    ) -> Option<(Vec<L>, References)> {
+        matched(argument, treedef, Some(&self.returned), accepts)
     }
 
     /// Lets go of the shared nodes of the argument that are not in the result again: then a function that was given

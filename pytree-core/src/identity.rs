@@ -71,6 +71,12 @@ impl IdentityMap {
         Ok(())
     }
 
+    /// Adds an identity with a number of its own, if it is new.
+    pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
+        self.next = number;
+        let _ = self.insert(identity);
+    }
+
     /// The number of an identity that was met.
     pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
         if self.table.is_empty() {
@@ -87,8 +93,7 @@ impl IdentityMap {
         let mut kept = Self::default();
         for identity in identities {
             if let Some(number) = self.get(identity) {
-                kept.next = number;
-                let _ = kept.insert(identity);
+                kept.insert_as(identity, number);
             }
         }
         kept

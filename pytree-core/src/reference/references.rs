@@ -59,7 +59,8 @@ impl fmt::Debug for AnyReference {
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
     /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
-    pub(crate) nodes: Vec<Arc<dyn Any + Send + Sync>>,
+    /// None of one that nobody asks for.
+    nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes are known where they are met again, too.
     knows_shared: bool,
     /// The numbers of those that are known, when they were asked for first.
@@ -109,13 +110,10 @@ impl References {
             .map(|reference| (reference.identity(), reference))
             .collect();
         let mut kept = Self::default();
-        for node in numbers
-            .into_iter()
-            .filter_map(|number| self.nodes.get(number))
-        {
-            match references.get(&Identity::of(node)) {
+        for node in numbers.into_iter().filter_map(|number| self.node(number)) {
+            match references.get(&Identity::of(&node)) {
                 Some(reference) => kept.push_reference((*reference).clone()),
-                None => kept.push(Arc::clone(node)),
+                None => kept.push(Some(node)),
             }
         }
         kept
@@ -125,8 +123,10 @@ impl References {
     pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
-            for node in &self.nodes {
-                let _ = numbers.insert(Identity::of(node));
+            for (number, node) in self.nodes.iter().enumerate() {
+                if let Some(node) = node {
+                    numbers.insert_as(Identity::of(node), number);
+                }
             }
             if self.knows_shared {
                 return numbers;
@@ -137,34 +137,47 @@ impl References {
         numbers.get(identity)
     }
 
-    /// Adds the shared node that was met next.
-    pub(crate) fn push(&mut self, node: Arc<dyn Any + Send + Sync>) {
+    /// The handle of a node.
+    pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.nodes.get(number).cloned().flatten()
+    }
+
+    /// The references of a value that is built, and the handles of its nodes.
+    pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
+        Self {
+            nodes: nodes.map(Some).collect(),
+            ..self
+        }
+    }
+
+    /// How many nodes were met.
+    pub(crate) fn num_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Adds the shared node that was met next, with its handle if somebody asks for it.
+    pub(crate) fn push(&mut self, node: Option<Arc<dyn Any + Send + Sync>>) {
         self.nodes.push(node);
     }
 
     /// Adds the reference that was met next.
     pub(crate) fn push_reference(&mut self, reference: AnyReference) {
-        self.nodes.push(reference.node());
+        self.nodes.push(Some(reference.node()));
         self.cells.push(reference);
     }
 
     /// Lets go of the nodes for whose numbers `keeps` is false; references stay.
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
-        if self.nodes.is_empty() {
-            return;
-        }
-        let nothing: Arc<dyn Any + Send + Sync> = Arc::new(());
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {
-                *node = Arc::clone(&nothing);
+                *node = None;
             }
         }
     }
 
     /// Adds nodes that have no identity any more.
     pub(crate) fn skip(&mut self, count: usize) {
-        self.nodes
-            .resize_with(self.nodes.len() + count, || Arc::new(()));
+        self.nodes.resize(self.nodes.len() + count, None);
     }
 }
 

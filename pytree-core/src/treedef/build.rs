@@ -374,7 +374,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         }
         let visit = self.shared(identity);
         if self.collects && visit == SharedVisit::Descend {
-            self.references.push(node.handle());
+            self.references.push(Some(node.handle()));
         }
         visit
     }

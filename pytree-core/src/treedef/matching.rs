@@ -26,6 +26,8 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     keeper: Option<Keeper<'a>>,
     /// The references that were met.
     references: References,
+    /// The numbers of the shared nodes whose handles are asked for; all, if nobody says.
+    wanted: Option<&'t [u32]>,
     /// Where weak edges lead, and the numbers that the treedef says: they are compared when all is seen.
     weak: Vec<(Option<Identity>, Option<usize>)>,
 }
@@ -43,6 +45,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             seen: IdentityMap::default(),
             keeper: None,
             references: References::default(),
+            wanted: None,
             weak: Vec::new(),
         }
     }
@@ -55,6 +58,12 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
 
     pub(crate) fn run<T: Pytree + ?Sized>(self, tree: &'a T) -> bool {
         self.run_with_references(tree).is_some()
+    }
+
+    /// Takes handles of the shared nodes with these numbers only, which are in order.
+    pub(crate) fn wanting(mut self, wanted: &'t [u32]) -> Self {
+        self.wanted = Some(wanted);
+        self
     }
 
     /// The references that were met, if the tree is of that structure.
@@ -169,7 +178,14 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
         let visit = self.shared(node.identity());
         if self.matches && visit == SharedVisit::Descend {
-            self.references.push(node.handle());
+            let number = self.references.num_nodes();
+            let is_wanted = |wanted: &[u32]| {
+                wanted
+                    .binary_search_by(|&one| (one as usize).cmp(&number))
+                    .is_ok()
+            };
+            let is_wanted = self.wanted.is_none_or(is_wanted);
+            self.references.push(is_wanted.then(|| node.handle()));
         }
         visit
     }

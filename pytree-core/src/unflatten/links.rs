@@ -30,7 +30,7 @@ impl Unflattener<'_> {
         self.enter_fixed(&shape::SHARED, 1)?;
         let number = self.next_number;
         if let Some((used, Contents::Same)) = self.used
-            && let Some(node) = used.nodes.get(number).cloned()
+            && let Some(node) = used.node(number)
             && let Ok(node) = node.downcast::<OnceLock<T>>()
         {
             let node = self.begin_numbered(|| node)?;
@@ -139,8 +139,7 @@ impl Unflattener<'_> {
             }
             NodeKind::Argument => self
                 .known
-                .and_then(|known| known.nodes.get(node.target as usize))
-                .cloned(),
+                .and_then(|known| known.node(node.target as usize)),
             _ => return Ok(None),
         };
         self.node += 1;
@@ -268,7 +267,7 @@ impl Unflattener<'_> {
     ) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
         let is_used = shape?.kind == NodeKind::Reference || contents == Contents::Same;
-        used.nodes.get(number).filter(|_| is_used).cloned()
+        used.node(number).filter(|_| is_used)
     }
 
     /// Whether all nodes began that weak edges lead to; then references that are not new are written.
@@ -282,7 +281,8 @@ impl Unflattener<'_> {
         }
         Staged::write_all(std::mem::take(&mut self.staged))?;
         let nodes = self.numbered.into_iter().flatten();
-        self.references.nodes = nodes.map(|numbered| numbered.node).collect();
-        Ok(self.references)
+        Ok(self
+            .references
+            .of_built(nodes.map(|numbered| numbered.node)))
     }
 }

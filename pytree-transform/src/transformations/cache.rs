@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread::ThreadId;
 
-use pytree_core::crossing::{Outcome, take_apart_as};
+use pytree_core::crossing::Outcome;
 use pytree_core::{References, TreeDef};
 
 use crate::dtype::AbstractArray;
@@ -160,7 +160,8 @@ impl Cache {
                     let mut pairs = leaves.iter().zip(infos);
                     pairs.all(|(leaf, info)| leaf.info() == info)
                 };
-                let found = take_apart_as(argument, &entry.signature.treedef, fit);
+                let treedef = &entry.signature.treedef;
+                let found = entry.outcome.take_apart_as(argument, treedef, fit);
                 if let Some((leaves, references)) = found {
                     self.used(entry);
                     return Some((Arc::clone(entry), leaves, references));

@@ -104,10 +104,8 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 
     fn run_now(&self, argument: A) -> R {
-        let (entry, mut leaves, mut references) = self.entry(&argument);
+        let (entry, mut leaves, references) = self.entry(&argument);
         drop(argument);
-        // What nobody holds is used again, and shared nodes that do not come out are held for nobody.
-        entry.outcome.release(&mut references);
         // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
         let recorded = entry.body.has_effect && is_staging();
         if entry.captured.is_empty()
@@ -133,7 +131,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             entry.depend_on_batch_axes();
             return (entry, leaves, references);
         }
-        let (leaves, treedef, references) = crossing::take_apart::<Tensor, A>(argument);
+        let (leaves, treedef, mut references) = crossing::take_apart::<Tensor, A>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry = self
             .cache
@@ -141,6 +139,8 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                 self.trace(signature)
             });
         entry.depend_on_batch_axes();
+        // What nobody holds is used again, and shared nodes that do not come out are held for nobody.
+        entry.outcome.release(&mut references);
         (entry, leaves, references)
     }
 
