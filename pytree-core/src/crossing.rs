@@ -168,6 +168,45 @@ pub struct ReferencePlace {
     pub path: KeyPath,
 }
 
+impl ReferencePlace {
+    /// For each leaf of a value that was written here, the position of the leaf of the argument that stood there; none
+    /// if the value has another structure. References inside that are those of the argument have no leaves in it.
+    pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
+        let (was, now) = (&self.value.0, &written.0);
+        if was.aux != now.aux
+            && !now
+                .nodes
+                .iter()
+                .any(|node| node.shape.kind == NodeKind::Argument)
+        {
+            return None;
+        }
+        let (mut at, mut leaf) = (0, self.leaves.start);
+        let mut positions = Vec::with_capacity(written.num_leaves());
+        for node in &now.nodes {
+            let before = was.nodes.get(at)?;
+            if node.shape.kind == NodeKind::Argument {
+                let inside = &was.nodes[at..at + before.size as usize];
+                let inside = inside
+                    .iter()
+                    .filter(|node| node.shape.kind == NodeKind::Leaf);
+                leaf += inside.count();
+                at += before.size as usize;
+                continue;
+            }
+            if before.arity != node.arity || before.shape != node.shape {
+                return None;
+            }
+            if node.shape.kind == NodeKind::Leaf {
+                positions.push(leaf);
+                leaf += 1;
+            }
+            at += 1;
+        }
+        (at == was.nodes.len()).then_some(positions)
+    }
+}
+
 impl TreeDef {
     /// The references, in the order in which they are met.
     pub fn references(&self) -> Vec<ReferencePlace> {

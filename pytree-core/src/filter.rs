@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::error::TreeError;
 use crate::kind::{Collection, CollectionId, LeafKind};
 use crate::leaf::Leaf;
+use crate::nodes::Aliases;
 use crate::path::{Key, KeyPath};
 use crate::treedef::TreeDef;
 
@@ -136,9 +137,12 @@ impl Filter {
                 let path = path.clone();
                 Err(TreeError::StaticField { path })
             }
+            // A later place of a shared node is known by the first one.
             Some(path) => Err(TreeError::NoLeaf {
                 path: path.clone(),
-                nearest: nearest_prefix(path, &places),
+                nearest: Aliases::of(treedef)
+                    .first_of(path)
+                    .or_else(|| nearest_prefix(path, &places)),
             }),
         }
     }

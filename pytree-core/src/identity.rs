@@ -18,6 +18,13 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// The identity of what handles hold, from the inside.
+    pub(crate) fn of_cell<T>(cell: &T) -> Self {
+        Self(std::ptr::from_ref(cell).cast::<()>() as usize)
+    }
+}
+
 /// Hashes addresses: a multiplication, whose high bits are good.
 #[derive(Clone, Debug, Default)]
 struct AddressHasher(u64);

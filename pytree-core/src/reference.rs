@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{self, Arc, PoisonError};
 
 pub(crate) use self::access::Mutable;
-use self::access::allowed;
 pub use self::access::{Access, ReferenceError};
+use self::access::{Updating, allowed};
 pub(crate) use self::cell::{AnyCell, Cell, Staged};
 pub use self::references::{AnyReference, References};
 use crate::error::TreeError;
@@ -131,7 +131,7 @@ impl<T> Ref<T> {
     }
 
     /// Replaces the value by what `function` makes of it. If another thread writes meanwhile, `function` is called
-    /// again with what that wrote, so that no update is lost.
+    /// again with what that wrote, so that no update is lost. It may read the reference, and must not write it.
     ///
     /// # Examples
     /// ```
@@ -189,7 +189,9 @@ impl<T> Ref<T> {
         cell.check_write()?;
         loop {
             let before = cell.snapshot()?;
+            let updating = Updating::begin(self.identity());
             let (after, result) = make((*before).clone());
+            drop(updating);
             let mut held = cell.content.write().unwrap_or_else(PoisonError::into_inner);
             if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &before)) {
                 let replaced = held.replace(Arc::new(after));

@@ -245,6 +245,52 @@ fn a_batch_is_not_written_to_what_is_not_mapped() {
     );
 }
 
+#[derive(Pytree, Clone, Debug)]
+struct Holding {
+    value: Tensor,
+    inner: Ref<Tensor>,
+}
+
+#[test]
+fn a_reference_that_holds_others_is_written_under_vmap() {
+    let inner = Ref::new(Tensor::from(1));
+    let outer = Ref::new(Holding {
+        value: Tensor::from(0),
+        inner: inner.clone(),
+    });
+    let add = vmap(|(outer, x): (Ref<Holding>, Tensor)| {
+        outer.modify(|held| held.value = &held.value + 1);
+        x + outer.get().inner.get()
+    })
+    .in_axes((None, 0));
+    assert_eq!(
+        add((outer.clone(), Tensor::from([1, 2]))).to_vec::<i32>(),
+        [2, 3]
+    );
+    assert_eq!(outer.get().value.item::<i32>(), 1);
+    assert!(outer.get().inner.same(&inner));
+    let stacked = Ref::new(Holding {
+        value: Tensor::from([0, 10]),
+        inner: Ref::new(Tensor::from([5, 6])),
+    });
+    let both = vmap(|(outer, x): (Ref<Holding>, Tensor)| {
+        outer.modify(|held| held.value = &held.value + &x);
+        outer.get().inner.update(|inner| inner * 2);
+    });
+    both((stacked.clone(), Tensor::from([1, 2])));
+    assert_eq!(stacked.get().value.to_vec::<i32>(), [1, 12]);
+    assert_eq!(stacked.get().inner.get().to_vec::<i32>(), [10, 12]);
+    let differs = vmap(|(outer, x): (Ref<Holding>, Tensor)| {
+        outer.modify(|held| held.value = x.clone());
+    })
+    .in_axes((None, 0));
+    let text = panics(|| differs((outer, Tensor::from([1, 2]))));
+    assert!(
+        text.contains("[0].value (i32[]) differs between the examples"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_reference_in_the_carry_of_a_loop_is_written_in_each_iteration() {
     let model = counted();

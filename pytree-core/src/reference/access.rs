@@ -5,6 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::identity::Identity;
 use crate::kind::LeafKind;
 
 /// What is done with a reference.
@@ -51,10 +52,15 @@ pub enum ReferenceError {
         /// The transformation.
         transformation: &'static str,
     },
+    /// It is written by the function that makes its new value from the old one.
+    #[error(
+        "cannot write a reference inside of its own `update` or `modify`: the value that this is making would replace what is written; change the value that the function was given"
+    )]
+    Updating,
     /// References of its kind are not to be written at the moment.
     #[error(
-        "cannot write a reference of kind {}: only others are mutable here; write it outside of `refs::with_mutable`, or let that accept its kind",
-        .kind.map_or_else(|| "none".to_owned(), |kind| kind.to_string())
+        "cannot write a reference {}: inside of `refs::with_mutable`, only kinds that it accepts are written; write it outside, let the function accept it, or say the kind by `Ref::param` or `Ref::state`",
+        .kind.map_or_else(|| "that says no kind itself".to_owned(), |kind| format!("of kind {kind}"))
     )]
     NotMutable {
         /// The kind that the reference says.
@@ -80,11 +86,34 @@ impl fmt::Debug for ReferenceError {
 }
 
 thread_local! {
+    /// The references whose new values are being made on this thread.
+    static UPDATING: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
     /// What references must be accepted by to be written.
     static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
+
+/// While it lives, a reference is not written on this thread: its new value is being made.
+pub(super) struct Updating;
+
+impl Updating {
+    pub(super) fn begin(identity: Identity) -> Self {
+        UPDATING.with_borrow_mut(|all| all.push(identity));
+        Self
+    }
+
+    /// Whether a new value of the reference is being made here.
+    pub(super) fn is_of(identity: Identity) -> bool {
+        UPDATING.with_borrow(|all| all.contains(&identity))
+    }
+}
+
+impl Drop for Updating {
+    fn drop(&mut self) {
+        let _ = UPDATING.with_borrow_mut(Vec::pop);
+    }
+}
 
 /// While it lives, references are written only if it accepts their kinds.
 pub(crate) struct Mutable;

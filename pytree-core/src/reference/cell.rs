@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::access::{Access, Mutable, ReferenceError};
+use super::access::{Access, Mutable, ReferenceError, Updating};
 use crate::error::TreeError;
 use crate::identity::Identity;
 use crate::kept::Content;
@@ -58,6 +58,9 @@ impl<T> Cell<T> {
     /// Whether it may be written here.
     pub(super) fn check_write(&self) -> Result<(), ReferenceError> {
         self.origin.check(Access::Write)?;
+        if Updating::is_of(Identity::of_cell(self)) {
+            return Err(ReferenceError::Updating);
+        }
         let kind = self.kind();
         if Mutable::accepts(kind) {
             Ok(())

@@ -146,3 +146,29 @@ fn a_shared_node_in_a_reference_keeps_its_other_places() {
     let (node, held): (Shared<i32>, Ref<Shared<i32>>) = graph::unflatten(&treedef, leaves).unwrap();
     assert!(held.get().same(&node));
 }
+
+#[test]
+fn a_reference_is_not_written_by_what_makes_its_new_value() {
+    let (count, other) = (Ref::new(1), Ref::new(10));
+    let inside = |write: &dyn Fn()| {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            count.update(|value| {
+                write();
+                value + 1
+            });
+        }));
+        *outcome.unwrap_err().downcast::<String>().unwrap()
+    };
+    let text = "cannot write a reference inside of its own `update` or `modify`: the value that this is making would replace what is written; change the value that the function was given";
+    assert_eq!(inside(&|| count.set(5)), text);
+    assert_eq!(inside(&|| count.update(|value| value)), text);
+    assert_eq!(inside(&|| count.modify(|value| *value = 3)), text);
+    assert_eq!(count.get(), 1);
+    // Reading it is fine, and so is writing others; afterwards it is written again.
+    count.update(|value| {
+        other.set(value + count.get());
+        value + 1
+    });
+    count.modify(|value| *value += 1);
+    assert_eq!((count.get(), other.get()), (3, 2));
+}

@@ -102,7 +102,7 @@ fn only_references_of_some_kinds_are_mutable_for_a_while() {
             let text = mean.try_set(6).unwrap_err().to_string();
             assert!(
                 text.starts_with(
-                    "cannot write a reference of kind Intermediate: only others are mutable here"
+                    "cannot write a reference of kind Intermediate: inside of `refs::with_mutable`"
                 ),
                 "{text}"
             );
@@ -111,7 +111,7 @@ fn only_references_of_some_kinds_are_mutable_for_a_while() {
                     .try_set(6)
                     .unwrap_err()
                     .to_string()
-                    .contains("of kind none")
+                    .contains("that says no kind itself")
             );
             with_mutable(
                 |kind| kind.is_none(),

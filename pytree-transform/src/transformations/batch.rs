@@ -235,16 +235,17 @@ impl Mapping {
         let places = argument.references();
         let mut wanted = Vec::with_capacity(results.len());
         for (position, value) in outcome.written() {
-            let Some(place) = places.get(position).filter(|place| place.value == value) else {
-                let path = places.get(position).map(|place| place.path.or_root());
+            let place = places.get(position);
+            let Some(leaves) = place.and_then(|place| place.leaves_of(&value)) else {
+                let path = place.map(|place| place.path.or_root());
                 panic!(
-                    "cannot vmap: the value written to the reference at {} has another structure, {value}; a reference that is mapped keeps its structure (vmap at {})",
+                    "cannot vmap: the value written to the reference at {} has another structure, {value}; under vmap a reference keeps its structure (vmap at {})",
                     path.unwrap_or_default(),
                     self.line
                 );
             };
-            let own = axes.get(place.leaves.clone()).unwrap_or_default();
-            wanted.extend(own.iter().map(|axis| axis.map(usize::cast_signed)));
+            let axis = |leaf: usize| axes.get(leaf).copied().flatten().map(usize::cast_signed);
+            wanted.extend(leaves.into_iter().map(axis));
         }
         let (placed, problems) = place(&wanted, results, size);
         assert!(

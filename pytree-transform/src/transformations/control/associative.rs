@@ -10,7 +10,7 @@ use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
 use crate::trace::at_line_by_default;
 use crate::transformations::control::loops::{ScanOptions, length_of};
-use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Traceable, call_reading, rebuild};
 
 /// The combinations of the first 1, 2, 3, … elements along axis 0 by an associative function.
@@ -85,8 +85,9 @@ pub fn associative_scan_with<X: Traceable>(
     let results = at_line_by_default(line, || prefixes(&mut pairs, leaves));
     assert!(
         problems.is_empty(),
-        "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {MEND}",
-        problems.join("; ")
+        "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {}",
+        problems.join("; "),
+        mend(&problems)
     );
     let results = at_line_by_default(line, || flipped(results.unwrap_or_default()));
     rebuild(&treedef, results)

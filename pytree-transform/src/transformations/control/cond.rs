@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 use crate::trace::on_tape;
 use crate::transformations::body::{Body, all_axis_names, in_places, stage, with_all_captured};
 use crate::transformations::call::{bind_all, call, known_and_cotangents};
-use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Traceable, call_inside_with_all, rebuild_result};
 
 /// Applies `on_true` or `on_false` to an operand, as a predicate says.
@@ -159,8 +159,9 @@ fn choose<A: Traceable, R: Traceable>(
     }
     assert!(
         problems.is_empty(),
-        "cannot choose by {operation}: {}; all branches must give the same structure, shapes and element types: {MEND}",
-        problems.join("; ")
+        "cannot choose by {operation}: {}; all branches must give the same structure, shapes and element types: {}",
+        problems.join("; "),
+        mend(&problems)
     );
     let outcome = recorded[0].2.clone();
     let recorded = recorded

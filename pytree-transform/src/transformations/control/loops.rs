@@ -7,7 +7,7 @@ use crate::dtype::{AbstractArray, DType};
 use crate::tensor::Tensor;
 use crate::transformations::body::{Body, stage};
 use crate::transformations::call::bind_all;
-use crate::transformations::control::mismatch::{MEND, differences, in_both, moved};
+use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
 use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;
 use crate::transformations::function::{Traceable, call_reading, inside, rebuild, rebuild_with};
@@ -187,8 +187,9 @@ where
     }
     assert!(
         problems.is_empty(),
-        "cannot loop: the carry that the function of {operation} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {MEND}",
-        problems.join("; ")
+        "cannot loop: the carry that the function of {operation} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
+        problems.join("; "),
+        mend(&problems)
     );
     // What was captured comes first.
     jaxpr.inputs.rotate_left(infos.len());

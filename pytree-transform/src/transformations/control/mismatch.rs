@@ -63,5 +63,11 @@ pub(crate) fn in_both(
     shared.collect()
 }
 
-/// How to mend results that differ.
-pub(crate) const MEND: &str = "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`";
+/// How to mend results that differ: if all do in shapes and element types only, or else in their structures.
+pub(crate) fn mend(differences: &[String]) -> &'static str {
+    if differences.iter().all(|text| text.contains(": expected ")) {
+        "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`"
+    } else {
+        "give back the structure that is expected, with the same references at the same places; what comes up inside, such as values sown, is returned beside it, or popped before"
+    }
+}

@@ -17,7 +17,7 @@ use crate::tensor::Tensor;
 use crate::trace::{at_own_lines, current_line, on_tape};
 use crate::transformations::body::{Body, all_axis_names, in_places, stage};
 use crate::transformations::call::{bind_all, call};
-use crate::transformations::control::mismatch::{MEND, differences, moved};
+use crate::transformations::control::mismatch::{differences, mend, moved};
 use crate::transformations::control::scan::{fixed_point, with_carry_tangents};
 use crate::transformations::executor::Slots;
 use crate::transformations::function::{Traceable, call_reading, inside, rebuild_with};
@@ -90,8 +90,9 @@ pub(crate) fn repeat<C: Traceable>(
     }
     assert!(
         problems.is_empty(),
-        "cannot loop: the carry that the body of {operation} gives{of_carry} differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {MEND}",
-        problems.join("; ")
+        "cannot loop: the carry that the body of {operation} gives{of_carry} differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
+        problems.join("; "),
+        mend(&problems)
     );
     // What was captured comes first.
     condition.inputs.rotate_left(infos.len());

@@ -6,7 +6,7 @@ use crate::dtype::AbstractArray;
 use crate::jaxpr::Jaxpr;
 use crate::tensor::Tensor;
 use crate::transformations::body::stage;
-use crate::transformations::control::mismatch::{MEND, differences};
+use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Traceable, call_reading};
 
 /// The structure of a value with the element types and shapes of its leaves.
@@ -32,7 +32,7 @@ impl Form {
     pub(crate) fn mistake(&self, what: &str, other: &Self) -> Option<String> {
         let expected = (&self.treedef, self.infos.as_slice());
         let found = differences(expected, (&other.treedef, &other.infos));
-        (!found.is_empty()).then(|| format!("{what}: {}; {MEND}", found.join("; ")))
+        (!found.is_empty()).then(|| format!("{what}: {}; {}", found.join("; "), mend(&found)))
     }
 }
 
