@@ -63,8 +63,8 @@ pub struct References {
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes are known where they are met again, too.
     knows_shared: bool,
-    /// The numbers of those that are known, when they were asked for first.
-    numbers: OnceLock<IdentityMap>,
+    /// The numbers of those that are known, since they were asked for first; boxed, for every call moves this.
+    numbers: OnceLock<Box<IdentityMap>>,
 }
 
 impl References {
@@ -129,10 +129,10 @@ impl References {
                 }
             }
             if self.knows_shared {
-                return numbers;
+                return Box::new(numbers);
             }
             let references = self.cells.iter().map(AnyReference::identity);
-            numbers.only(references)
+            Box::new(numbers.only(references))
         });
         numbers.get(identity)
     }
