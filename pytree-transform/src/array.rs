@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dtype::{AbstractArray, DType, TensorElement};
-use crate::pool;
+use crate::memory;
 
 /// The elements of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +86,8 @@ impl Array {
     /// An array to be written in full; its elements are what the memory last held, or zeros.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
         let pooled = match info.dtype {
-            DType::F32 => pool::take(info.len()).map(Data::F32),
-            DType::F64 => pool::take(info.len()).map(Data::F64),
+            DType::F32 => memory::take(info.len()).map(Data::F32),
+            DType::F64 => memory::take(info.len()).map(Data::F64),
             _ => None,
         };
         match pooled {
@@ -146,8 +146,8 @@ impl Array {
 impl Drop for Array {
     fn drop(&mut self) {
         match &mut self.data {
-            Data::F32(elements) => pool::give(std::mem::take(elements)),
-            Data::F64(elements) => pool::give(std::mem::take(elements)),
+            Data::F32(elements) => memory::give(std::mem::take(elements)),
+            Data::F64(elements) => memory::give(std::mem::take(elements)),
             _ => {}
         }
     }

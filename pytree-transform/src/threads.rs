@@ -1,26 +1,318 @@
-//! A second thread where it pays.
+//! Worker threads that share long work with the thread that calls for it.
 //!
-//! Waking a thread takes some ten microseconds: only work of a tenth of a millisecond and more is divided.
-//! The threads are those of rayon's global pool, as many as there are cores unless `RAYON_NUM_THREADS` says
-//! otherwise.
+//! Waking a thread takes some ten microseconds, so callers divide only work of a tenth of a millisecond or more.
+//!
+//! Invariants:
+//! - A thread that waits here runs only parts of its own job. It never runs a task of the user, which would then run
+//!   inside the waiting thread's trace. This is why the library does not wait in a general thread pool.
+//! - The workers have one job at a time. A caller that finds them busy, or that runs inside a job, runs its parts
+//!   alone, so no caller waits for another one's job and nested calls cannot deadlock.
+//! - How work is divided never changes a result: see [`crate::fold`] for sums, and
+//!   [`Loops::halves`](crate::primitives) for products.
 
-/// How many threads there are to divide work among.
+use std::any::Any;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread;
+
+/// The variables that set the number of threads. The second one is rayon's, which many machines have set.
+const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
+
+/// How often a waiting thread lets other threads run before it sleeps. The passes of a training step follow each
+/// other faster than a thread is woken.
+const YIELDS: usize = 64;
+
+/// Returns how many threads share long work, the calling one included: `PYTREE_NUM_THREADS`, else
+/// `RAYON_NUM_THREADS`, else the number of cores.
 pub(crate) fn count() -> usize {
-    rayon_core::current_num_threads()
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let set = VARIABLES.iter().find_map(|variable| {
+            let count = std::env::var(variable).ok()?.trim().parse().ok()?;
+            (count > 0).then_some(count)
+        });
+        set.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get))
+    })
 }
 
-/// Runs both functions, the second one on this thread.
-pub(crate) fn join<A: Send, B>(
-    first: impl FnOnce() -> A + Send,
-    second: impl FnOnce() -> B,
-) -> (A, B) {
-    let mut result = None;
-    let other = rayon_core::in_place_scope(|scope| {
-        scope.spawn(|_| result = Some(first()));
-        second()
+/// Runs a function on every part, on the workers too if they are free. Returns when all parts are done.
+///
+/// # Panics
+/// With the panic of a part, once no other part runs.
+pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
+    let helpers = parts.len().min(count()).saturating_sub(1);
+    let parts = Mutex::new(parts.into_iter());
+    let next = || locked(&parts).next();
+    WORKERS.run(helpers, &|| {
+        while let Some(part) = next() {
+            run(part);
+        }
     });
-    match result {
-        Some(result) => (result, other),
-        None => unreachable!("the scope ends when all that was spawned in it has"),
+}
+
+/// What all threads of a job run: it takes parts until none is left.
+type Job<'a> = &'a (dyn Fn() + Sync);
+
+/// The worker threads of the process.
+struct Workers {
+    /// How many threads were started, once they are needed.
+    started: OnceLock<usize>,
+    /// Held by the thread whose job the workers have.
+    claimed: Mutex<()>,
+    state: Mutex<State>,
+    /// How many jobs there were, and how many workers run the present one. Written with the state locked, and read
+    /// without by threads that do not sleep yet.
+    jobs: AtomicUsize,
+    running: AtomicUsize,
+    job_arrives: Condvar,
+    workers_finish: Condvar,
+}
+
+struct State {
+    job: Option<Job<'static>>,
+    /// How many more workers may join the job.
+    places: usize,
+    sleeping: usize,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+static WORKERS: Workers = Workers {
+    started: OnceLock::new(),
+    claimed: Mutex::new(()),
+    state: Mutex::new(State {
+        job: None,
+        places: 0,
+        sleeping: 0,
+        panic: None,
+    }),
+    jobs: AtomicUsize::new(0),
+    running: AtomicUsize::new(0),
+    job_arrives: Condvar::new(),
+    workers_finish: Condvar::new(),
+};
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Workers {
+    /// Runs a job on this thread and on up to `helpers` workers, or on this thread alone if the workers are busy.
+    fn run(&'static self, helpers: usize, job: Job<'_>) {
+        let helpers = helpers.min(if helpers > 0 { self.started() } else { 0 });
+        let claimed = match self.claimed.try_lock() {
+            _ if helpers == 0 => return job(),
+            Err(TryLockError::WouldBlock) => return job(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Ok(claimed) => claimed,
+        };
+        let posted = Posted(self);
+        self.post(helpers, job);
+        job();
+        drop(posted);
+        let panic = locked(&self.state).panic.take();
+        drop(claimed);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Starts one thread less than [`count`] at the first call. Where the system refuses threads, callers work alone.
+    fn started(&'static self) -> usize {
+        *self.started.get_or_init(|| {
+            let start = |_: &usize| {
+                let name = "pytree-worker".to_owned();
+                thread::Builder::new()
+                    .name(name)
+                    .spawn(|| self.serve())
+                    .is_ok()
+            };
+            (1..count()).take_while(start).count()
+        })
+    }
+
+    #[allow(
+        unsafe_code,
+        reason = "threads that outlive the call are given a job that borrows from it"
+    )]
+    fn post(&'static self, places: usize, job: Job<'_>) {
+        // SAFETY: only the lifetime changes. The caller holds a `Posted`, whose drop takes the job out and waits until
+        // no worker runs it, also when the caller unwinds; so no worker has the reference after this borrow ends.
+        let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
+        let mut state = locked(&self.state);
+        state.job = Some(job);
+        state.places = places;
+        state.panic = None;
+        self.jobs.fetch_add(1, Ordering::Release);
+        let woken = places.min(state.sleeping);
+        drop(state);
+        (0..woken).for_each(|_| self.job_arrives.notify_one());
+    }
+
+    /// Runs one job after another: what a worker does as long as the process lives.
+    fn serve(&self) {
+        loop {
+            let job = self.next_job();
+            let ended = catch_unwind(AssertUnwindSafe(job));
+            let mut state = locked(&self.state);
+            if let Err(panic) = ended {
+                state.panic.get_or_insert(panic);
+            }
+            if self.running.fetch_sub(1, Ordering::Release) == 1 {
+                self.workers_finish.notify_one();
+            }
+        }
+    }
+
+    /// Waits for a job with a free place and takes the place.
+    fn next_job(&self) -> Job<'static> {
+        let mut state = locked(&self.state);
+        let mut rested = false;
+        loop {
+            if let Some(job) = state.job
+                && state.places > 0
+            {
+                state.places -= 1;
+                self.running.fetch_add(1, Ordering::Relaxed);
+                return job;
+            }
+            if rested {
+                state.sleeping += 1;
+                state = self
+                    .job_arrives
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state.sleeping -= 1;
+            } else {
+                let known = self.jobs.load(Ordering::Relaxed);
+                drop(state);
+                rested = !rest_until(|| self.jobs.load(Ordering::Acquire) != known);
+                state = locked(&self.state);
+            }
+        }
+    }
+}
+
+/// Lets other threads run until a condition holds, a limited number of times. Returns whether it holds.
+fn rest_until(holds: impl Fn() -> bool) -> bool {
+    (0..YIELDS).any(|_| {
+        thread::yield_now();
+        holds()
+    })
+}
+
+/// A job that workers may run, until this is dropped.
+struct Posted(&'static Workers);
+
+impl Drop for Posted {
+    fn drop(&mut self) {
+        let workers = self.0;
+        let mut state = locked(&workers.state);
+        state.job = None;
+        state.places = 0;
+        drop(state);
+        let none_runs = || workers.running.load(Ordering::Acquire) == 0;
+        rest_until(none_runs);
+        state = locked(&workers.state);
+        while !none_runs() {
+            state = workers
+                .workers_finish
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// Adds the numbers of all parts, which are as many as asked for.
+    fn total(parts: usize, run: impl Fn(usize) + Sync) -> usize {
+        let total = AtomicUsize::new(0);
+        run_parts((0..parts).collect(), |part| {
+            run(part);
+            total.fetch_add(part, Ordering::Relaxed);
+        });
+        total.into_inner()
+    }
+
+    #[test]
+    fn every_part_runs_once() {
+        for parts in [0, 1, 2, 3, 100] {
+            assert_eq!(total(parts, |_| ()), parts * parts.saturating_sub(1) / 2);
+        }
+    }
+
+    #[test]
+    fn nested_jobs_run_alone() {
+        assert_eq!(total(8, |_| assert_eq!(total(8, |_| ()), 28)), 28);
+    }
+
+    #[test]
+    fn concurrent_callers_do_not_wait() {
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..200).for_each(|_| assert_eq!(total(8, |_| ()), 28)));
+            }
+        });
+    }
+
+    #[test]
+    fn panics_of_parts_reach_the_caller() {
+        for guilty in [0, 7] {
+            let running = AtomicUsize::new(0);
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                total(8, |part| {
+                    running.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
+                    running.fetch_sub(1, Ordering::Relaxed);
+                    assert_ne!(part, guilty, "the guilty part");
+                })
+            }));
+            assert!(result.is_err());
+            assert_eq!(running.into_inner(), 0);
+            assert_eq!(total(8, |_| ()), 28);
+        }
+    }
+
+    #[test]
+    fn borrowed_data_outlives_all_parts() {
+        for _ in 0..500 {
+            let mut elements = vec![0_usize; 64];
+            run_parts(elements.chunks_mut(8).collect(), |chunk| {
+                chunk.iter_mut().for_each(|element| *element += 1);
+            });
+            assert!(elements.iter().all(|&element| element == 1));
+        }
+    }
+
+    #[test]
+    fn idle_workers_run_waiting_parts() {
+        // One thread alone would wait for the other part for ever.
+        if count() < 2 {
+            return;
+        }
+        let met = [AtomicBool::new(false), AtomicBool::new(false)];
+        for _ in 0..1000 {
+            // Another test may have the workers; then this thread runs both parts and gives up waiting.
+            run_parts(vec![0, 1], |part: usize| {
+                met[part].store(true, Ordering::Release);
+                for _ in 0..10_000 {
+                    if met[1 - part].load(Ordering::Acquire) {
+                        return;
+                    }
+                    thread::yield_now();
+                }
+                met[part].store(false, Ordering::Release);
+            });
+            if met.iter().all(|met| met.load(Ordering::Acquire)) {
+                return;
+            }
+        }
+        panic!("no worker ran a part while another part waited for it");
     }
 }

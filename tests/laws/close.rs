@@ -40,6 +40,24 @@ pub fn assert_close(what: &str, found: &[Tensor], expected: &[Tensor]) {
     }
 }
 
+/// Asserts that tensors are the same bit for bit, as what a function computes compiled or not. All NaNs count as one.
+#[track_caller]
+pub fn assert_same_bits(what: &str, found: &[Tensor], expected: &[Tensor]) {
+    assert_eq!(found.len(), expected.len(), "{what}: the number of results");
+    for (position, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.info(), expected.info(), "{what}: result {position}");
+        // Every f32 is an f64, so converting keeps what distinguishes them.
+        for (index, (found, expected)) in numbers(found).iter().zip(numbers(expected)).enumerate() {
+            let same =
+                found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan());
+            assert!(
+                same,
+                "{what}: result {position}, element {index}: found {found:e}, expected {expected:e}"
+            );
+        }
+    }
+}
+
 /// Asserts that two inner products agree. What they may differ by depends on their terms, which may be
 /// much greater than the sum.
 #[track_caller]

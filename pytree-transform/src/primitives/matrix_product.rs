@@ -6,11 +6,13 @@
 #[path = "product_loops.rs"]
 mod loops;
 
+use self::loops::Kernel;
 pub(super) use self::loops::{LoopAxis, Loops, Strided};
-use crate::array::Array;
+use std::borrow::Cow;
+
 use crate::dtype::TensorElement;
 use crate::instructions::are_portable;
-use crate::primitives::shape::reused;
+use crate::primitives::shape::{give_back, reused};
 use crate::threads;
 
 /// The number of multiplications from which on a second thread is worth waking: a tenth of a millisecond.
@@ -21,6 +23,9 @@ const LAID_OUT: usize = 1 << 12;
 
 /// The number of rows of the result from which on that pays.
 const REUSED: usize = 16;
+
+/// The rows and columns of a block that is turned at once.
+const BLOCK: usize = 16;
 
 /// Writes a product to `target`, on several threads if there is enough to do.
 pub(super) fn multiply<T: Factor>(
@@ -50,19 +55,14 @@ pub(super) fn multiply<T: Factor>(
         let mut transposed = reused(rows.length * columns.length);
         multiply(&loops.transposed(), right, left, &mut transposed, threads);
         turn(&transposed, rows.length, target, columns.length, threads);
-        return keep(transposed);
+        return give_back(transposed);
     }
     let mut laid_out = reused(turned);
     turn(right, columns.right, &mut laid_out, columns.length, threads);
     let mut loops = loops.clone();
     (loops.columns.right, loops.depth.right) = (1, columns.length);
     divide(&loops, left, &laid_out, target, threads);
-    keep(laid_out);
-}
-
-/// Gives memory back as that of an array, which is kept for the next.
-fn keep<T: TensorElement>(elements: Vec<T>) {
-    drop(Array::new([elements.len()], elements));
+    give_back(laid_out);
 }
 
 /// Writes the rows of `source`, `stride` apart, as the columns of `target`, which has `width` of them.
@@ -73,19 +73,20 @@ fn turn<T: TensorElement + Send + Sync>(
     width: usize,
     threads: usize,
 ) {
-    /// A row of a block is a line of the cache, so that each is read and written once.
-    const BLOCK: usize = 16;
     let rows = target.len() / width;
-    if threads > 1 && target.len() >= PARALLEL / 64 && rows >= 2 * BLOCK {
-        let middle = (rows / 2).next_multiple_of(BLOCK);
-        let (before, after) = target.split_at_mut(middle * width);
-        let (some, others) = (threads / 2, threads - threads / 2);
-        threads::join(
-            || turn(source, stride, before, width, some),
-            || turn(&source[middle..], stride, after, width, others),
-        );
-        return;
+    if threads < 2 || target.len() < PARALLEL / 64 || rows < 2 * BLOCK {
+        return turn_band(source, stride, target, width);
     }
+    let band = rows.div_ceil(threads).next_multiple_of(BLOCK);
+    let bands = target.chunks_mut(band * width).enumerate();
+    threads::run_parts(bands.collect(), |(position, target)| {
+        turn_band(&source[position * band..], stride, target, width);
+    });
+}
+
+/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block is a
+/// line of the cache, so that each is read and written once.
+fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
     let mut block = [[T::default(); BLOCK]; BLOCK];
     for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
         let height = band.len() / width;
@@ -104,21 +105,61 @@ fn turn<T: TensorElement + Send + Sync>(
     }
 }
 
-/// Writes a product to `target`, one half on another thread if there is enough to do.
+/// Writes a product to `target`, by parts on several threads if there is enough to do.
 fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
-    if threads > 1
-        && loops.work() >= PARALLEL
-        && let Some((first, second, [l, r, t])) = loops.halves()
-    {
-        let (before, after) = target.split_at_mut(t);
-        let (some, others) = (threads / 2, threads - threads / 2);
-        threads::join(
-            || divide(&first, left, right, before, some),
-            || divide(&second, &left[l..], &right[r..], after, others),
-        );
-        return;
+    let mut parts = Vec::new();
+    let whole = Part {
+        loops: Cow::Borrowed(loops),
+        left,
+        right,
+        target,
+    };
+    whole.divide(threads, &mut parts);
+    threads::run_parts(parts, Part::run);
+}
+
+/// A part of a product.
+struct Part<'a, T: Factor> {
+    loops: Cow<'a, Loops>,
+    left: &'a [T],
+    right: &'a [T],
+    target: &'a mut [T],
+}
+
+impl<'a, T: Factor> Part<'a, T> {
+    /// Cuts it into as many parts as there are threads, as far as each has enough to do.
+    fn divide(self, threads: usize, parts: &mut Vec<Self>) {
+        let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
+        let Some((first, second, [l, r, t])) = halves.flatten() else {
+            return parts.push(self);
+        };
+        let (before, after) = self.target.split_at_mut(t);
+        let half = |loops, left, right, target| Self {
+            loops: Cow::Owned(loops),
+            left,
+            right,
+            target,
+        };
+        half(first, self.left, self.right, before).divide(threads / 2, parts);
+        half(second, &self.left[l..], &self.right[r..], after).divide(threads.div_ceil(2), parts);
     }
-    loops.run(|[l, r, t]| T::matrix_product(loops, &left[l..], &right[r..], &mut target[t..]));
+
+    fn run(self) {
+        let (left, right, target) = (self.left, self.right, self.target);
+        let loops = &*self.loops;
+        let multiply = |loops: &Loops, [l, r, t]: [usize; 3], target: &mut [T]| {
+            T::matrix_product(loops, &left[l..], &right[r..], &mut target[t..]);
+        };
+        match loops.vector_blocks() {
+            None => loops.run(|offsets| multiply(loops, offsets, target)),
+            Some(blocks) => loops.run(|offsets| {
+                for (block, within) in &blocks {
+                    let at = std::array::from_fn(|side| offsets[side] + within[side]);
+                    multiply(block, at, target);
+                }
+            }),
+        }
+    }
 }
 
 /// Elements that can be multiplied as matrices.
@@ -130,9 +171,6 @@ pub(super) trait Factor: TensorElement + Send + Sync {
     /// places.
     fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
 }
-
-/// The number of multiplications below which calling a kernel takes longer than a plain loop.
-const SMALL: usize = 512;
 
 /// Whether two axes, by length and stride, stay within so many elements, so that a kernel may leave out
 /// the checks.
@@ -159,7 +197,7 @@ macro_rules! float_factor {
                     depth,
                     ..
                 } = *loops;
-                if rows.length * columns.length * depth.length <= SMALL || are_portable() {
+                if loops.kernel() == Kernel::Plain || are_portable() {
                     return plain_product(loops, left, right, target);
                 }
                 assert!(

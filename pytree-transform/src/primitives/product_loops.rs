@@ -25,6 +25,11 @@ impl LoopAxis {
         right: 1,
         result: 1,
     };
+
+    /// The offsets of a position in left, right and result.
+    fn offsets(self, position: usize) -> [usize; 3] {
+        [self.left, self.right, self.result].map(|stride| stride * position)
+    }
 }
 
 type LoopAxes = SmallVec<[LoopAxis; 4]>;
@@ -105,6 +110,32 @@ impl<'a> Strided<'a> {
     }
 }
 
+/// The number of multiplications up to which a plain loop is quicker than calling a kernel.
+const SMALL: usize = 512;
+
+/// The rows and columns up to which gemm has kernels of its own.
+const FEW: usize = 64;
+
+/// The rows of a block of a product of a matrix and a vector.
+const VECTOR_BLOCK: usize = 512;
+
+/// By which kernel a matrix product is computed.
+///
+/// A kernel adds the products of an element in an order of its own. A part of a product is computed by the kernel of the
+/// whole one, so that the number of parts never changes a bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernel {
+    /// A plain loop.
+    Plain,
+    /// A matrix and a vector. How gemm adds may depend on the number of rows, so they are in blocks of
+    /// [`VECTOR_BLOCK`].
+    Vector,
+    /// A few rows and columns. How gemm adds depends on both, so it is never divided.
+    Few,
+    /// Other matrices. gemm cuts the depth into parts whose length depends on the depth alone.
+    Blocked,
+}
+
 /// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
 #[derive(Clone, Debug)]
 pub(in crate::primitives) struct Loops {
@@ -162,32 +193,74 @@ impl Loops {
         }
     }
 
+    /// The kernel of one matrix product.
+    pub(super) fn kernel(&self) -> Kernel {
+        let (rows, columns) = (self.rows.length, self.columns.length);
+        if rows * columns * self.depth.length <= SMALL {
+            Kernel::Plain
+        } else if rows == 1 || columns == 1 {
+            Kernel::Vector
+        } else if rows.max(columns) <= FEW {
+            Kernel::Few
+        } else {
+            Kernel::Blocked
+        }
+    }
+
+    /// The blocks that a product of a matrix and a vector is computed in, with their offsets; none for other products.
+    pub(super) fn vector_blocks(&self) -> Option<Vec<(Self, [usize; 3])>> {
+        if self.kernel() != Kernel::Vector {
+            return None;
+        }
+        let place = self.outer.len() + usize::from(self.rows.length == 1);
+        let axis = *self.axis(place);
+        let blocks = (0..axis.length).step_by(VECTOR_BLOCK).map(|start| {
+            let length = VECTOR_BLOCK.min(axis.length - start);
+            (self.part(place, length), axis.offsets(start))
+        });
+        Some(blocks.collect())
+    }
+
+    /// The axes that are not contracted: those of `outer`, the rows, the columns.
+    fn axis(&self, place: usize) -> &LoopAxis {
+        match place.checked_sub(self.outer.len()) {
+            None => &self.outer[place],
+            Some(0) => &self.rows,
+            Some(_) => &self.columns,
+        }
+    }
+
+    /// The loops with another length of an axis.
+    fn part(&self, place: usize, length: usize) -> Self {
+        let mut part = self.clone();
+        let axis = match place.checked_sub(self.outer.len()) {
+            None => &mut part.outer[place],
+            Some(0) => &mut part.rows,
+            Some(_) => &mut part.columns,
+        };
+        axis.length = length;
+        part
+    }
+
     /// Both halves of the loops, cut so that the first one's results lie before the second one's, and the
-    /// offsets of the second half in left, right and result.
+    /// offsets of the second half in left, right and result. None if there is no cut that keeps the kernel.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
-        let axes = || self.outer.iter().chain([&self.rows, &self.columns]);
-        let outermost = (0..axes().count())
-            .filter(|&place| axes().nth(place).is_some_and(|axis| axis.length > 1))
-            .max_by_key(|&place| axes().nth(place).map_or(0, |axis| axis.result))?;
-        let part = |length: usize| {
-            let mut half = self.clone();
-            let rows = half.outer.len();
-            let axis = match outermost.checked_sub(rows) {
-                None => &mut half.outer[outermost],
-                Some(0) => &mut half.rows,
-                Some(_) => &mut half.columns,
-            };
-            axis.length = length;
-            half
-        };
-        let axis = axes().nth(outermost)?;
+        let outermost = (0..self.outer.len() + 2)
+            .filter(|&place| self.axis(place).length > 1)
+            .max_by_key(|&place| self.axis(place).result)?;
+        let axis = *self.axis(outermost);
+        let is_outer = outermost < self.outer.len();
         // Kernels work on blocks of 16 rows or columns.
-        let half = match axis.length / 2 {
-            half if half >= 32 => half.next_multiple_of(16),
-            half => half,
+        let half = match (axis.length / 2, self.kernel()) {
+            (half, Kernel::Vector) if !is_outer => half.next_multiple_of(VECTOR_BLOCK),
+            (half, _) if half >= 32 => half.next_multiple_of(16),
+            (half, _) => half,
         };
-        let offsets = [axis.left, axis.right, axis.result].map(|stride| stride * half);
-        Some((part(half), part(axis.length - half), offsets))
+        let rest = axis.length.checked_sub(half).filter(|&rest| rest > 0)?;
+        let halves = (self.part(outermost, half), self.part(outermost, rest));
+        let keep = [&halves.0, &halves.1].map(|half| half.kernel() == self.kernel());
+        (keep == [true; 2] && (is_outer || self.kernel() != Kernel::Few))
+            .then(|| (halves.0, halves.1, axis.offsets(half)))
     }
 
     /// Calls `product` with the offsets in left, right and result of each matrix product.

@@ -1,9 +1,18 @@
-//! The kernels of reductions.
+//! The kernels of reductions. [`crate::fold`] says in which order they combine elements.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use smallvec::SmallVec;
 
 use crate::array::{Array, with_type};
 use crate::dtype::{DType, TensorElement};
+use crate::fold;
+use crate::instructions::arch;
 use crate::primitives::reduce::{Extremum, Reduction, without_axes};
-use crate::primitives::shape::reused;
+use crate::primitives::shape::{give_back, reused};
 
 /// Elements that can be added and multiplied.
 pub(super) trait Number: TensorElement {
@@ -83,7 +92,7 @@ ordered! {
     f64: Self::NEG_INFINITY, Self::INFINITY;
 }
 
-/// Reduces an array over `axes`, group by group of neighbouring axes.
+/// Reduces an array over `axes`, group by group of neighbouring axes, the last group first.
 pub(super) fn reduce<T: TensorElement>(
     operand: &Array,
     axes: &[usize],
@@ -91,125 +100,55 @@ pub(super) fn reduce<T: TensorElement>(
     combine: impl Fn(T, T) -> T + Copy,
 ) -> Array {
     let shape = operand.shape();
+    // Axes of length 1 are no part of the order: they neither reduce nor separate others.
+    let long: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
+    let length = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
+    let is_reduced = |axis: &usize| axes.contains(axis);
     let mut reduced: Option<Vec<T>> = None;
-    let mut after = shape.len();
-    while let Some(last) = (0..after).rev().find(|axis| axes.contains(axis)) {
-        let first = (0..last)
-            .rev()
-            .find(|axis| !axes.contains(axis))
+    let mut rest = &long[..];
+    let mut inner = 1;
+    while let Some(last) = rest.iter().rposition(is_reduced) {
+        let first = rest[..last]
+            .iter()
+            .rposition(|axis| !is_reduced(axis))
             .map_or(0, |axis| axis + 1);
-        let outer = shape[..first].iter().product();
-        let middle = shape[first..=last].iter().product();
-        let inner = (last + 1..shape.len())
-            .filter(|axis| !axes.contains(axis))
-            .map(|axis| shape[axis])
-            .product();
-        let elements = reduced
-            .as_deref()
-            .unwrap_or_else(|| operand.elements::<T>());
-        reduced = Some(reduce_middle(
-            elements,
-            [outer, middle, inner],
-            start,
-            combine,
-        ));
-        after = first;
+        inner *= length(&rest[last + 1..]);
+        let extents = [length(&rest[..first]), length(&rest[first..=last]), inner];
+        let shorter = {
+            let elements = reduced.as_deref().unwrap_or_else(|| operand.elements());
+            arch().dispatch(|| reduce_middle(elements, extents, start, combine))
+        };
+        if let Some(longer) = reduced.replace(shorter) {
+            give_back(longer);
+        }
+        rest = &rest[..first];
     }
     let elements = reduced.unwrap_or_else(|| operand.elements::<T>().to_vec());
     Array::new(without_axes(shape, axes), elements)
 }
 
 /// Reduces the middle of three axes.
+#[inline(always)]
 fn reduce_middle<T: TensorElement>(
     elements: &[T],
     [outer, middle, inner]: [usize; 3],
     start: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> Vec<T> {
-    if inner == 1 {
-        if middle == 0 {
-            return vec![start; outer];
-        }
-        return elements
-            .chunks_exact(middle)
-            .map(|row| reduce_row(row, start, combine))
-            .collect();
-    }
     let mut result = reused(outer * inner);
-    result.fill(start);
-    if middle * inner > 0 {
-        for (target, rows) in result
-            .chunks_exact_mut(inner)
-            .zip(elements.chunks_exact(middle * inner))
-        {
-            reduce_rows(target, rows, start, combine);
+    if elements.is_empty() {
+        result.fill(start);
+    } else if inner == 1 {
+        for (result, row) in result.iter_mut().zip(elements.chunks_exact(middle)) {
+            *result = fold::row(row, start, combine);
+        }
+    } else {
+        let targets = result.chunks_exact_mut(inner);
+        for (target, rows) in targets.zip(elements.chunks_exact(middle * inner)) {
+            fold::columns(target, rows, start, combine);
         }
     }
     result
-}
-
-/// Reduces neighbouring elements: lanes side by side, and halves of long rows apart, so that rounding
-/// errors grow with the logarithm of the length (Higham, "The accuracy of floating point summation", 1993).
-fn reduce_row<T: TensorElement>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
-    const LANES: usize = 16;
-    const BLOCK: usize = 64 * LANES;
-    if row.len() > BLOCK {
-        let (left, right) = row.split_at((row.len() / 2).next_multiple_of(LANES));
-        return combine(
-            reduce_row(left, start, combine),
-            reduce_row(right, start, combine),
-        );
-    }
-    let mut lanes = [start; LANES];
-    let chunks = row.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        lanes
-            .iter_mut()
-            .zip(chunk)
-            .for_each(|(lane, &element)| *lane = combine(*lane, element));
-    }
-    lanes
-        .iter_mut()
-        .zip(rest)
-        .for_each(|(lane, &element)| *lane = combine(*lane, element));
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
-/// Combines rows into `target`, halves of many rows apart as in [`reduce_row`].
-fn reduce_rows<T: TensorElement>(
-    target: &mut [T],
-    rows: &[T],
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
-) {
-    const BLOCK: usize = 32;
-    let width = target.len();
-    let count = rows.len() / width;
-    if count <= BLOCK {
-        for row in rows.chunks_exact(width) {
-            target
-                .iter_mut()
-                .zip(row)
-                .for_each(|(sum, &element)| *sum = combine(*sum, element));
-        }
-        return;
-    }
-    let (left, right) = rows.split_at(count / 2 * width);
-    reduce_rows(target, left, start, combine);
-    let mut other = vec![start; width];
-    reduce_rows(&mut other, right, start, combine);
-    target
-        .iter_mut()
-        .zip(&other)
-        .for_each(|(sum, &element)| *sum = combine(*sum, element));
 }
 
 /// A kernel for the element types that are numbers.
@@ -307,7 +246,7 @@ fn argument_by<T: Ordered>(
 
 /// The position of the first extremum: two quick passes rather than a slow one.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
-    let extremum = reduce_row(row, start, combine);
+    let extremum = fold::row(row, start, combine);
     let found = row
         .iter()
         .position(|&element| element == extremum || element.is_nan());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use self::strided::joined_axes;
-pub(crate) use self::strided::{add_by_strides, gather, reused};
+pub(crate) use self::strided::{add_by_strides, gather, give_back, reused};
 use crate::array::{Array, row_major_strides};
 use crate::dtype::{AbstractArray, Shape};
 use crate::error::{TensorError, or_panic};

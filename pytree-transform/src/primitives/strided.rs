@@ -15,6 +15,11 @@ pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     ))))
 }
 
+/// Gives memory back as that of an array, which is kept for the next.
+pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
+    drop(Array::new([elements.len()], elements));
+}
+
 /// Gathers elements by strides: transposes, broadcasts (stride 0), slices and reversals alike.
 ///
 /// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(super) use self::builder::PassBuilder;
-use super::tiles::{Float, Slot, Source, Tiles, Totals};
+use super::tiles::{Accumulators, Float, Slot, Source, Tiles, Total, Totals};
 use super::views::Pattern;
 use crate::array::{Array, Data};
 use crate::dtype::{AbstractArray, DType};
@@ -35,6 +35,12 @@ const LONGEST_UNIT: usize = 1024;
 
 /// The steps times elements from which on a second thread is worth waking: a tenth of a millisecond.
 const PARALLEL: usize = 1 << 21;
+
+/// The steps times elements that a chunk has at least.
+const SHORTEST_CHUNK: usize = PARALLEL / 4;
+
+/// How many chunks each thread has, if they are long enough: a thread that is held up then holds up few.
+const CHUNKS_PER_THREAD: usize = 4;
 
 /// Whether a value has a number for each element, or one for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +103,6 @@ struct Store {
     takes: SmallVec<[usize; 4]>,
 }
 
-/// A reduction over rows.
-#[derive(Debug)]
-struct Total {
-    fold: Fold,
-    period: usize,
-    info: AbstractArray,
-}
-
 /// Several equations in one pass over memory.
 #[derive(Debug)]
 pub(crate) struct Pass {
@@ -112,6 +110,8 @@ pub(crate) struct Pass {
     length: usize,
     row: usize,
     tile: usize,
+    /// A chunk begins at a multiple of so many elements: where rows, repetitions and blocks of totals begin.
+    grain: usize,
     /// The values it reads.
     pub(super) inputs: Vec<Variable>,
     /// The values it makes.
@@ -217,51 +217,66 @@ impl Pass {
                 None => Source::Array(array),
             })
             .collect();
-        let slots = results.iter_mut().map(Slot::<F>::new).collect();
-        let totals = self.run_chunk(&sources, 0, self.length, slots, threads::count());
+        let mut totals = Totals::new(&self.totals, self.length);
+        let whole = Part {
+            start: 0,
+            end: self.length,
+            slots: results.iter_mut().map(Slot::<F>::new).collect(),
+            accumulators: totals.accumulators(),
+        };
+        let chunk = self.chunk_length(threads::count());
+        if chunk < self.length {
+            let parts = self.divide(whole, chunk);
+            threads::run_parts(parts, |part| self.run_part(&sources, part));
+        } else {
+            self.run_part(&sources, whole);
+        }
         drop(sources);
-        results.extend(totals.into_arrays(self.totals.iter().map(|total| &total.info)));
+        results.extend(totals.into_arrays());
         results
     }
 
-    /// Runs from element `start` to `end`, on several threads if there is enough to do.
-    fn run_chunk<F: Float>(
-        &self,
-        sources: &[Source<'_>],
-        start: usize,
-        end: usize,
-        slots: SmallVec<[Slot<'_, F>; 2]>,
-        threads: usize,
-    ) -> Totals<F> {
-        let work = (end - start) * self.steps.len();
-        let tiles = (end - start) / self.tile;
-        if threads < 2 || work < PARALLEL || tiles < 2 {
-            return self.run_tiles(sources, start, end, slots);
+    /// How many elements each chunk has, so that several threads are busy if there is enough to do.
+    fn chunk_length(&self, threads: usize) -> usize {
+        let work = self.length * self.steps.len();
+        if threads < 2 || work < PARALLEL {
+            return self.length;
         }
-        let middle = tiles / 2 * self.tile;
-        let (mut left, mut right) = (SmallVec::new(), SmallVec::new());
-        for (slot, store) in slots.into_iter().zip(&self.stores) {
-            let (before, after) = slot.split_at(self.at_level(middle, store.level));
-            left.push(before);
-            right.push(after);
-        }
-        let (first, second) = (threads / 2, threads - threads / 2);
-        let middle = start + middle;
-        let (mut totals, more) = threads::join(
-            || self.run_chunk(sources, start, middle, left, first),
-            || self.run_chunk(sources, middle, end, right, second),
-        );
-        totals.merge(&more);
-        totals
+        let chunks = (threads * CHUNKS_PER_THREAD).min(work / SHORTEST_CHUNK);
+        let shortest = self.length.div_ceil(chunks);
+        shortest.next_multiple_of(self.grain)
     }
 
-    fn run_tiles<F: Float>(
-        &self,
-        sources: &[Source<'_>],
-        start: usize,
-        end: usize,
-        slots: SmallVec<[Slot<'_, F>; 2]>,
-    ) -> Totals<F> {
+    /// Divides a part into chunks.
+    fn divide<'s, F: Float>(&self, mut rest: Part<'s, F>, chunk: usize) -> Vec<Part<'s, F>> {
+        let mut parts = Vec::with_capacity((rest.end - rest.start).div_ceil(chunk));
+        while rest.end - rest.start > chunk {
+            let middle = rest.start + chunk;
+            let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
+            for (slot, store) in rest.slots.into_iter().zip(&self.stores) {
+                let (some, others) = slot.split_at(self.at_level(chunk, store.level));
+                before.push(some);
+                after.push(others);
+            }
+            let (own, others) = rest.accumulators.split_at(middle);
+            parts.push(Part {
+                start: rest.start,
+                end: middle,
+                slots: before,
+                accumulators: own,
+            });
+            rest = Part {
+                start: middle,
+                end: rest.end,
+                slots: after,
+                accumulators: others,
+            };
+        }
+        parts.push(rest);
+        parts
+    }
+
+    fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
         let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
         for &(fill, register) in &self.fills {
             match fill {
@@ -276,18 +291,13 @@ impl Pass {
                 }
             }
         }
-        let totals = self.totals.iter().map(|total| (total.fold, total.period));
         let mut chunk = Chunk {
             pass: self,
             sources,
-            start,
-            end,
-            slots,
-            totals: Totals::new(totals),
+            part,
             tiles,
         };
         arch().dispatch(&mut chunk);
-        chunk.totals
     }
 
     /// A number of elements as one of the level.
@@ -300,14 +310,19 @@ impl Pass {
     }
 }
 
+/// The elements from `start` to `end`, and where their results are written.
+struct Part<'s, F: Float> {
+    start: usize,
+    end: usize,
+    slots: SmallVec<[Slot<'s, F>; 2]>,
+    accumulators: Accumulators<'s, F>,
+}
+
 /// Some of the tiles of a pass, compiled for each instruction set.
 struct Chunk<'a, 's, F: Float> {
     pass: &'a Pass,
     sources: &'a [Source<'a>],
-    start: usize,
-    end: usize,
-    slots: SmallVec<[Slot<'s, F>; 2]>,
-    totals: Totals<F>,
+    part: Part<'s, F>,
     tiles: Tiles<F>,
 }
 
@@ -316,24 +331,26 @@ impl<F: Float> pulp::WithSimd for &mut Chunk<'_, '_, F> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let mut at = self.start;
-        while at < self.end {
-            let count = self.pass.tile.min(self.end - at);
+        let Part { start, end, .. } = self.part;
+        let mut at = start;
+        while at < end {
+            let count = self.pass.tile.min(end - at);
             self.run_tile(at, count);
             at += count;
         }
+        self.part.accumulators.end(end);
     }
 }
 
 impl<F: Float> Chunk<'_, '_, F> {
     #[inline(always)]
     fn run_tile(&mut self, at: usize, count: usize) {
-        let pass = self.pass;
+        let (pass, first) = (self.pass, self.part.start);
         for step in &pass.steps {
             let here = Here {
                 sources: self.sources,
-                slots: &self.slots,
-                chunk: pass.at_level(self.start, step.level),
+                slots: &self.part.slots,
+                chunk: pass.at_level(first, step.level),
                 start: pass.at_level(at, step.level),
                 count: pass.at_level(count, step.level),
             };
@@ -361,7 +378,7 @@ impl<F: Float> Chunk<'_, '_, F> {
                     .spread(step.operands[0], step.output, pass.row, count),
                 Work::Rows(fold) => {
                     let elements = Here {
-                        chunk: self.start,
+                        chunk: first,
                         start: at,
                         count,
                         ..here
@@ -371,17 +388,17 @@ impl<F: Float> Chunk<'_, '_, F> {
                 }
                 Work::Columns { total } => {
                     let tile = self.tiles.floats(step.operands[0], &here);
-                    self.totals.add(total, tile, at);
+                    self.part.accumulators.add(total, tile, at);
                 }
             }
         }
         for (position, store) in pass.stores.iter().enumerate() {
             let (from, length) = (
-                pass.at_level(at - self.start, store.level),
+                pass.at_level(at - first, store.level),
                 pass.at_level(count, store.level),
             );
             self.tiles
-                .store(store.register, &mut self.slots[position], from, length);
+                .store(store.register, &mut self.part.slots[position], from, length);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Compiled functions compute what their operations compute one by one.
+//! Compiled functions compute what their operations compute one by one, bit for bit.
 
 use std::sync::Arc;
 
@@ -62,12 +62,14 @@ fn check(shapes: &[&[usize]], function: Function) {
             let found = Tensor::from_shared(Arc::clone(&found));
             assert_eq!(found.info(), expected.info(), "{shapes:?}");
             if expected.dtype() == DType::F32 {
-                for (found, expected) in found.to_vec::<f32>().iter().zip(expected.to_vec::<f32>())
-                {
-                    let same = found.to_bits() == expected.to_bits()
-                        || (found - expected).abs() <= 1e-5 * (1.0 + expected.abs());
-                    assert!(same, "{shapes:?}: {found} instead of {expected}\n{jaxpr}");
-                }
+                let bits = |tensor: &Tensor| -> Vec<u32> {
+                    tensor
+                        .to_vec::<f32>()
+                        .into_iter()
+                        .map(f32::to_bits)
+                        .collect()
+                };
+                assert_eq!(bits(&found), bits(expected), "{shapes:?}\n{jaxpr}");
             } else {
                 assert_eq!(&found, expected);
             }

@@ -12,10 +12,11 @@ mod totals;
 
 use std::cell::RefCell;
 
-pub(super) use self::totals::Totals;
+pub(super) use self::totals::{Accumulators, Total, Totals};
 use super::pass::{Here, Place};
 use crate::array::Array;
 use crate::dtype::TensorElement;
+use crate::fold;
 use crate::primitive::Fold;
 use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Kernels, Map, Unary, Zip};
 
@@ -409,39 +410,10 @@ fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], outpu
 #[inline(always)]
 fn fold_each<'a, F: Float>(output: &mut [F], rows: impl Iterator<Item = &'a [F]>, fold: Fold) {
     for (output, row) in output.iter_mut().zip(rows) {
-        *output = fold_row(row, fold);
+        *output = fold::row(row, F::start(fold), |left, right| {
+            F::combine(fold, left, right)
+        });
     }
-}
-
-/// Reduces neighbouring elements: many lanes side by side, and long rows by parts, so that rounding errors
-/// stay small.
-#[inline(always)]
-fn fold_row<F: Float>(row: &[F], fold: Fold) -> F {
-    const LANES: usize = 32;
-    const PART: usize = 32 * LANES;
-    let mut result = F::start(fold);
-    for part in row.chunks(PART) {
-        let mut lanes = [F::start(fold); LANES];
-        let chunks = part.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for (lane, &element) in lanes.iter_mut().zip(chunk) {
-                *lane = F::combine(fold, *lane, element);
-            }
-        }
-        for (lane, &element) in lanes.iter_mut().zip(rest) {
-            *lane = F::combine(fold, *lane, element);
-        }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for lane in 0..width {
-                lanes[lane] = F::combine(fold, lanes[lane], lanes[lane + width]);
-            }
-            width /= 2;
-        }
-        result = F::combine(fold, result, lanes[0]);
-    }
-    result
 }
 
 macro_rules! floats {

@@ -37,6 +37,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
                 length,
                 row,
                 tile: 1,
+                grain: 1,
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 fills: Vec::new(),
@@ -132,7 +133,8 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             Role::Rows(fold) => (Work::Rows(fold), Level::Row, Level::Element),
             Role::Columns { fold, period } => {
                 let info = self.planner.jaxpr.info(output).clone();
-                self.pass.totals.push(Total { fold, period, info });
+                let total = Total::new(fold, period, self.pass.length, info);
+                self.pass.totals.push(total);
                 self.total_outputs.push(output);
                 let total = self.pass.totals.len() - 1;
                 (Work::Columns { total }, Level::Element, Level::Element)
@@ -163,6 +165,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
     pub(in crate::transformations::executor) fn finish(mut self) -> Pass {
         self.pass.outputs.append(&mut self.total_outputs);
         self.choose_tile();
+        self.choose_grain();
         self.find_memory_to_take();
         self.pass.assign_registers();
         self.pass
@@ -197,6 +200,20 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             }
             _ => true,
         });
+    }
+
+    /// Finds where chunks may begin. Without totals that is where a tile may; totals need whole blocks.
+    fn choose_grain(&mut self) {
+        let pass = &mut self.pass;
+        let rows = pass.fills.iter().filter_map(|(fill, _)| match fill {
+            Fill::Row { period, .. } => Some(*period),
+            Fill::Constant(_) | Fill::Scalar { .. } => None,
+        });
+        let blocks = pass.totals.iter().map(Total::block);
+        let grain = rows.chain(blocks).try_fold(pass.row, least_common_multiple);
+        // A grain longer than the pass leaves it undivided.
+        let grain = grain.unwrap_or(pass.length).max(1);
+        pass.grain = grain * pass.tile.div_ceil(grain);
     }
 
     /// For each result, the inputs that are read only where it is written.
@@ -241,6 +258,15 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             store.takes = own.into_iter().chain(others).take(MOST_OFFERS).collect();
         }
     }
+}
+
+/// The least common multiple, unless it is too large for a number.
+fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
+    let (mut divisor, mut rest) = (left, right);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    (left / divisor.max(1)).checked_mul(right)
 }
 
 impl Resolved {

@@ -1,0 +1,338 @@
+//! Freed memory of arrays, kept for the next array of the same size.
+//!
+//! The system's allocator returns large blocks to the kernel, which then hands out new pages one fault at a time. A
+//! training step frees and allocates the same sizes over and over, so the library keeps what it frees: in one pool for
+//! all threads, up to [`limit`] bytes. Beyond the limit, the memory that was not used for the longest time is freed
+//! first. Only sizes that were allocated before are kept, and only as many arrays as were in use at the same time.
+//!
+//! # Examples
+//! ```
+//! use pytree_transform::{DType, Tensor, memory};
+//! for _ in 0..3 {
+//!     let x = Tensor::full(DType::F32, [1000, 1000], 1.0);
+//!     drop(&x + &x);
+//! }
+//! assert!(memory::held() <= memory::limit());
+//! memory::release();
+//! assert_eq!(memory::held(), 0);
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Smaller arrays are left to the system's allocator, which is quick with them.
+const SMALLEST: usize = 4 << 10;
+
+/// How many bytes are kept unless the program sets another limit.
+const LIMIT: usize = 256 << 20;
+
+/// How many lengths are known at a time.
+const LENGTHS: usize = 1 << 10;
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::new(LIMIT));
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns how many bytes of freed arrays the process keeps now.
+pub fn held() -> usize {
+    pool().bytes
+}
+
+/// Returns the most bytes of freed arrays that the process keeps: 256 MiB unless set by [`set_limit`].
+pub fn limit() -> usize {
+    pool().limit
+}
+
+/// Sets the most bytes of freed arrays that the process keeps, and frees what exceeds them. With 0, freed memory
+/// returns to the system at once.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::memory;
+/// memory::set_limit(64 << 20);
+/// assert_eq!(memory::limit(), 64 << 20);
+/// ```
+pub fn set_limit(bytes: usize) {
+    let evicted = pool().set_limit(bytes);
+    drop(evicted);
+}
+
+/// Frees all memory of freed arrays that the process keeps, and returns how many bytes that were.
+pub fn release() -> usize {
+    let mut pool = pool();
+    let empty = Pool::new(pool.limit);
+    let released = std::mem::replace(&mut *pool, empty);
+    drop(pool);
+    released.bytes
+}
+
+/// Keeps an array's memory.
+pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
+    if elements.len() * size_of::<T>() >= SMALLEST {
+        let evicted = pool().give(elements);
+        drop(evicted);
+    }
+}
+
+/// Returns an array of `length` elements whose values are whatever it last held, if one is kept.
+pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
+    if length.saturating_mul(size_of::<T>()) < SMALLEST {
+        return None;
+    }
+    pool().take(length)
+}
+
+/// Freed arrays by element type and length.
+pub(crate) struct Pool {
+    f32: Lengths<f32>,
+    f64: Lengths<f64>,
+    bytes: usize,
+    limit: usize,
+    /// Counts uses, to tell which length was used last.
+    clock: u64,
+}
+
+pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
+
+/// Arrays of one length.
+pub(crate) struct Bucket<T> {
+    kept: Vec<Vec<T>>,
+    /// How often none was kept when one was needed: so many are in use at the same time.
+    misses: usize,
+    last_use: u64,
+}
+
+/// Memory taken out of the pool. It is dropped without the lock, since freeing takes time.
+#[derive(Default)]
+pub(crate) struct Evicted {
+    f32: Vec<Vec<f32>>,
+    f64: Vec<Vec<f64>>,
+}
+
+/// An element type whose arrays are kept.
+pub(crate) trait Pooled: Sized {
+    fn lengths(pool: &mut Pool) -> &mut Lengths<Self>;
+    fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>>;
+}
+
+macro_rules! pooled {
+    ($($element:ident),*) => {$(
+        impl Pooled for $element {
+            fn lengths(pool: &mut Pool) -> &mut Lengths<Self> {
+                &mut pool.$element
+            }
+            fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>> {
+                &mut evicted.$element
+            }
+        }
+    )*};
+}
+pooled!(f32, f64);
+
+impl Pool {
+    const fn new(limit: usize) -> Self {
+        Self {
+            f32: BTreeMap::new(),
+            f64: BTreeMap::new(),
+            bytes: 0,
+            limit,
+            clock: 0,
+        }
+    }
+
+    fn give<T: Pooled>(&mut self, elements: Vec<T>) -> Evicted {
+        let mut evicted = Evicted::default();
+        self.clock += 1;
+        let (clock, bytes) = (self.clock, elements.len() * size_of::<T>());
+        match T::lengths(self).get_mut(&elements.len()) {
+            Some(bucket) if bucket.kept.len() < bucket.misses => {
+                bucket.last_use = clock;
+                bucket.kept.push(elements);
+                self.bytes += bytes;
+                self.evict_to_limit(&mut evicted);
+            }
+            _ => T::evicted(&mut evicted).push(elements),
+        }
+        evicted
+    }
+
+    fn take<T: Pooled>(&mut self, length: usize) -> Option<Vec<T>> {
+        self.clock += 1;
+        let clock = self.clock;
+        let lengths = T::lengths(self);
+        if let Some(bucket) = lengths.get_mut(&length) {
+            bucket.last_use = clock;
+            let taken = bucket.kept.pop();
+            match taken {
+                Some(_) => self.bytes -= length * size_of::<T>(),
+                None => bucket.misses += 1,
+            }
+            return taken;
+        }
+        if lengths.len() >= LENGTHS {
+            self.forget_older_half::<T>();
+        }
+        let bucket = Bucket {
+            kept: Vec::new(),
+            misses: 1,
+            last_use: clock,
+        };
+        T::lengths(self).insert(length, bucket);
+        None
+    }
+
+    /// Forgets the half of the lengths that was not used for the longest time.
+    fn forget_older_half<T: Pooled>(&mut self) {
+        let lengths = T::lengths(self);
+        let mut uses: Vec<u64> = lengths.values().map(|bucket| bucket.last_use).collect();
+        let middle = uses.len() / 2;
+        let median = *uses.select_nth_unstable(middle).1;
+        let mut freed = 0;
+        lengths.retain(|length, bucket| {
+            let is_newer = bucket.last_use >= median;
+            if !is_newer {
+                freed += bucket.kept.len() * length * size_of::<T>();
+            }
+            is_newer
+        });
+        self.bytes -= freed;
+    }
+
+    fn set_limit(&mut self, limit: usize) -> Evicted {
+        let mut evicted = Evicted::default();
+        self.limit = limit;
+        self.evict_to_limit(&mut evicted);
+        evicted
+    }
+
+    /// Takes out arrays of the length that was not used for the longest time, until the limit is kept.
+    fn evict_to_limit(&mut self, evicted: &mut Evicted) {
+        while self.bytes > self.limit {
+            let (oldest_f32, oldest_f64) = (oldest(&self.f32), oldest(&self.f64));
+            let freed = match (oldest_f32, oldest_f64) {
+                (Some((last_use, length)), other)
+                    if other.is_none_or(|(other, _)| last_use < other) =>
+                {
+                    evict_one(&mut self.f32, length, &mut evicted.f32)
+                }
+                (_, Some((_, length))) => evict_one(&mut self.f64, length, &mut evicted.f64),
+                (_, None) => self.bytes,
+            };
+            self.bytes -= freed;
+        }
+    }
+}
+
+/// When the least recently used length that keeps something was used, and that length.
+fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
+    let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
+    kept.map(|(&length, bucket)| (bucket.last_use, length))
+        .min()
+}
+
+/// Takes out one array and returns its bytes. A length that keeps no more starts anew.
+fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T>>) -> usize {
+    if let Some(bucket) = lengths.get_mut(&length) {
+        evicted.extend(bucket.kept.pop());
+        if bucket.kept.is_empty() {
+            lengths.remove(&length);
+        }
+    }
+    length * size_of::<T>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Allocates as arrays do: memory that is kept, or new memory.
+    fn allocate(pool: &mut Pool, length: usize) -> (Vec<f32>, bool) {
+        match pool.take(length) {
+            Some(elements) => (elements, true),
+            None => (vec![0.0; length], false),
+        }
+    }
+
+    #[test]
+    fn freed_memory_is_taken_again() {
+        let mut pool = Pool::new(LIMIT);
+        let (elements, reused) = allocate(&mut pool, 5000);
+        assert!(!reused);
+        let address = elements.as_ptr();
+        pool.give(elements);
+        assert_eq!(pool.bytes, 20_000);
+        let (again, reused) = allocate(&mut pool, 5000);
+        assert!(reused);
+        assert_eq!((again.as_ptr(), pool.bytes), (address, 0));
+        assert!(pool.take::<f64>(5000).is_none());
+    }
+
+    #[test]
+    fn unused_sizes_are_not_kept() {
+        let mut pool = Pool::new(LIMIT);
+        pool.give(vec![1.0_f32; 6000]);
+        assert_eq!(pool.bytes, 0);
+        let (elements, _) = allocate(&mut pool, 6000);
+        pool.give(vec![1.0_f32; 6000]);
+        pool.give(elements);
+        assert_eq!(pool.bytes, 24_000);
+    }
+
+    #[test]
+    fn old_sizes_give_way_to_new() {
+        // An addition of 10^6 elements after 400 other sizes still finds the memory of its last result.
+        let mut pool = Pool::new(64 << 20);
+        for size in 0..400 {
+            let (elements, _) = allocate(&mut pool, 1_000_000 + size);
+            pool.give(elements);
+            assert!(pool.bytes <= pool.limit);
+        }
+        for round in 0..10 {
+            let (elements, reused) = allocate(&mut pool, 999_999);
+            assert_eq!(reused, round > 0);
+            pool.give(elements);
+        }
+    }
+
+    #[test]
+    fn least_recently_used_is_evicted_first() {
+        let mut pool = Pool::new(3 * 40_000);
+        for length in [10_000, 10_001, 10_002, 10_000, 10_003] {
+            let (elements, _) = allocate(&mut pool, length);
+            pool.give(elements);
+        }
+        let kept = [10_000, 10_001, 10_002, 10_003]
+            .map(|length| pool.f32.get(&length).map_or(0, |bucket| bucket.kept.len()));
+        assert_eq!(kept, [1, 0, 0, 1]);
+        assert!(pool.bytes <= pool.limit);
+    }
+
+    #[test]
+    fn many_lengths_are_forgotten() {
+        let mut pool = Pool::new(LIMIT);
+        for length in 0..3 * LENGTHS {
+            let (elements, _) = allocate(&mut pool, 1024 + length);
+            pool.give(elements);
+        }
+        assert!(pool.f32.len() <= LENGTHS);
+        let kept = pool
+            .f32
+            .iter()
+            .map(|(length, bucket)| 4 * length * bucket.kept.len());
+        assert_eq!(kept.sum::<usize>(), pool.bytes);
+    }
+
+    #[test]
+    fn lower_limits_free_memory() {
+        let mut pool = Pool::new(LIMIT);
+        let taken: Vec<_> = (0..8).map(|_| allocate(&mut pool, 10_000).0).collect();
+        taken.into_iter().for_each(|elements| {
+            pool.give(elements);
+        });
+        assert_eq!(pool.bytes, 8 * 40_000);
+        let evicted = pool.set_limit(100_000);
+        assert_eq!((pool.bytes, evicted.f32.len()), (80_000, 6));
+    }
+}
