@@ -2,12 +2,18 @@
 
 use std::sync::OnceLock;
 
-/// The instructions to run with, found out once. `PYTREE_PORTABLE=1` in the environment asks for those that
-/// every processor has: results are then the same on all machines of one word size, and slower.
+/// Returns whether only the instructions that every processor has are used: if `PYTREE_PORTABLE=1` is in the environment.
+/// Results are then the same on all machines of one word size, and slower.
+pub(crate) fn are_portable() -> bool {
+    static PORTABLE: OnceLock<bool> = OnceLock::new();
+    *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
+}
+
+/// Returns the instructions to run with, detected once.
 pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {
-        if std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1") {
+        if are_portable() {
             pulp::Arch::Scalar
         } else {
             pulp::Arch::new()
@@ -15,7 +21,27 @@ pub(crate) fn arch() -> pulp::Arch {
     })
 }
 
-/// Whether only the instructions that every processor has are to be used.
-pub(crate) fn are_portable() -> bool {
-    matches!(arch(), pulp::Arch::Scalar)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn widest_instructions_are_chosen() {
+        // Each set of instructions is a feature of pulp: a missing one would leave its processors with plain code.
+        let expected = if are_portable() {
+            "Scalar"
+        } else if pulp::x86::V4::try_new().is_some() {
+            "V4"
+        } else if pulp::x86::V3::try_new().is_some() {
+            "V3"
+        } else {
+            "Scalar"
+        };
+        let chosen = format!("{:?}", arch());
+        assert!(
+            chosen.starts_with(expected),
+            "{chosen} instead of {expected}"
+        );
+    }
 }
