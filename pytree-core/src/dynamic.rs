@@ -24,6 +24,7 @@ use crate::path::{AsKeyPath, KeyPath};
 use crate::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
 use crate::shape::{self, NodeKind};
 use crate::statics::{StaticBox, StaticValue};
+use crate::suggest::{Effort, LOOKED_AT};
 use crate::treedef::{Builder, Notation, TreeDef};
 use crate::unflatten::{self, Unflattener};
 
@@ -154,13 +155,15 @@ impl<L> Tree<L> {
         let mut position = 0;
         let mut found = None;
         let mut paths = Vec::new();
+        let mut keys = 0;
         self.treedef.walk_places(|place| {
             if found.is_none() && place.path == path {
                 found = Some(place.holds_leaf.then_some(position));
             }
             if place.holds_leaf {
                 position += 1;
-                if found.is_none() {
+                keys += place.path.keys().len();
+                if found.is_none() && keys < LOOKED_AT {
                     paths.push(place.path.clone());
                 }
             }
@@ -170,12 +173,11 @@ impl<L> Tree<L> {
             Some(None) => Err(TreeError::InAnotherPart { path: path.clone() }),
             None => {
                 let text = path.to_string();
-                let nearest = paths
-                    .into_iter()
-                    .min_by_key(|path| crate::error::edit_distance(&path.to_string(), &text));
+                let paths = paths.iter().map(|path| (path, path.to_string()));
+                let nearest = Effort::default().nearest(&text, paths);
                 Err(TreeError::NoLeaf {
                     path: path.clone(),
-                    nearest,
+                    nearest: nearest.map(|(path, _)| path.clone()),
                 })
             }
         }

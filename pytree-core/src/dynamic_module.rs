@@ -25,6 +25,7 @@ use crate::path::KeyPath;
 use crate::pytree::Pytree;
 use crate::shape::{NodeKind, NodeShape};
 use crate::statics::{StaticBox, StaticValue};
+use crate::suggest::Effort;
 use crate::treedef::Builder;
 
 /// The names of a module's fields with their kinds.
@@ -327,9 +328,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         if let Some(position) = statics.position(|found| **found == *name) {
             return Ok(Place::Static(position));
         }
-        let nearest = self
-            .fields()
-            .min_by_key(|(found, _)| crate::error::edit_distance(found, name));
+        let fields = self.fields().map(|(found, _)| (found, found));
+        let nearest = Effort::default().nearest(name, fields);
         let nearest = nearest.map(|(found, _)| found.to_owned());
         let name = name.to_owned();
         let problem = RegistrationProblem::NotRegistered { name, nearest };

@@ -540,19 +540,3 @@ fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
     });
     told.collect()
 }
-
-/// The number of single-character edits between two texts, for "did you mean".
-pub fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, left) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &right) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
-}

@@ -11,6 +11,7 @@ use crate::kind::{Collection, CollectionId, LeafKind};
 use crate::leaf::Leaf;
 use crate::nodes::Aliases;
 use crate::path::{Key, KeyPath};
+use crate::suggest::Effort;
 use crate::treedef::TreeDef;
 
 type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
@@ -177,10 +178,11 @@ impl Filter {
         let mut names = Vec::new();
         self.0.collect_names(&mut names);
         let absent = names.into_iter().filter(|name| !steps.contains(*name));
+        let mut effort = Effort::default();
         absent
             .map(|name| {
-                let distance = |step: &&String| crate::error::edit_distance(step, name);
-                (name.clone(), steps.iter().min_by_key(distance).cloned())
+                let nearest = effort.nearest(name, steps.iter().map(|step| (step, step)));
+                (name.clone(), nearest.map(|(step, _)| step.clone()))
             })
             .collect()
     }
@@ -222,15 +224,13 @@ impl Filter {
 fn nearest_prefix(path: &KeyPath, places: &[KeyPath]) -> Option<KeyPath> {
     let length = path.keys().len();
     let prefixes = places.iter().map(|place| {
-        place
-            .keys()
-            .iter()
-            .take(length)
-            .cloned()
-            .collect::<KeyPath>()
+        let keys = place.keys().iter().take(length);
+        let prefix: KeyPath = keys.cloned().collect();
+        let text = prefix.to_string();
+        (prefix, text)
     });
-    let text = path.to_string();
-    prefixes.min_by_key(|prefix| crate::error::edit_distance(&prefix.to_string(), &text))
+    let nearest = Effort::default().nearest(&path.to_string(), prefixes);
+    nearest.map(|(prefix, _)| prefix)
 }
 
 impl Rule {

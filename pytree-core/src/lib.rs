@@ -41,6 +41,7 @@ pub mod shape;
 mod shared;
 pub mod state;
 pub mod statics;
+pub mod suggest;
 mod treedef;
 mod unflatten;
 

@@ -34,12 +34,20 @@ pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
     })
 }
 
+/// The most edits of a misspelling.
+const EDITS: usize = 2;
+
 /// The candidate that is a misspelling away, if one is; of two as near, the first.
+///
+/// A crate of macros exports nothing else, and the other crates need it, so that this can't be their shared function. The
+/// work is bounded all the same: candidates are a few short words, and a longer word is none of them.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let length = word.chars().count();
     candidates
         .iter()
+        .filter(|candidate| length.abs_diff(candidate.chars().count()) <= EDITS)
         .map(|candidate| (edit_distance(word, candidate), *candidate))
-        .filter(|(distance, _)| *distance <= 2)
+        .filter(|(distance, _)| *distance <= EDITS)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

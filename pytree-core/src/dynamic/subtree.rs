@@ -1,9 +1,10 @@
 //! Subtrees: looking into a tree, cutting it into subtrees, and other choices of what a leaf is.
 
 use super::Tree;
-use crate::error::{TreeError, edit_distance};
+use crate::error::TreeError;
 use crate::path::{AsKeyPath, Key, KeyPath};
 use crate::shape::{self, NodeKind};
+use crate::suggest::Effort;
 use crate::treedef::{Builder, NodeView, TreeDef};
 
 /// A subtree of a tree, by reference.
@@ -286,11 +287,13 @@ impl<L> Tree<Tree<L>> {
 fn no_subtree(path: &KeyPath, reached: usize, node: NodeView<'_>) -> TreeError {
     let asked = path.keys().get(reached).map(ToString::to_string);
     let reached: KeyPath = path.keys().iter().take(reached).cloned().collect();
-    let nearest = node
-        .keys()
-        .flatten()
-        .min_by_key(|key| edit_distance(&key.to_string(), asked.as_deref().unwrap_or_default()))
-        .map(|key| reached.keys().iter().cloned().chain([key]).collect());
+    let keys = node.keys().flatten().map(|key| {
+        let text = key.to_string();
+        (key, text)
+    });
+    let nearest = Effort::default()
+        .nearest(asked.as_deref().unwrap_or_default(), keys)
+        .map(|(key, _)| reached.keys().iter().cloned().chain([key]).collect());
     TreeError::NoSubtree {
         path: path.clone(),
         reached,

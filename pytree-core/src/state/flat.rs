@@ -1,15 +1,17 @@
 //! Flat states: a tree as an ordered list of paths with their leaves, and back.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 
 use indexmap::IndexMap;
 
 use super::PlaceProblem;
 use crate::dynamic::{Tree, TreeBuilder};
-use crate::error::{TreeError, edit_distance};
+use crate::error::TreeError;
 use crate::nodes::Aliases;
 use crate::partition::Partition;
 use crate::path::{Key, KeyPath};
+use crate::suggest::Effort;
 use crate::treedef::TreeDef;
 
 impl<L: Clone> Tree<L> {
@@ -149,26 +151,34 @@ pub(super) struct Places<'t> {
     treedef: &'t TreeDef,
     /// The paths, with whether there is a leaf.
     pub(super) all: Vec<(KeyPath, bool)>,
+    aliases: OnceCell<Aliases>,
+    effort: RefCell<Effort>,
 }
 
 impl<'t> Places<'t> {
     pub(super) fn of(treedef: &'t TreeDef) -> Self {
         let mut all = Vec::new();
         treedef.walk_places(|place| all.push((place.path.clone(), place.holds_leaf)));
-        Self { treedef, all }
+        Self {
+            treedef,
+            all,
+            aliases: OnceCell::new(),
+            effort: RefCell::default(),
+        }
     }
 
     /// What is wrong with a path that is not among the places.
     pub(super) fn unknown(&self, path: KeyPath) -> PlaceProblem {
-        if let Some(first) = Aliases::of(self.treedef).first_of(&path) {
+        let aliases = self.aliases.get_or_init(|| Aliases::of(self.treedef));
+        if let Some(first) = aliases.first_of(&path) {
             return PlaceProblem::Alias { path, first };
         }
-        let text = path.to_string();
-        let nearest = self.all.iter().map(|(path, _)| path);
-        let nearest = nearest
-            .min_by_key(|place| edit_distance(&place.to_string(), &text))
-            .cloned();
-        PlaceProblem::Unknown { path, nearest }
+        let places = self.all.iter().map(|(place, _)| (place, place.to_string()));
+        let nearest = self.effort.borrow_mut().nearest(&path.to_string(), places);
+        PlaceProblem::Unknown {
+            path,
+            nearest: nearest.map(|(place, _)| place.clone()),
+        }
     }
 }
 

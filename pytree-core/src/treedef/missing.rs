@@ -1,11 +1,9 @@
 //! What was meant by a path that leads nowhere.
 
 use super::TreeDef;
-use crate::error::{TreeError, edit_distance};
+use crate::error::TreeError;
 use crate::path::{Key, KeyPath};
-
-/// The most keys of paths that are looked at for the one that is most alike.
-const LOOKED_AT: usize = 1_000_000;
+use crate::suggest::{Effort, LOOKED_AT};
 
 impl TreeDef {
     /// Whether a path leads to a static field.
@@ -53,10 +51,12 @@ impl TreeDef {
         let nodes = self.num_nodes().min(LOOKED_AT / self.depth().max(1));
         let all: Vec<usize> = (0..nodes).collect();
         let text = path.to_string();
-        let paths = self.node_paths(&all).into_iter();
-        let nearest = paths
-            .filter(|path| !path.keys().is_empty())
-            .min_by_key(|path| edit_distance(&path.to_string(), &text));
-        TreeError::NoNode { path, nearest }
+        let paths = self.node_paths(&all);
+        let paths = paths.iter().filter(|path| !path.keys().is_empty());
+        let nearest = Effort::default().nearest(&text, paths.map(|path| (path, path.to_string())));
+        TreeError::NoNode {
+            path,
+            nearest: nearest.map(|(path, _)| path.clone()),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with checkpoints, with all mismatches at once.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::path::PathBuf;
@@ -7,6 +8,8 @@ use std::path::PathBuf;
 use pytree_core::TreeError;
 use pytree_transform::{AbstractArray, DType, TensorError};
 use thiserror::Error;
+
+use crate::checkpoint::OtherPrefix;
 
 /// A checkpoint can't be written or read.
 #[derive(Error)]
@@ -41,12 +44,14 @@ pub enum CheckpointError {
         found: usize,
     },
     /// The file holds other leaves than the template.
-    #[error("cannot load the checkpoint `{}`:{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), list(.mismatches))]
+    #[error("cannot load the checkpoint `{}`:{}{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
     Mismatch {
         /// The file.
         path: PathBuf,
         /// Each leaf that does not fit.
         mismatches: Vec<Mismatch>,
+        /// The beginning of names in the file that explains most mismatches, if there is one.
+        prefix: Option<OtherPrefix>,
     },
     /// A leaf has no value to be saved.
     #[error("cannot save {name}: {source}")]
@@ -129,11 +134,30 @@ impl fmt::Debug for CheckpointError {
 /// The most mismatches a message lists; the rest is counted.
 const LISTED: usize = 20;
 
+/// The most characters of a name that a message shows.
+const SHOWN: usize = 200;
+
+/// A name as a message shows it: of a long one, the beginning and the end.
+fn shown(name: &str) -> Cow<'_, str> {
+    let boundary = |index: usize| name.char_indices().nth(index).map(|(at, _)| at);
+    let Some(_) = boundary(SHOWN) else {
+        return Cow::Borrowed(name);
+    };
+    let start = &name[..boundary(SHOWN / 2).unwrap_or(0)];
+    let end = name.char_indices().rev().nth(SHOWN / 2 - 1);
+    let end = end.map_or("", |(at, _)| &name[at..]);
+    Cow::Owned(format!("{start}…{end}"))
+}
+
+fn prefixed(prefix: Option<&OtherPrefix>) -> String {
+    prefix.map_or_else(String::new, |prefix| format!(" {prefix}"))
+}
+
 pub(super) fn list<'m>(
     mismatches: impl IntoIterator<Item = &'m Mismatch, IntoIter: Clone>,
 ) -> String {
     let suggestion = |nearest: &Option<String>| match nearest {
-        Some(name) => format!("; did you mean {name}?"),
+        Some(name) => format!("; did you mean {}?", shown(name)),
         None => String::new(),
     };
     let mut text = String::new();
@@ -146,7 +170,8 @@ pub(super) fn list<'m>(
                 nearest,
             } => {
                 format!(
-                    "{name}: expected {expected}, not in the file{}",
+                    "{}: expected {expected}, not in the file{}",
+                    shown(name),
                     suggestion(nearest)
                 )
             }
@@ -156,7 +181,8 @@ pub(super) fn list<'m>(
                 nearest,
             } => {
                 format!(
-                    "{name}: found {found}, not in the template{}",
+                    "{}: found {found}, not in the template{}",
+                    shown(name),
                     suggestion(nearest)
                 )
             }
@@ -164,6 +190,7 @@ pub(super) fn list<'m>(
                 name,
                 stored: [first, second],
             } => {
+                let (name, first, second) = (shown(name), shown(first), shown(second));
                 format!("{name}: both {first} and {second} are renamed to it")
             }
             Mismatch::Different {
@@ -171,7 +198,7 @@ pub(super) fn list<'m>(
                 expected,
                 found,
             } => {
-                format!("{name}: expected {expected}, found {found}")
+                format!("{}: expected {expected}, found {found}", shown(name))
             }
         };
         text.push_str("\n  ");

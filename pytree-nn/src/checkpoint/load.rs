@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use pytree_core::error::edit_distance;
+use pytree_core::suggest::Effort;
 use pytree_core::{PytreeOf, graph};
 use pytree_transform::Tensor;
 use safetensors::tensor::TensorView;
@@ -15,6 +15,7 @@ use safetensors::tensor::TensorView;
 use crate::checkpoint::bytes::{dtype_name, stored_dtype, tensor_of};
 use crate::checkpoint::error::list;
 use crate::checkpoint::file::{parse, read};
+use crate::checkpoint::guess::{Names, OtherPrefix};
 use crate::checkpoint::{CheckpointError, Mismatch, names};
 
 /// Reads the leaves of a pytree from a safetensors file; `template` says which, and gives all else: the
@@ -79,9 +80,10 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     let file = parse(path, &bytes)?;
     let (expected, treedef) = graph::flatten::<Tensor, T>(template);
     let matched = matched(&names(&treedef), expected, file.tensors(), options);
-    let (leaves, report) = matched.map_err(|mismatches| CheckpointError::Mismatch {
+    let (leaves, report) = matched.map_err(|(mismatches, prefix)| CheckpointError::Mismatch {
         path: path.to_owned(),
         mismatches,
+        prefix,
     })?;
     Ok((graph::unflatten(&treedef, leaves)?, report))
 }
@@ -172,7 +174,7 @@ fn matched(
     expected: Vec<Tensor>,
     mut file: Vec<(String, TensorView<'_>)>,
     options: &LoadOptions<'_>,
-) -> Result<(Vec<Tensor>, LoadReport), Vec<Mismatch>> {
+) -> Result<(Vec<Tensor>, LoadReport), (Vec<Mismatch>, Option<OtherPrefix>)> {
     file.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
     let mut problems = Vec::new();
     let mut found: BTreeMap<String, (String, TensorView<'_>)> = BTreeMap::new();
@@ -204,27 +206,36 @@ fn matched(
             });
         }
     }
-    let left: Vec<&String> = found.keys().collect();
-    let absent: Vec<&String> = missing.iter().map(|(name, _)| *name).collect();
-    let unused = found.iter().map(|(name, (_, view))| Mismatch::Unexpected {
-        name: name.clone(),
-        found: described(view),
-        nearest: nearest(name, &absent),
-    });
-    let unused: Vec<Mismatch> = unused.collect();
+    let left = Names::new(found.keys().map(String::as_str));
+    let absent = Names::new(missing.iter().map(|(name, _)| name.as_str()));
+    let prefix = OtherPrefix::find(&left, &absent);
+    let mut effort = Effort::default();
     let missing = missing.iter().map(|(name, expected)| Mismatch::Missing {
         name: (*name).clone(),
         expected: expected.clone(),
-        nearest: nearest(name, &left),
+        nearest: match prefix.as_ref().and_then(|prefix| prefix.stored(name)) {
+            Some(stored) if left.contains(&stored) => Some(stored),
+            _ => left.nearest(name, &mut effort),
+        },
     });
     let missing: Vec<Mismatch> = missing.collect();
+    let unused = found.iter().map(|(name, (_, view))| Mismatch::Unexpected {
+        name: name.clone(),
+        found: described(view),
+        nearest: match prefix.as_ref().and_then(|prefix| prefix.expected(name)) {
+            Some(expected) if absent.contains(&expected) => Some(expected),
+            _ => absent.nearest(name, &mut effort),
+        },
+    });
+    let unused: Vec<Mismatch> = unused.collect();
     let is_error = |allowed: bool, mismatches: &[Mismatch]| !allowed && !mismatches.is_empty();
     if !problems.is_empty()
         || is_error(options.may_miss, &missing)
         || is_error(options.may_not_use, &unused)
     {
         // What is allowed is told with what is not: one of them may explain the other.
-        return Err(missing.into_iter().chain(unused).chain(problems).collect());
+        let mismatches = missing.into_iter().chain(unused).chain(problems);
+        return Err((mismatches.collect(), prefix));
     }
     let report = LoadReport {
         applied,
@@ -237,13 +248,4 @@ fn matched(
 /// Element type and shape of a stored tensor, as `f32[2,3]`.
 fn described(view: &TensorView<'_>) -> String {
     format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', "")
-}
-
-/// The name that is most alike, if one is alike at all.
-fn nearest(name: &str, others: &[&String]) -> Option<String> {
-    let (distance, other) = others
-        .iter()
-        .map(|other| (edit_distance(name, other), *other))
-        .min()?;
-    (2 * distance <= name.len().max(other.len())).then(|| other.clone())
 }

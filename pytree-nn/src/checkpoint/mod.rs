@@ -7,6 +7,7 @@
 mod bytes;
 mod error;
 mod file;
+mod guess;
 mod load;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use crate::checkpoint::bytes::{Stored, dtype_name};
 use crate::checkpoint::file::{parse, read, write_atomically};
 
 pub use error::{CheckpointError, Mismatch};
+pub use guess::OtherPrefix;
 pub use load::{LoadOptions, LoadReport, load, load_with};
 
 /// The key of the file's metadata under which the kinds of the leaves are: one line each, name and kind.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod names;
+
 use super::*;
 use crate::{Activation, Linear, Mlp, Optimizer, Rngs, adam};
 use pytree_core::Shared;

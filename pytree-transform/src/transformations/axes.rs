@@ -3,8 +3,8 @@
 //! Axes are a prefix of the structure: a number holds for everything below it. `Some`, shared nodes and boxed objects
 //! are looked through, as for prefixes of trees. What does not fit is told all at once.
 
-use pytree_core::error::edit_distance;
 use pytree_core::shape::NodeKind;
+use pytree_core::suggest::Effort;
 use pytree_core::{
     Filter, Key, KeyPath, LeafKind, StaticBox, StaticData, StaticValue, Tree, TreeDef,
 };
@@ -130,6 +130,7 @@ impl Axes {
             kinds: &treedef.leaf_kinds(),
             axes: Vec::with_capacity(leaves.len()),
             problems: Vec::new(),
+            effort: Effort::default(),
         };
         walk.enter(self, treedef, &KeyPath::root());
         if walk.problems.is_empty() {
@@ -159,6 +160,7 @@ struct Walk<'a> {
     kinds: &'a [Option<LeafKind>],
     axes: Vec<Option<isize>>,
     problems: Vec<String>,
+    effort: Effort,
 }
 
 impl Walk<'_> {
@@ -249,10 +251,9 @@ impl Walk<'_> {
             if entries[..position].iter().any(|(other, _)| other == key) {
                 self.problem(path, &format!("{} is named twice", shown(key)));
             } else if !keys.contains(key) {
-                let text = key.to_string();
-                let distance = |other: &&Key| edit_distance(&other.to_string(), &text);
-                let nearest = keys.iter().min_by_key(distance);
-                let suggestion = nearest.map_or_else(String::new, |nearest| {
+                let others = keys.iter().map(|other| (other, other.to_string()));
+                let nearest = self.effort.nearest(&key.to_string(), others);
+                let suggestion = nearest.map_or_else(String::new, |(nearest, _)| {
                     format!("; did you mean {}?", shown(nearest))
                 });
                 let problem = format!("{root:?} has no {}{suggestion}", shown(key));

@@ -1,0 +1,256 @@
+//! "Did you mean": the candidate that is most like a text, found with bounded work.
+//!
+//! The number of edits between two texts takes time in the product of their lengths, and a report may ask for many texts
+//! among many candidates. So a report has an [`Effort`]: each comparison spends some of it, each text may use a part of
+//! it, and texts that come after it is spent get no suggestion. Candidates that share their beginning and their end with
+//! the text are compared first, so that a typing error is found although not all candidates are compared.
+
+/// The work of a whole report, in cells of the table of edits: some tens of milliseconds in a debug build.
+const OF_A_REPORT: usize = 4_000_000;
+
+/// The part of it that one text may use: reports list no more texts than these.
+const TEXTS: usize = 20;
+
+/// What it takes to look at a candidate at all.
+const OF_A_CANDIDATE: usize = 32;
+
+/// The most keys of paths that are collected for the one that is most alike: all paths of a tree that is deep and long
+/// are too many.
+pub(crate) const LOOKED_AT: usize = 1_000_000;
+
+/// The work that the suggestions of one report may still do.
+///
+/// # Examples
+/// ```
+/// use pytree_core::suggest::Effort;
+/// let names = ["weight", "bias"];
+/// let found = Effort::default().nearest("wieght", names.iter().map(|name| (name, name)));
+/// assert_eq!(found, Some((&"weight", 2)));
+/// ```
+#[derive(Debug)]
+pub struct Effort {
+    left: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { left: OF_A_REPORT }
+    }
+}
+
+/// A candidate, and what is known of it before edits are counted.
+struct Candidate<T, S> {
+    item: T,
+    text: S,
+    /// No fewer edits than the distance, in bytes.
+    most: usize,
+}
+
+impl Effort {
+    /// Returns the candidate that is the fewest edits from `asked`, with their number; of two as near, the first.
+    ///
+    /// Each candidate is an item with its text. Candidates are taken from the iterator as long as there is work left, so
+    /// put the likely ones first.
+    pub fn nearest<T, S: AsRef<str>>(
+        &mut self,
+        asked: &str,
+        candidates: impl IntoIterator<Item = (T, S)>,
+    ) -> Option<(T, usize)> {
+        let mut share = self.left.min(OF_A_REPORT / TEXTS);
+        self.left -= share;
+        // Half of the share is for looking at candidates, and the other half for counting edits.
+        let mut looking = share / 2;
+        share -= looking;
+        let mut found = Vec::new();
+        let mut candidates = candidates.into_iter();
+        while asked.len() < looking {
+            let Some((item, text)) = candidates.next() else {
+                break;
+            };
+            let length = text.as_ref().len();
+            // A text that is too long to be compared costs no more than to see that.
+            if let Some(left) = looking.checked_sub(OF_A_CANDIDATE + length) {
+                looking = left;
+                let most = most_edits(asked, text.as_ref());
+                found.push((found.len(), Candidate { item, text, most }));
+            } else {
+                looking -= looking.min(OF_A_CANDIDATE);
+            }
+        }
+        if found.is_empty() {
+            self.left += looking + share;
+            return None;
+        }
+        found.sort_by_key(|(_, candidate)| candidate.most);
+        let mut counting = share;
+        let asked: Vec<char> = asked.chars().collect();
+        let mut best: Option<(usize, usize, T)> = None;
+        for (position, candidate) in found {
+            let limit = best.as_ref().map_or(usize::MAX, |(distance, ..)| *distance);
+            let distance = distance_within(&asked, candidate.text.as_ref(), limit, &mut counting);
+            let Some(distance) = distance else { continue };
+            let is_better = best
+                .as_ref()
+                .is_none_or(|best| (distance, position) < (best.0, best.1));
+            if is_better {
+                best = Some((distance, position, candidate.item));
+            }
+        }
+        self.left += looking + counting;
+        best.map(|(distance, _, item)| (item, distance))
+    }
+}
+
+/// The bytes of the longer text that are not in the common beginning or the common end.
+fn most_edits(left: &str, right: &str) -> usize {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    let same = |(left, right): &(&u8, &u8)| left == right;
+    let start = left.iter().zip(right).take_while(same).count();
+    let rest = left[start..].iter().rev().zip(right[start..].iter().rev());
+    left.len().max(right.len()) - start - rest.take_while(same).count()
+}
+
+/// The number of edits between two texts if it is at most `limit`, and if there is work left to count them.
+fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -> Option<usize> {
+    *work = work.checked_sub(right.len())?;
+    let right: Vec<char> = right.chars().collect();
+    if left.len().abs_diff(right.len()) > limit {
+        return None;
+    }
+    let start = left.iter().zip(&right).take_while(|(l, r)| l == r).count();
+    let (left, right) = (&left[start..], &right[start..]);
+    let pairs = left.iter().rev().zip(right.iter().rev());
+    let end = pairs.take_while(|(l, r)| l == r).count();
+    let (left, right) = (&left[..left.len() - end], &right[..right.len() - end]);
+    if left.is_empty() || right.is_empty() {
+        return Some(left.len().max(right.len()));
+    }
+    // Only cells within the limit of the diagonal can be on a path of so few edits.
+    let limit = limit.min(left.len().max(right.len()));
+    let width = (2 * limit + 1).min(right.len());
+    let cells = left.len().saturating_mul(width);
+    if cells > *work {
+        return None;
+    }
+    *work -= cells;
+    let beyond = limit + 1;
+    let mut row: Vec<usize> = (0..=right.len()).map(|edits| edits.min(beyond)).collect();
+    for (i, letter) in left.iter().enumerate() {
+        let (first, last) = (i.saturating_sub(limit), (i + limit + 1).min(right.len()));
+        let mut diagonal = row[first];
+        row[first] = if first == 0 {
+            (i + 1).min(beyond)
+        } else {
+            beyond
+        };
+        let mut least = row[first];
+        for j in first..last {
+            let above = row[j + 1];
+            let replaced = diagonal + usize::from(*letter != right[j]);
+            let edits = replaced.min(above + 1).min(row[j] + 1).min(beyond);
+            diagonal = above;
+            row[j + 1] = edits;
+            least = least.min(edits);
+        }
+        if least > limit {
+            return None;
+        }
+    }
+    Some(row[right.len()]).filter(|&edits| edits <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Effort, distance_within};
+
+    /// The textbook's table of edits.
+    fn table(left: &str, right: &str) -> usize {
+        let right: Vec<char> = right.chars().collect();
+        let mut row: Vec<usize> = (0..=right.len()).collect();
+        for left in left.chars() {
+            let mut next = vec![row[0] + 1];
+            for (j, letter) in right.iter().enumerate() {
+                let replaced = row[j] + usize::from(left != *letter);
+                next.push(replaced.min(row[j + 1] + 1).min(next[j] + 1));
+            }
+            row = next;
+        }
+        row[right.len()]
+    }
+
+    fn texts() -> Vec<String> {
+        let mut texts = vec![String::new()];
+        for length in 1..5 {
+            for mut code in 0..3_usize.pow(length) {
+                let mut text = String::new();
+                for _ in 0..length {
+                    text.push(['a', 'b', 'é'][code % 3]);
+                    code /= 3;
+                }
+                texts.push(text);
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn distances_are_those_of_the_table() {
+        let texts = texts();
+        for left in &texts {
+            let letters: Vec<char> = left.chars().collect();
+            for right in &texts {
+                let expected = table(left, right);
+                for limit in [0, 1, 2, 3, usize::MAX] {
+                    let found = distance_within(&letters, right, limit, &mut 1_000);
+                    let expected = Some(expected).filter(|&edits| edits <= limit);
+                    assert_eq!(found, expected, "{left} {right} {limit}");
+                }
+            }
+        }
+        let kitten: Vec<char> = "kitten".chars().collect();
+        let found = distance_within(&kitten, "sitting", usize::MAX, &mut 1_000);
+        assert_eq!(found, Some(3));
+    }
+
+    #[test]
+    fn of_two_as_near_it_is_the_first() {
+        let found = |asked: &str, names: &[&'static str]| {
+            let names = names.iter().map(|name| (*name, name));
+            Effort::default().nearest(asked, names)
+        };
+        assert_eq!(found("b", &["aa", "a", "c"]), Some(("a", 1)));
+        assert_eq!(found("b", &["c", "a"]), Some(("c", 1)));
+        assert_eq!(found("b", &["xyz"]), Some(("xyz", 3)));
+        assert_eq!(found("b", &[]), None);
+    }
+
+    #[test]
+    fn work_is_bounded_and_divided() {
+        let others: Vec<String> = (0..1_000).map(|at| format!("{at:0>500}")).collect();
+        let mut effort = Effort::default();
+        let mut pulled = 0;
+        for asked in 0..100_000 {
+            let asked = format!("x{asked}").repeat(50);
+            let candidates = others.iter().inspect(|_| pulled += 1);
+            let _ = effort.nearest(&asked, candidates.map(|other| (other, other)));
+        }
+        assert!(pulled < 10_000, "{pulled} candidates were looked at");
+        // One text of a report takes no more than its part, whatever it is compared with.
+        let mut effort = Effort::default();
+        let huge = "y".repeat(10_000_000);
+        assert_eq!(effort.nearest(&"x".repeat(1_000_000), [((), &huge)]), None);
+        let found = effort.nearest("wieght", [("weight", "weight")]);
+        assert_eq!(found, Some(("weight", 2)));
+    }
+
+    #[test]
+    fn likely_candidates_are_compared_first() {
+        let mut names: Vec<String> = (0..1_000).map(|at| format!("{at:x<300}")).collect();
+        names.push(format!("encoder.{}.weight", "y".repeat(300)));
+        let asked = format!("encoder.{}.wieght", "y".repeat(300));
+        // The last one is looked at, and is nearest, though the table of all would be too large.
+        let short = names.iter().rev().map(|name| (name, name));
+        let found = Effort::default().nearest(&asked, short);
+        assert_eq!(found.map(|(_, distance)| distance), Some(2));
+    }
+}

@@ -1,0 +1,237 @@
+//! What names that do not match may have been meant to be: each alone, and all that begin otherwise.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use pytree_core::suggest::Effort;
+
+/// Names among which others are looked for, found by their last steps too.
+pub(super) struct Names<'n> {
+    all: Vec<&'n str>,
+    set: HashSet<&'n str>,
+    by_last_step: HashMap<&'n str, Vec<&'n str>>,
+}
+
+impl<'n> Names<'n> {
+    pub(super) fn new(names: impl Iterator<Item = &'n str>) -> Self {
+        let all: Vec<&str> = names.collect();
+        let mut by_last_step: HashMap<&str, Vec<&str>> = HashMap::new();
+        for &name in &all {
+            by_last_step.entry(last_step(name)).or_default().push(name);
+        }
+        Self {
+            set: all.iter().copied().collect(),
+            all,
+            by_last_step,
+        }
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.set.contains(name)
+    }
+
+    /// The name that is most alike, if one is alike at all.
+    pub(super) fn nearest(&self, name: &str, effort: &mut Effort) -> Option<String> {
+        let step = last_step(name);
+        let likely = self.by_last_step.get(step).into_iter().flatten();
+        let others = self.all.iter().filter(|other| last_step(other) != step);
+        let names = likely.chain(others).map(|other| (*other, *other));
+        let (nearest, distance) = effort.nearest(name, names)?;
+        (2 * distance <= name.len().max(nearest.len())).then(|| nearest.to_owned())
+    }
+}
+
+/// The last field, key or position of a path.
+fn last_step(name: &str) -> &str {
+    let end = name.trim_end_matches(']').len();
+    let start = name[..end].rfind(['.', '[', '/']);
+    &name[start.unwrap_or(0)..]
+}
+
+/// Names of a file that would be those of a template if they began otherwise.
+///
+/// A file of a whole model begins its names with `model.`, for instance, and the template is the model itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OtherPrefix {
+    /// What the names in the file begin with; empty if that is missing.
+    pub stored: String,
+    /// What the names in the template begin with instead.
+    pub expected: String,
+    /// How many names fit when they are renamed.
+    pub fitting: usize,
+    /// How many names of the file are not in the template.
+    pub unused: usize,
+}
+
+impl OtherPrefix {
+    /// The prefix with which most names that are left over in a file become names that are missing, if at least two do
+    /// and half of one of the sides.
+    pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
+        let count = left.all.len();
+        // A few names are enough: what only some of the others have explains nothing.
+        let samples = [0, count / 2, count.saturating_sub(1)];
+        let samples = samples.iter().filter_map(|&at| left.all.get(at));
+        let guesses = samples.filter_map(|sample| {
+            let same_step = missing.by_last_step.get(last_step(sample))?;
+            let partner = same_step
+                .iter()
+                .max_by_key(|name| common_end(sample, name))?;
+            let (stored, expected) = prefixes(sample, partner)?;
+            let mut guess = Self {
+                stored: stored.to_owned(),
+                expected: expected.to_owned(),
+                fitting: 0,
+                unused: count,
+            };
+            let renamed = left.all.iter().filter_map(|name| guess.expected(name));
+            guess.fitting = renamed.filter(|name| missing.contains(name)).count();
+            Some(guess)
+        });
+        guesses
+            .max_by_key(|guess| guess.fitting)
+            .filter(|guess| guess.fitting > 1 && 2 * guess.fitting >= count.min(missing.all.len()))
+    }
+
+    /// The name in the template that a name of the file is meant to be.
+    pub(super) fn expected(&self, stored: &str) -> Option<String> {
+        let rest = stored.strip_prefix(&self.stored)?;
+        Some(format!("{}{rest}", self.expected))
+    }
+
+    /// The name in the file that is meant to be one of the template.
+    pub(super) fn stored(&self, expected: &str) -> Option<String> {
+        let rest = expected.strip_prefix(&self.expected)?;
+        Some(format!("{}{rest}", self.stored))
+    }
+}
+
+impl fmt::Display for OtherPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stored,
+            expected,
+            fitting,
+            unused,
+        } = self;
+        if fitting == unused {
+            write!(f, "all {unused} names that only the file has")?;
+        } else {
+            write!(f, "{fitting} of {unused} names that only the file has")?;
+        }
+        match (stored.is_empty(), expected.is_empty()) {
+            (false, true) => write!(
+                f,
+                " begin with `{stored}`, and those of the template do not: load it by `load_with` with \
+                 `LoadOptions::new().rename(|name| name.replacen({stored:?}, \"\", 1))`"
+            ),
+            (true, _) => write!(
+                f,
+                " lack `{expected}`, with which those of the template begin: load it by `load_with` with \
+                 `LoadOptions::new().rename(|name| format!(\"{{}}{{name}}\", {expected:?}))`"
+            ),
+            (false, false) => write!(
+                f,
+                " begin with `{stored}`, and those of the template with `{expected}`: load it by `load_with` with \
+                 `LoadOptions::new().rename(|name| name.replacen({stored:?}, {expected:?}, 1))`"
+            ),
+        }
+    }
+}
+
+/// The number of bytes at the end that two names have in common.
+fn common_end(left: &str, right: &str) -> usize {
+    let pairs = left.bytes().rev().zip(right.bytes().rev());
+    pairs.take_while(|(left, right)| left == right).count()
+}
+
+/// What two names begin with before their common end, which begins at a step of a path.
+fn prefixes<'n>(stored: &'n str, expected: &'n str) -> Option<(&'n str, &'n str)> {
+    let common = common_end(stored, expected);
+    let mut end = common;
+    while end > 0 {
+        let (left, right) = (stored.len() - end, expected.len() - end);
+        if begins_step(stored, left) && begins_step(expected, right) {
+            return Some((&stored[..left], &expected[..right]));
+        }
+        end -= 1;
+    }
+    None
+}
+
+/// Whether a step of a path begins at a byte.
+fn begins_step(name: &str, at: usize) -> bool {
+    let bytes = name.as_bytes();
+    let is_in_front = at == 0 || matches!(bytes[at - 1], b'.' | b'/');
+    name.is_char_boundary(at) && (is_in_front || matches!(bytes[at], b'[' | b'.' | b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, OtherPrefix};
+
+    fn found(stored: &[&str], expected: &[&str]) -> Option<(String, String, usize, usize)> {
+        let (left, missing) = (
+            Names::new(stored.iter().copied()),
+            Names::new(expected.iter().copied()),
+        );
+        let prefix = OtherPrefix::find(&left, &missing)?;
+        Some((
+            prefix.stored,
+            prefix.expected,
+            prefix.fitting,
+            prefix.unused,
+        ))
+    }
+
+    fn is(
+        stored: &str,
+        expected: &str,
+        fitting: usize,
+        unused: usize,
+    ) -> Option<(String, String, usize, usize)> {
+        Some((stored.to_owned(), expected.to_owned(), fitting, unused))
+    }
+
+    #[test]
+    fn prefix_is_found_on_either_side() {
+        let plain = ["layers[0].bias", "layers[0].weight", "layers[1].weight"];
+        let model = [
+            "model.layers[0].bias",
+            "model.layers[0].weight",
+            "model.layers[1].weight",
+        ];
+        let net = [
+            "net.layers[0].bias",
+            "net.layers[0].weight",
+            "net.layers[1].weight",
+        ];
+        let first = [
+            "[0].layers[0].bias",
+            "[0].layers[0].weight",
+            "[0].layers[1].weight",
+        ];
+        let keyed = [
+            "['é'].layers[0].bias",
+            "['é'].layers[0].weight",
+            "['é'].layers[1].weight",
+        ];
+        assert_eq!(found(&model, &plain), is("model.", "", 3, 3));
+        assert_eq!(found(&plain, &model), is("", "model.", 3, 3));
+        assert_eq!(found(&model, &net), is("model", "net", 3, 3));
+        assert_eq!(found(&first, &plain), is("[0].", "", 3, 3));
+        assert_eq!(found(&first, &keyed), is("[0]", "['é']", 3, 3));
+        assert_eq!(found(&keyed, &first), is("['é']", "[0]", 3, 3));
+        let more = [&model[..], &["step", "zeal"]].concat();
+        assert_eq!(found(&more, &plain), is("model.", "", 3, 5));
+    }
+
+    #[test]
+    fn misspelling_is_no_prefix() {
+        assert_eq!(found(&["wieght"], &["weight"]), None);
+        assert_eq!(found(&["a.weight"], &["b.weight"]), None);
+        assert_eq!(found(&["a.x", "b.y", "c.z"], &["d.x", "e.y", "f.z"]), None);
+        assert_eq!(found(&[], &["x"]), None);
+        assert_eq!(found(&["x"], &[]), None);
+    }
+}
