@@ -16,7 +16,14 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Writes an SVG: loss and accuracies by epoch on the left, the confusion matrix on the right.
 pub(crate) fn write(path: &Path, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
-    let root = SVGBackend::new(path, (1200, 480)).into_drawing_area();
+    let mut text = String::new();
+    draw(&mut text, epochs, confusion)?;
+    pytree::nn::files::write(path, text.as_bytes())?;
+    Ok(())
+}
+
+fn draw(text: &mut String, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
+    let root = SVGBackend::with_string(text, (1200, 480)).into_drawing_area();
     root.fill(&WHITE)?;
     let areas = root.split_evenly((1, 3));
     curve(

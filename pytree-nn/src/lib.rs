@@ -33,6 +33,7 @@
 
 pub mod checkpoint;
 mod error;
+pub mod files;
 mod functions;
 mod initializers;
 mod intermediates;

@@ -43,6 +43,26 @@ pub enum CheckpointError {
         /// Its length.
         found: usize,
     },
+    /// The file is of a later version of this library.
+    #[error("cannot read the checkpoint `{}`: expected a format up to version {newest}, found version {found}; load it with a later version of this library, or save it again there in a format of version {newest}", .path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The newest version that is read.
+        newest: u32,
+        /// What the file says.
+        found: String,
+    },
+    /// The file's content is not what was written.
+    #[error("cannot read the checkpoint `{}`: expected content with the checksum {expected}, found {found}; it was changed or damaged after it was saved: copy it again, or load an earlier one", .path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// The checksum in the file's metadata, or `none`.
+        expected: String,
+        /// The checksum of its content.
+        found: String,
+    },
     /// The file holds other leaves than the template.
     #[error("cannot load the checkpoint `{}`:{}{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
     Mismatch {

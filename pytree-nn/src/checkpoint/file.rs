@@ -1,9 +1,7 @@
-//! Files: reading, checking their length, and writing that is complete or not done at all.
+//! Files: reading them and checking their length.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use safetensors::tensor::{SafeTensorError, SafeTensors};
 
@@ -55,38 +53,4 @@ fn length_of_header(bytes: &[u8]) -> Option<usize> {
             after.split_once(']')?.0.trim().parse::<usize>().ok()
         });
     ends.max().unwrap_or(0).checked_add(header)?.checked_add(8)
-}
-
-pub(super) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let unique = format!(
-        ".{}.{}.{number}.tmp",
-        name.to_string_lossy(),
-        std::process::id()
-    );
-    let temporary = directory.join(unique);
-    let written = write_flushed(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    // The new name must reach the disk too; where a directory can't be flushed the rename still is atomic.
-    if let Ok(directory) = File::open(directory) {
-        let _ = directory.sync_all();
-    }
-    Ok(())
-}
-
-fn write_flushed(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }

@@ -16,14 +16,15 @@ use crate::checkpoint::bytes::{dtype_name, stored_dtype, tensor_of};
 use crate::checkpoint::error::list;
 use crate::checkpoint::file::{parse, read};
 use crate::checkpoint::guess::{Names, OtherPrefix};
+use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::{CheckpointError, Mismatch, names};
 
 /// Reads the leaves of a pytree from a safetensors file; `template` says which, and gives all else: the
 /// structure, static values, sharing.
 ///
 /// # Errors
-/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], or
-/// [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape or element
+/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], [`CheckpointError::Version`],
+/// [`CheckpointError::Checksum`], or [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape or element
 /// type.
 pub fn load<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
@@ -78,6 +79,7 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     let path = path.as_ref();
     let bytes = read(path)?;
     let file = parse(path, &bytes)?;
+    Metadata::read(path, &bytes, &file)?;
     let (expected, treedef) = graph::flatten::<Tensor, T>(template);
     let matched = matched(&names(&treedef), expected, file.tensors(), options);
     let (leaves, report) = matched.map_err(|(mismatches, prefix)| CheckpointError::Mismatch {

@@ -1,7 +1,8 @@
 //! Checkpoints: the leaves of any pytree in a safetensors file.
 //!
 //! A leaf is stored under its key path, a shared one once. A file is written beside the old one and takes
-//! its place when it is complete, so that there is a complete one at any time. Loading compares the whole
+//! its place when it is complete, so that there is a complete one at any time. It has the version of its format and a
+//! checksum in its metadata: what was changed on the disk is refused. Loading compares the whole
 //! file with a template first and makes a new value: nothing is ever half loaded.
 
 mod bytes;
@@ -9,23 +10,22 @@ mod error;
 mod file;
 mod guess;
 mod load;
+mod metadata;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use pytree_core::{PytreeOf, TreeDef, graph};
 use pytree_transform::Tensor;
-use safetensors::tensor::SafeTensors;
 
 use crate::checkpoint::bytes::{Stored, dtype_name};
-use crate::checkpoint::file::{parse, read, write_atomically};
+use crate::checkpoint::file::{parse, read};
+use crate::checkpoint::metadata::Metadata;
+use crate::files;
 
 pub use error::{CheckpointError, Mismatch};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, LoadReport, load, load_with};
-
-/// The key of the file's metadata under which the kinds of the leaves are: one line each, name and kind.
-const KINDS: &str = "pytree.kinds";
 
 /// The name of a leaf that is itself the whole tree.
 const ROOT: &str = "value";
@@ -46,7 +46,8 @@ pub struct Entry {
 /// Writes all leaves of a pytree to a safetensors file.
 ///
 /// The file appears complete or not at all: it is written beside the old one, flushed to the disk, and
-/// renamed.
+/// renamed, as [`files::write`] does. Several programs may save to one path at once: the last one counts. The
+/// same leaves give the same bytes.
 ///
 /// # Examples
 /// ```
@@ -81,14 +82,16 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
             kinds.extend([name.as_str(), "\t", &kind.to_string(), "\n"]);
         }
     }
-    let metadata = std::iter::once((KINDS.to_owned(), kinds)).collect();
-    let bytes = safetensors::serialize(stored, Some(metadata)).map_err(|error| {
-        CheckpointError::Format {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        }
-    })?;
-    write_atomically(path, &bytes).map_err(|source| CheckpointError::Io {
+    let refused = |problem: String| CheckpointError::Format {
+        path: path.to_owned(),
+        problem,
+    };
+    let mut bytes =
+        safetensors::serialize(stored, None).map_err(|error| refused(error.to_string()))?;
+    Metadata::new(kinds)
+        .put_into(&mut bytes)
+        .ok_or_else(|| refused("its names are too long".to_owned()))?;
+    files::write(path, &bytes).map_err(|source| CheckpointError::Io {
         operation: "write",
         path: path.to_owned(),
         source,
@@ -110,25 +113,14 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
 /// ```
 ///
 /// # Errors
-/// [`CheckpointError::Io`], [`CheckpointError::Format`] or [`CheckpointError::Length`].
+/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], [`CheckpointError::Version`] or
+/// [`CheckpointError::Checksum`].
 pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
     let path = path.as_ref();
     let bytes = read(path)?;
     let file = parse(path, &bytes)?;
-    let metadata = SafeTensors::read_metadata(&bytes).map(|(_, metadata)| metadata);
-    let kinds = metadata
-        .ok()
-        .and_then(|metadata| {
-            metadata
-                .metadata()
-                .as_ref()
-                .and_then(|metadata| metadata.get(KINDS).cloned())
-        })
-        .unwrap_or_default();
-    let kinds: BTreeMap<&str, &str> = kinds
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .collect();
+    let metadata = Metadata::read(path, &bytes, &file)?;
+    let kinds = metadata.kinds();
     let mut entries: Vec<Entry> = file
         .tensors()
         .into_iter()

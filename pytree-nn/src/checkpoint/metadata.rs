@@ -1,0 +1,159 @@
+//! What a file says of itself: the version of its format, the kinds of its leaves, and a checksum of all that.
+//!
+//! It is in the metadata that the format safetensors has for it, so that other programs read the file as before. The
+//! first version had the kinds alone. `docs/formats.md` describes the keys, the checksum and what is promised.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::tensor::SafeTensors;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::checkpoint::CheckpointError;
+use crate::checkpoint::bytes::dtype_name;
+
+/// The version that is written.
+pub(super) const VERSION: u32 = 2;
+
+/// What the keys of our metadata begin with: all of them, the checksum's own excepted, are in the checksum.
+const OURS: &str = "pytree.";
+const VERSION_KEY: &str = "pytree.version";
+const CHECKSUM_KEY: &str = "pytree.checksum";
+/// The kinds of the leaves: one line each, name and kind.
+const KINDS_KEY: &str = "pytree.kinds";
+
+/// The metadata of a file, of which other programs may have written some.
+pub(super) struct Metadata(BTreeMap<String, String>);
+
+impl Metadata {
+    /// That of a file which is about to be written, without its checksum.
+    pub(super) fn new(kinds: String) -> Self {
+        Self(BTreeMap::from([
+            (VERSION_KEY.to_owned(), VERSION.to_string()),
+            (KINDS_KEY.to_owned(), kinds),
+        ]))
+    }
+
+    /// Reads the metadata of a file, and checks its version and checksum.
+    pub(super) fn read(
+        path: &Path,
+        bytes: &[u8],
+        file: &SafeTensors<'_>,
+    ) -> Result<Self, CheckpointError> {
+        let metadata = SafeTensors::read_metadata(bytes).ok();
+        let entries = metadata.and_then(|(_, metadata)| metadata.metadata().clone());
+        let metadata = Self(entries.unwrap_or_default().into_iter().collect());
+        metadata.check(path, file)?;
+        Ok(metadata)
+    }
+
+    /// The kinds of leaves by their names.
+    pub(super) fn kinds(&self) -> BTreeMap<&str, &str> {
+        let kinds = self.0.get(KINDS_KEY).map_or("", String::as_str);
+        kinds
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .collect()
+    }
+
+    fn check(&self, path: &Path, file: &SafeTensors<'_>) -> Result<(), CheckpointError> {
+        let version = self.0.get(VERSION_KEY);
+        let is_newer = |version: &String| version.parse().is_ok_and(|number: u32| number > VERSION);
+        if let Some(found) = version.filter(|version| is_newer(version)) {
+            return Err(CheckpointError::Version {
+                path: path.to_owned(),
+                newest: VERSION,
+                found: found.clone(),
+            });
+        }
+        // Files of the first version, and those of other programs, have neither.
+        let checksum = self.0.get(CHECKSUM_KEY);
+        if version.is_none() && checksum.is_none() {
+            return Ok(());
+        }
+        let expected = checksum.map_or("none", String::as_str);
+        let found = self.checksum(file);
+        if expected == found {
+            return Ok(());
+        }
+        Err(CheckpointError::Checksum {
+            path: path.to_owned(),
+            expected: expected.to_owned(),
+            found,
+        })
+    }
+
+    /// XXH3-128 of the leaves in the order of their names, then of our metadata in the order of its keys. Each text and
+    /// each list has its length before it, in eight bytes, the lowest first.
+    fn checksum(&self, file: &SafeTensors<'_>) -> String {
+        let mut hash = Xxh3::new();
+        let mut add = |part: &[u8]| {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        let mut tensors: Vec<_> = file.iter().collect();
+        tensors.sort_unstable_by_key(|(name, _)| *name);
+        add(&(tensors.len() as u64).to_le_bytes());
+        for (name, view) in tensors {
+            add(name.as_bytes());
+            add(dtype_name(view.dtype()).as_bytes());
+            let lengths = view.shape().iter();
+            let shape: Vec<u8> = lengths
+                .flat_map(|&length| (length as u64).to_le_bytes())
+                .collect();
+            add(&shape);
+            add(view.data());
+        }
+        for (key, value) in &self.0 {
+            if key.starts_with(OURS) && key != CHECKSUM_KEY {
+                add(key.as_bytes());
+                add(value.as_bytes());
+            }
+        }
+        format!("{:032x}", hash.digest128())
+    }
+
+    /// Puts the metadata with its checksum into a file that has none yet.
+    ///
+    /// safetensors would write it in an order that changes with each run: so two files of the same leaves would differ.
+    pub(super) fn put_into(mut self, bytes: &mut Vec<u8>) -> Option<()> {
+        let file = SafeTensors::deserialize(bytes).ok()?;
+        let checksum = self.checksum(&file);
+        self.0.insert(CHECKSUM_KEY.to_owned(), checksum);
+        let (length, rest) = bytes.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let leaves = std::str::from_utf8(rest.get(..length)?).ok()?;
+        let leaves = leaves.trim_end().strip_prefix('{')?;
+        let entries: Vec<String> = self
+            .0
+            .iter()
+            .map(|(key, value)| format!("{}:{}", quoted(key), quoted(value)))
+            .collect();
+        let comma = if leaves == "}" { "" } else { "," };
+        let mut header = format!(
+            "{{\"__metadata__\":{{{}}}{comma}{leaves}",
+            entries.join(",")
+        );
+        // The data begin at a multiple of eight bytes.
+        while !header.len().is_multiple_of(8) {
+            header.push(' ');
+        }
+        let begin = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+        bytes.splice(..8 + length, begin);
+        Some(())
+    }
+}
+
+/// A text in JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\u{0}'..='\u{1f}' => quoted.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

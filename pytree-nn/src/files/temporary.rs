@@ -1,0 +1,129 @@
+//! Temporary files: their names, their locks, and the removal of those whose writers were killed.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What all names begin with; a hash of the target's name follows.
+const BEGINNING: &str = ".pytree-";
+const END: &str = ".tmp";
+
+/// A file that is removed unless it is renamed.
+pub(super) struct Temporary {
+    file: File,
+    path: PathBuf,
+    permissions: Option<Permissions>,
+    is_renamed: bool,
+}
+
+impl Temporary {
+    /// Makes a file in the directory of its target, with the permissions of the file that it replaces.
+    pub(super) fn new(
+        directory: &Path,
+        target: &OsStr,
+        permissions: Option<&Permissions>,
+    ) -> io::Result<Self> {
+        loop {
+            let path = directory.join(unique_name(target, std::process::id()));
+            let file = create(&path, permissions)?;
+            let made = Self {
+                file,
+                path,
+                permissions: permissions.cloned(),
+                is_renamed: false,
+            };
+            // Where files can't be locked, none is taken for dead either.
+            let _ = made.file.lock();
+            // Another writer may have taken it for dead before the lock was there.
+            if made.path.try_exists()? {
+                return Ok(made);
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Permissions come first, so that nobody else reads what only the owner may.
+        if let Some(permissions) = &self.permissions {
+            self.file.set_permissions(permissions.clone())?;
+        }
+        self.file.write_all(bytes)?;
+        self.file.sync_all()
+    }
+
+    /// Puts the file in the place of its target.
+    pub(super) fn rename(mut self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)?;
+        self.is_renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn create(path: &Path, permissions: Option<&Permissions>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if let Some(permissions) = permissions {
+        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+        options.mode(permissions.mode() & 0o777);
+    }
+    #[cfg(not(unix))]
+    let _ = permissions;
+    options.open(path)
+}
+
+/// What the names of all temporary files of a target begin with.
+fn beginning(target: &OsStr) -> String {
+    format!("{BEGINNING}{:016x}-", xxh3_64(target.as_encoded_bytes()))
+}
+
+/// A name that no other file has: containers that share a directory may have the same process numbers.
+pub(super) fn unique_name(target: &OsStr, process: u32) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    // The keys of a `RandomState` are random numbers of the operating system.
+    let random = RandomState::new().hash_one((SystemTime::now(), process, count));
+    format!(
+        "{}{process:x}-{count:x}-{random:016x}{END}",
+        beginning(target)
+    )
+}
+
+/// Removes the temporary files of a target that no writer holds a lock on. What can't be removed stays: it hinders
+/// nobody.
+pub(super) fn remove_dead(directory: &Path, target: &OsStr) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    let beginning = beginning(target);
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_ours = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(&beginning) && name.ends_with(END));
+        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else {
+            continue;
+        };
+        match file.try_lock() {
+            // The lock is held until the name is gone: a writer that is about to lock the file sees that.
+            Ok(()) => drop(fs::remove_file(entry.path())),
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        }
+    }
+}
