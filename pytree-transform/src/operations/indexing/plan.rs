@@ -30,7 +30,8 @@ impl Positions {
             clipped(from_front(end).saturating_add(isize::from(inclusive)))
         });
         let start = start.map_or(0, |start| clipped(from_front(start))).min(end);
-        let stride = step.unsigned_abs();
+        // A step over the whole axis meets one element, as any longer one does, which no product may overflow with.
+        let stride = step.unsigned_abs().min(length.max(1));
         if step < 0 && start < end {
             // From the last element on backwards, which may leave some out at the start.
             return Self {
