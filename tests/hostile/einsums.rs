@@ -9,6 +9,8 @@ const PIECES: [&str; 22] = [
     "-", ">", "é", "Z", "",
 ];
 
+const RESULTS: [&str; 8] = ["", "->", "->i", "->ij", "->kj", "->ii", "->...", "->z"];
+
 #[test]
 fn subscripts_are_understood_or_refused() {
     fuzz("subscripts_are_understood_or_refused", |random| {
@@ -40,8 +42,7 @@ fn subscripts_are_understood_or_refused() {
             subscripts.extend(letters.iter().map(|&letter| ['i', 'j', 'k'][letter]));
         }
         if fits {
-            subscripts
-                .push_str(*random.pick(&["", "->", "->i", "->ij", "->kj", "->ii", "->...", "->z"]));
+            subscripts.push_str(random.pick::<&str>(&RESULTS));
         } else {
             subscripts = random.text(&PIECES, 10);
         }

@@ -52,7 +52,14 @@ fn watch_panics() {
             let place = info
                 .location()
                 .map_or_else(String::new, ToString::to_string);
-            let text = info.payload_as_str().unwrap_or_default().to_owned();
+            let payload = info.payload();
+            let text = payload.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| {
+                payload
+                    .downcast_ref::<&str>()
+                    .map(|text| (*text).to_owned())
+            });
+            let text = text.unwrap_or_default();
             PANIC.with_borrow_mut(|panic| *panic = Some((place, text)));
         }));
     });

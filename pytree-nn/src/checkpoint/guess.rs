@@ -41,11 +41,19 @@ impl<'n> Names<'n> {
     }
 }
 
-/// The last field, key or position of a path.
+/// The most bytes of a step that are looked at: names of a hostile file may be of megabytes.
+const STEP: usize = 64;
+
+/// The last field, key or position of a path, or the end of one that is very long.
 fn last_step(name: &str) -> &str {
-    let end = name.trim_end_matches(']').len();
-    let start = name[..end].rfind(['.', '[', '/']);
-    &name[start.unwrap_or(0)..]
+    let from = name.len().saturating_sub(STEP);
+    let tail = &name.as_bytes()[from..];
+    let is_bracket = |byte: &&u8| **byte == b']';
+    let end = tail.len() - tail.iter().rev().take_while(is_bracket).count();
+    let begins = |byte: &u8| matches!(byte, b'.' | b'[' | b'/');
+    let start = from + tail[..end].iter().rposition(begins).unwrap_or(0);
+    let boundary = (start..name.len()).find(|&at| name.is_char_boundary(at));
+    &name[boundary.unwrap_or(name.len())..]
 }
 
 /// Names of a file that would be those of a template if they began otherwise.
@@ -170,27 +178,20 @@ fn begins_step(name: &str, at: usize) -> bool {
 mod tests {
     use super::{Names, OtherPrefix};
 
-    fn found(stored: &[&str], expected: &[&str]) -> Option<(String, String, usize, usize)> {
-        let (left, missing) = (
-            Names::new(stored.iter().copied()),
-            Names::new(expected.iter().copied()),
-        );
+    /// The two prefixes, how many names fit, and how many there are.
+    type Found = (String, String, usize, usize);
+
+    fn found(stored: &[&str], expected: &[&str]) -> Option<Found> {
+        let left = Names::new(stored.iter().copied());
+        let missing = Names::new(expected.iter().copied());
         let prefix = OtherPrefix::find(&left, &missing)?;
-        Some((
-            prefix.stored,
-            prefix.expected,
-            prefix.fitting,
-            prefix.unused,
-        ))
+        let (fitting, unused) = (prefix.fitting, prefix.unused);
+        Some((prefix.stored, prefix.expected, fitting, unused))
     }
 
-    fn is(
-        stored: &str,
-        expected: &str,
-        fitting: usize,
-        unused: usize,
-    ) -> Option<(String, String, usize, usize)> {
-        Some((stored.to_owned(), expected.to_owned(), fitting, unused))
+    fn is(found: Option<Found>, stored: &str, expected: &str, fitting: usize, unused: usize) {
+        let expected = (stored.to_owned(), expected.to_owned(), fitting, unused);
+        assert_eq!(found, Some(expected));
     }
 
     #[test]
@@ -216,14 +217,14 @@ mod tests {
             "['é'].layers[0].weight",
             "['é'].layers[1].weight",
         ];
-        assert_eq!(found(&model, &plain), is("model.", "", 3, 3));
-        assert_eq!(found(&plain, &model), is("", "model.", 3, 3));
-        assert_eq!(found(&model, &net), is("model", "net", 3, 3));
-        assert_eq!(found(&first, &plain), is("[0].", "", 3, 3));
-        assert_eq!(found(&first, &keyed), is("[0]", "['é']", 3, 3));
-        assert_eq!(found(&keyed, &first), is("['é']", "[0]", 3, 3));
+        is(found(&model, &plain), "model.", "", 3, 3);
+        is(found(&plain, &model), "", "model.", 3, 3);
+        is(found(&model, &net), "model", "net", 3, 3);
+        is(found(&first, &plain), "[0].", "", 3, 3);
+        is(found(&first, &keyed), "[0]", "['é']", 3, 3);
+        is(found(&keyed, &first), "['é']", "[0]", 3, 3);
         let more = [&model[..], &["step", "zeal"]].concat();
-        assert_eq!(found(&more, &plain), is("model.", "", 3, 5));
+        is(found(&more, &plain), "model.", "", 3, 5);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pytree_core::suggest::Effort;
 use pytree_core::{PytreeOf, graph};
-use pytree_transform::Tensor;
+use pytree_transform::{AbstractArray, Tensor};
 use safetensors::tensor::TensorView;
 
 use crate::checkpoint::bytes::{dtype_name, stored_dtype, tensor_of};
@@ -41,7 +41,7 @@ pub fn load<T: PytreeOf<Tensor>>(
 /// use std::collections::BTreeMap;
 /// use pytree_nn::checkpoint::{self, LoadOptions};
 /// use pytree_nn::{Linear, Rngs};
-/// use pytree_transform::Tensor;
+/// use pytree_transform::{AbstractArray, Tensor};
 ///
 /// let file = BTreeMap::from([
 ///     ("encoder/kernel", Tensor::from([[1.0_f32, 2.0, 3.0]])),
@@ -170,13 +170,16 @@ impl fmt::Display for LoadReport {
     }
 }
 
+/// All leaves that do not fit, and what explains most of them.
+type Refused = (Vec<Mismatch>, Option<OtherPrefix>);
+
 /// The leaves in the order of a template, or all that keeps them from it.
 fn matched(
     names: &[String],
     expected: Vec<Tensor>,
     mut file: Vec<(String, TensorView<'_>)>,
     options: &LoadOptions<'_>,
-) -> Result<(Vec<Tensor>, LoadReport), (Vec<Mismatch>, Option<OtherPrefix>)> {
+) -> Result<(Vec<Tensor>, LoadReport), Refused> {
     file.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
     let mut problems = Vec::new();
     let mut found: BTreeMap<String, (String, TensorView<'_>)> = BTreeMap::new();
@@ -208,6 +211,29 @@ fn matched(
             });
         }
     }
+    let (missing, unused, prefix) = left_over(&missing, &found);
+    let is_error = |allowed: bool, mismatches: &[Mismatch]| !allowed && !mismatches.is_empty();
+    if !problems.is_empty()
+        || is_error(options.may_miss, &missing)
+        || is_error(options.may_not_use, &unused)
+    {
+        // What is allowed is told with what is not: one of them may explain the other.
+        let mismatches = missing.into_iter().chain(unused).chain(problems);
+        return Err((mismatches.collect(), prefix));
+    }
+    let report = LoadReport {
+        applied,
+        missing,
+        unused,
+    };
+    Ok((leaves, report))
+}
+
+/// The leaves of a template and of a file that have no partner, and what explains most of them.
+fn left_over(
+    missing: &[(&String, AbstractArray)],
+    found: &BTreeMap<String, (String, TensorView<'_>)>,
+) -> (Vec<Mismatch>, Vec<Mismatch>, Option<OtherPrefix>) {
     let left = Names::new(found.keys().map(String::as_str));
     let absent = Names::new(missing.iter().map(|(name, _)| name.as_str()));
     let prefix = OtherPrefix::find(&left, &absent);
@@ -230,21 +256,7 @@ fn matched(
         },
     });
     let unused: Vec<Mismatch> = unused.collect();
-    let is_error = |allowed: bool, mismatches: &[Mismatch]| !allowed && !mismatches.is_empty();
-    if !problems.is_empty()
-        || is_error(options.may_miss, &missing)
-        || is_error(options.may_not_use, &unused)
-    {
-        // What is allowed is told with what is not: one of them may explain the other.
-        let mismatches = missing.into_iter().chain(unused).chain(problems);
-        return Err((mismatches.collect(), prefix));
-    }
-    let report = LoadReport {
-        applied,
-        missing,
-        unused,
-    };
-    Ok((leaves, report))
+    (missing, unused, prefix)
 }
 
 /// Element type and shape of a stored tensor, as `f32[2,3]`.

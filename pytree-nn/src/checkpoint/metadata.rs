@@ -4,6 +4,7 @@
 //! first version had the kinds alone. `docs/formats.md` describes the keys, the checksum and what is promised.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use safetensors::tensor::SafeTensors;
@@ -150,7 +151,10 @@ fn quoted(text: &str) -> String {
     for character in text.chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
-            '\u{0}'..='\u{1f}' => quoted.push_str(&format!("\\u{:04x}", u32::from(character))),
+            '\u{0}'..='\u{1f}' => {
+                // Writing into a `String` cannot fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(character));
+            }
             _ => quoted.push(character),
         }
     }
