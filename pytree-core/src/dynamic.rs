@@ -152,27 +152,19 @@ impl<L> Tree<L> {
 
     /// The position of the leaf at `path` among the leaves.
     pub(crate) fn position(&self, path: &KeyPath) -> Result<usize, TreeError> {
-        let mut position = 0;
-        let mut found = None;
-        let mut paths = Vec::new();
-        let mut keys = 0;
-        self.treedef.walk_places(|place| {
-            if found.is_none() && place.path == path {
-                found = Some(place.holds_leaf.then_some(position));
-            }
-            if place.holds_leaf {
-                position += 1;
-                keys += place.path.keys().len();
-                if found.is_none() && keys < LOOKED_AT {
-                    paths.push(place.path.clone());
-                }
-            }
-        });
-        match found {
-            Some(Some(position)) => Ok(position),
-            Some(None) => Err(TreeError::InAnotherPart { path: path.clone() }),
+        match self.treedef.place_at(path) {
+            Some((_, position, true)) => Ok(position),
+            Some((_, _, false)) => Err(TreeError::InAnotherPart { path: path.clone() }),
             None => {
                 let text = path.to_string();
+                let mut paths = Vec::new();
+                let mut keys = 0;
+                self.treedef.walk_places(|place| {
+                    keys += place.path.keys().len();
+                    if place.holds_leaf && keys < LOOKED_AT {
+                        paths.push(place.path.clone());
+                    }
+                });
                 let paths = paths.iter().map(|path| (path, path.to_string()));
                 let nearest = Effort::default().nearest(&text, paths);
                 Err(TreeError::NoLeaf {

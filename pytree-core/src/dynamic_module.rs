@@ -13,7 +13,7 @@ mod reading;
 mod register;
 mod traits;
 
-use self::layout::Layout;
+use self::layout::{Layout, Place};
 pub use self::problem::RegistrationProblem;
 pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
@@ -62,13 +62,6 @@ pub struct DynamicModule<L = AnyLeaf> {
     values: Vec<Tree<L>>,
     /// The values of the static fields.
     statics: Vec<StaticBox>,
-}
-
-/// Where a field is: among the trees, or among the static ones.
-#[derive(Clone, Copy)]
-enum Place {
-    Tree(usize),
-    Static(usize),
 }
 
 impl DynamicModule<AnyLeaf> {
@@ -283,7 +276,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         if !problems.is_empty() {
             return Err(self.failed(DOING, problems));
         }
-        self.layout.fields_mut()[position].1 = Some(kind);
+        self.layout.set_kind(position, Some(kind));
         Ok(())
     }
 
@@ -292,13 +285,11 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if there is no such field.
     pub fn unregister(&mut self, name: &str) -> Result<Option<Tree<L>>, TreeError> {
-        match self.place("take a field out of", name)? {
-            Place::Tree(position) => {
-                self.layout.fields_mut().remove(position);
-                Ok(Some(self.values.remove(position)))
-            }
+        let place = self.place("take a field out of", name)?;
+        self.layout.remove(place);
+        match place {
+            Place::Tree(position) => Ok(Some(self.values.remove(position))),
             Place::Static(position) => {
-                self.layout.statics_mut().remove(position);
                 self.statics.remove(position);
                 Ok(None)
             }
@@ -310,23 +301,20 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     }
 
     fn vacant(&self, name: &str) -> Result<(), RegistrationProblem> {
-        match self.fields().find(|(found, _)| *found == name) {
-            None => Ok(()),
-            Some((_, kind)) => Err(RegistrationProblem::Registered {
-                name: name.to_owned(),
-                kind,
-            }),
-        }
+        let kind = match self.layout.place(name) {
+            None => return Ok(()),
+            Some(Place::Tree(position)) => self.layout.fields()[position].1,
+            Some(Place::Static(_)) => Some(FieldKind::Static),
+        };
+        Err(RegistrationProblem::Registered {
+            name: name.to_owned(),
+            kind,
+        })
     }
 
     fn place(&self, doing: &'static str, name: &str) -> Result<Place, TreeError> {
-        let trees = self.layout.fields();
-        if let Some(position) = trees.iter().position(|(found, _)| **found == *name) {
-            return Ok(Place::Tree(position));
-        }
-        let mut statics = self.layout.statics().iter();
-        if let Some(position) = statics.position(|found| **found == *name) {
-            return Ok(Place::Static(position));
+        if let Some(place) = self.layout.place(name) {
+            return Ok(place);
         }
         let fields = self.fields().map(|(found, _)| (found, found));
         let nearest = Effort::default().nearest(name, fields);

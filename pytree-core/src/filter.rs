@@ -128,23 +128,27 @@ impl Filter {
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut places = Vec::new();
-        treedef.walk_places(|place| places.push(place.path.clone()));
-        match wanted.into_iter().find(|path| {
-            !path.keys().is_empty() && !places.iter().any(|place| path.is_prefix_of(place))
-        }) {
+        let leads_to_place = |path: &KeyPath| {
+            path.keys().is_empty() || treedef.find(path, |node| treedef.has_place(node)).is_some()
+        };
+        match wanted.into_iter().find(|path| !leads_to_place(path)) {
             None => Ok(()),
             Some(path) if treedef.is_static(path) => {
                 let path = path.clone();
                 Err(TreeError::StaticField { path })
             }
             // A later place of a shared node is known by the first one.
-            Some(path) => Err(TreeError::NoLeaf {
-                path: path.clone(),
-                nearest: Aliases::of(treedef)
-                    .first_of(path)
-                    .or_else(|| nearest_prefix(path, &places)),
-            }),
+            Some(path) => {
+                let nearest = || {
+                    let mut places = Vec::new();
+                    treedef.walk_places(|place| places.push(place.path.clone()));
+                    nearest_prefix(path, &places)
+                };
+                Err(TreeError::NoLeaf {
+                    path: path.clone(),
+                    nearest: Aliases::of(treedef).first_of(path).or_else(nearest),
+                })
+            }
         }
     }
 

@@ -494,13 +494,16 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<
                 leaves.extend(right_leaves.next());
             }
             (NodeKind::Leaf, NodeKind::Leaf) => {
-                twice.push(MergeProblem::Twice(left_treedef.path_of(at)));
+                twice.push(at);
             }
             _ => {}
         }
     }
     if !twice.is_empty() {
-        return Err(TreeError::Merge { problems: twice });
+        let paths = left_treedef.node_paths(&twice).into_iter();
+        return Err(TreeError::Merge {
+            problems: paths.map(MergeProblem::Twice).collect(),
+        });
     }
     Ok(Tree::from_parts(
         TreeDef::from_parts(nodes, a.aux.clone()),

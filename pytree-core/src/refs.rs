@@ -66,13 +66,18 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
 ) -> Result<(), TreeError> {
     let (leaves, treedef, references) = crossing::take_apart::<L, T>(target);
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
-    let ranges: Vec<_> = treedef.reference_leaves().collect();
-    let is_outside = |position: &usize| !ranges.iter().any(|range| range.contains(position));
-    let changed_at = changed.iter().enumerate().filter(|(_, changed)| **changed);
-    let outside: Vec<usize> = changed_at
-        .map(|(position, _)| position)
-        .filter(is_outside)
-        .collect();
+    // The ranges of references begin in order, and one is before or inside of another.
+    let mut ranges = treedef.reference_leaves().peekable();
+    let mut inside_until = 0;
+    let mut outside = Vec::new();
+    for (position, changed) in changed.iter().enumerate() {
+        while let Some(range) = ranges.next_if(|range| range.start <= position) {
+            inside_until = inside_until.max(range.end);
+        }
+        if *changed && position >= inside_until {
+            outside.push(position);
+        }
+    }
     if !outside.is_empty() {
         let paths = treedef.leaf_paths();
         let paths = outside.into_iter().map(|position| paths[position].clone());

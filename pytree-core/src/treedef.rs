@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) numbered: usize,
     /// Computed when it is first asked for: comparing needs none.
     hash: OnceLock<u64>,
+    /// The positions of the nodes that aliases may refer to, found when they are first asked for.
+    numbered_at: OnceLock<Box<[usize]>>,
 }
 
 /// What is counted of the nodes of a treedef.
@@ -205,11 +207,12 @@ impl TreeDef {
             .collect();
         let aux = self.0.aux[aux_start as usize..aux_end].to_vec();
         if self.0.numbered > 0 {
-            let numbered = |nodes: &[Node]| {
-                let kinds = nodes.iter().map(|node| node.shape.kind);
-                kinds.filter(|kind| kind.is_numbered()).count()
+            let numbered_before = |end: usize| {
+                let numbered = self.0.numbered_nodes();
+                numbered.partition_point(|&at| at < end)
             };
-            let (before, own) = (numbered(&self.0.nodes[..node]), numbered(&nodes));
+            let before = numbered_before(node);
+            let own = numbered_before(node + size) - before;
             for node in nodes.iter_mut().filter(|node| node.target().is_some()) {
                 let inside = node.target().and_then(|number| number.checked_sub(before));
                 node.target = build::target_of(inside.filter(|&number| number < own));
@@ -254,6 +257,7 @@ impl TreeDef {
             depth: counts.depth,
             numbered: counts.numbered,
             hash: OnceLock::new(),
+            numbered_at: OnceLock::new(),
         }))
     }
 
@@ -344,6 +348,18 @@ impl TreeDef {
 }
 
 impl Inner {
+    /// The positions of the nodes that aliases may refer to, in the order of their numbers.
+    pub(crate) fn numbered_nodes(&self) -> &[usize] {
+        if self.numbered == 0 {
+            return &[];
+        }
+        self.numbered_at.get_or_init(|| {
+            let nodes = self.nodes.iter().enumerate();
+            let numbered = nodes.filter(|(_, node)| node.shape.kind.is_numbered());
+            numbered.map(|(at, _)| at).collect()
+        })
+    }
+
     /// The static values of a node.
     pub(crate) fn aux_of(&self, node: usize) -> &[StaticBox] {
         let start = self.nodes[node].aux as usize;

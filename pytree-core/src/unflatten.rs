@@ -3,7 +3,6 @@
 mod links;
 
 use std::any::{Any, TypeId};
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 use self::links::Numbered;
@@ -67,8 +66,6 @@ pub struct Unflattener<'a> {
     /// How many shared nodes and references there are in each other at most in the one that is built now, those that
     /// aliases refer to among them.
     links: usize,
-    /// The places of all nodes that aliases refer to, once someone asks for one that may come later.
-    places: OnceCell<Vec<usize>>,
     /// The references that were built, or put in the place of those of the treedef.
     references: References,
     /// The references to use instead of new ones, by their positions among those of the treedef.
@@ -423,7 +420,6 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         next_number: 0,
         leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
         links: 0,
-        places: OnceCell::new(),
         references: References::default(),
         used: outside.used,
         known: outside.known,

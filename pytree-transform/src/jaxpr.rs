@@ -176,6 +176,35 @@ impl Jaxpr {
         Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// For each variable, the constant that it is, if it is one.
+    pub(crate) fn constants_by_variable(&self) -> Vec<Option<&Tensor>> {
+        let mut constants = vec![None; self.variables.len()];
+        for (variable, tensor) in &self.constants {
+            constants[variable.index()] = Some(tensor);
+        }
+        constants
+    }
+
+    /// For each variable, the position of the equation that makes it, if one does.
+    pub(crate) fn makers(&self) -> Vec<Option<usize>> {
+        let mut makers = vec![None; self.variables.len()];
+        for (position, equation) in self.equations.iter().enumerate() {
+            for output in &equation.outputs {
+                makers[output.index()] = Some(position);
+            }
+        }
+        makers
+    }
+
+    /// For each variable, the position of the input that it is, if it is one: the first, if it is several.
+    pub(crate) fn input_positions(&self) -> Vec<Option<usize>> {
+        let mut positions = vec![None; self.variables.len()];
+        for (position, input) in self.inputs.iter().enumerate() {
+            positions[input.index()].get_or_insert(position);
+        }
+        positions
+    }
+
     /// For each variable, whether it depends on one of these inputs.
     pub(crate) fn depending_on(&self, inputs: &[Variable]) -> Vec<bool> {
         let mut depends = vec![false; self.variables.len()];

@@ -60,12 +60,15 @@ impl TreeDef {
     pub fn references(&self) -> Vec<ReferencePlace> {
         let nodes = self.0.nodes.iter().enumerate();
         let references = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
-        let places = references.zip(self.reference_leaves());
+        let references: Vec<usize> = references.map(|(at, _)| at).collect();
+        let paths = self.node_paths(&references);
+        let places = references.into_iter().zip(self.reference_leaves());
         places
-            .map(|((at, _), leaves)| ReferencePlace {
+            .zip(paths)
+            .map(|((at, leaves), path)| ReferencePlace {
                 leaves,
                 value: self.subtree(at + 1),
-                path: self.path_of(at),
+                path,
             })
             .collect()
     }

@@ -43,7 +43,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .collect();
         for (position, kind) in kinds.into_iter().enumerate() {
             if self.layout.fields()[position].1 != kind {
-                self.layout.fields_mut()[position].1 = kind;
+                self.layout.set_kind(position, kind);
             }
         }
         for value in &mut self.values {

@@ -3,6 +3,7 @@
 //! A shape made at run time is kept for the life of the process, so that it is made when a tree is asked for and not
 //! for each field that is registered on the way.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::kind::FieldKind;
@@ -11,6 +12,18 @@ use crate::shape::{NodeKind, NodeShape};
 /// A field that is a tree: its name and its kind, which a subtree has not.
 pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
 
+/// Where a field is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Among those that are trees.
+    Tree(usize),
+    /// Among the static ones.
+    Static(usize),
+}
+
+/// From how many fields on a table finds one faster than a scan.
+const FEW: usize = 16;
+
 /// The name of a module and of its fields, with their kinds.
 #[derive(Clone)]
 pub(super) struct Layout {
@@ -18,6 +31,8 @@ pub(super) struct Layout {
     name: Arc<str>,
     fields: Vec<TreeField>,
     statics: Vec<Arc<str>>,
+    /// Where each field is; empty while they are few.
+    table: HashMap<Arc<str>, Place>,
     /// Made when it is first asked for.
     shape: OnceLock<&'static NodeShape>,
 }
@@ -30,6 +45,7 @@ impl Layout {
             name: name.into(),
             fields: Vec::new(),
             statics: Vec::new(),
+            table: HashMap::new(),
             shape: OnceLock::new(),
         }
     }
@@ -40,7 +56,7 @@ impl Layout {
         if shape.is_dynamic() {
             let _ = made.set(shape);
         }
-        Self {
+        let mut layout = Self {
             kind: shape.kind,
             name: shape.name.into(),
             fields: shape
@@ -49,8 +65,75 @@ impl Layout {
                 .map(|field| (field.name.into(), field.kind))
                 .collect(),
             statics: shape.statics.iter().map(|&name| name.into()).collect(),
+            table: HashMap::new(),
             shape: made,
+        };
+        layout.fill_table();
+        layout
+    }
+
+    fn fill_table(&mut self) {
+        self.table.clear();
+        if self.fields.len() + self.statics.len() <= FEW {
+            return;
         }
+        let trees = self.fields.iter().enumerate();
+        let trees = trees.map(|(at, (name, _))| (Arc::clone(name), Place::Tree(at)));
+        let statics = self.statics.iter().enumerate();
+        let statics = statics.map(|(at, name)| (Arc::clone(name), Place::Static(at)));
+        // Of two fields of one name a scan would find the first, and a tree before a static one.
+        self.table.extend(statics.rev().chain(trees.rev()));
+    }
+
+    /// Where the field of a name is.
+    pub(super) fn place(&self, name: &str) -> Option<Place> {
+        if !self.table.is_empty() {
+            return self.table.get(name).copied();
+        }
+        let tree = self.fields.iter().position(|(found, _)| **found == *name);
+        let in_statics = || self.statics.iter().position(|found| **found == *name);
+        tree.map(Place::Tree)
+            .or_else(|| in_statics().map(Place::Static))
+    }
+
+    /// Adds a field that is a tree.
+    pub(super) fn push(&mut self, name: &str, kind: Option<FieldKind>) {
+        let name: Arc<str> = name.into();
+        self.added(&name, Place::Tree(self.fields.len()));
+        self.fields.push((name, kind));
+    }
+
+    /// Adds a static field.
+    pub(super) fn push_static(&mut self, name: &str) {
+        let name: Arc<str> = name.into();
+        self.added(&name, Place::Static(self.statics.len()));
+        self.statics.push(name);
+    }
+
+    fn added(&mut self, name: &Arc<str>, place: Place) {
+        self.shape = OnceLock::new();
+        if self.table.is_empty() {
+            self.fill_table();
+        }
+        if !self.table.is_empty() {
+            self.table.insert(Arc::clone(name), place);
+        }
+    }
+
+    /// Takes a field out.
+    pub(super) fn remove(&mut self, place: Place) {
+        self.shape = OnceLock::new();
+        match place {
+            Place::Tree(position) => drop(self.fields.remove(position)),
+            Place::Static(position) => drop(self.statics.remove(position)),
+        }
+        self.fill_table();
+    }
+
+    /// Gives a field that is a tree another kind.
+    pub(super) fn set_kind(&mut self, position: usize, kind: Option<FieldKind>) {
+        self.shape = OnceLock::new();
+        self.fields[position].1 = kind;
     }
 
     /// The shape of the module's node.
@@ -76,18 +159,6 @@ impl Layout {
 
     pub(super) fn statics(&self) -> &[Arc<str>] {
         &self.statics
-    }
-
-    /// The fields that are trees, to be changed.
-    pub(super) fn fields_mut(&mut self) -> &mut Vec<TreeField> {
-        self.shape = OnceLock::new();
-        &mut self.fields
-    }
-
-    /// The static fields, to be changed.
-    pub(super) fn statics_mut(&mut self) -> &mut Vec<Arc<str>> {
-        self.shape = OnceLock::new();
-        &mut self.statics
     }
 }
 

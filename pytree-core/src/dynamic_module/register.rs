@@ -77,7 +77,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         problem::check_name(name)
             .and_then(|()| self.vacant(name))
             .map_err(|problem| self.failed("register a static field of", vec![problem]))?;
-        self.layout.statics_mut().push(name.into());
+        self.layout.push_static(name);
         self.statics.push(StaticBox::new(value));
         Ok(())
     }
@@ -103,7 +103,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
                 return Err(self.failed(doing, problems));
             }
         };
-        self.layout.fields_mut().push((name.into(), kind));
+        self.layout.push(name, kind);
         self.values.push(tree);
         Ok(())
     }

@@ -20,12 +20,8 @@ impl TreeDef {
     }
 
     /// The positions of the shared nodes and references, in the order of their numbers.
-    pub(crate) fn numbered_nodes(&self) -> Vec<usize> {
-        let nodes = self.0.nodes.iter().enumerate();
-        nodes
-            .filter(|(_, node)| node.shape.kind.is_numbered())
-            .map(|(at, _)| at)
-            .collect()
+    pub(crate) fn numbered_nodes(&self) -> &[usize] {
+        self.0.numbered_nodes()
     }
 }
 
@@ -45,7 +41,7 @@ impl Aliases {
         let nodes: Vec<usize> = aliases.iter().map(|(_, node)| *node).collect();
         let numbers = aliases.iter().map(|(number, _)| *number);
         Self {
-            firsts: treedef.node_paths(&treedef.numbered_nodes()),
+            firsts: treedef.node_paths(treedef.numbered_nodes()),
             all: numbers.zip(treedef.node_paths(&nodes)).collect(),
         }
     }

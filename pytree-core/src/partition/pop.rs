@@ -103,10 +103,9 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
 
 /// The list or tuple at a path, by its number in the old treedef.
 fn list_at(treedef: &TreeDef, path: &KeyPath, old: &[usize]) -> Option<usize> {
-    let lists = treedef.nodes().enumerate();
-    let is_list = |kind| matches!(kind, NodeKind::List | NodeKind::Tuple);
-    let mut lists = lists.filter(|(_, node)| is_list(node.kind()) && node.path() == *path);
-    lists.next().and_then(|(at, _)| old.get(at).copied())
+    let nodes = &treedef.0.nodes;
+    let is_list = |at: usize| matches!(nodes[at].shape.kind, NodeKind::List | NodeKind::Tuple);
+    treedef.find(path, is_list).and_then(|at| old.get(at).copied())
 }
 
 /// What is left of a model.
@@ -127,9 +126,9 @@ impl<L> Rest<L> {
             .collect();
         let numbers: BTreeMap<usize, usize> = before
             .numbered_nodes()
-            .into_iter()
+            .iter()
             .enumerate()
-            .map(|(number, at)| (at, number))
+            .map(|(number, &at)| (at, number))
             .collect();
         let left = references.only(was.iter().filter_map(|at| numbers.get(at).copied()));
         let is_reference = |at: usize| self.treedef.0.nodes[at].shape.kind == NodeKind::Reference;
@@ -149,8 +148,8 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     let mut left = 0;
     let numbers: Vec<Option<usize>> = treedef
         .numbered_nodes()
-        .into_iter()
-        .map(|at| {
+        .iter()
+        .map(|&at| {
             let is_left = !plan.is_cut(at);
             left += usize::from(is_left);
             is_left.then(|| left - 1)
@@ -232,11 +231,16 @@ fn keys(kind: NodeKind, aux: &[StaticBox], kept: &[bool]) -> Vec<StaticBox> {
     if kind == NodeKind::Dict {
         let order: InsertionOrder = aux.last().and_then(StaticBox::to_value).unwrap_or_default();
         let inserted = order.restore((0..kept.len()).collect());
-        let rank = |position: usize| kept.iter().take(position).filter(|&&kept| kept).count();
+        let mut ranks = Vec::with_capacity(kept.len());
+        let mut rank = 0;
+        for &kept in kept {
+            ranks.push(rank);
+            rank += usize::from(kept);
+        }
         let positions: Vec<usize> = inserted
             .into_iter()
             .filter(|&position| kept.get(position) == Some(&true))
-            .map(rank)
+            .map(|position| ranks[position])
             .collect();
         keys.push(StaticBox::new(InsertionOrder::of_positions(&positions)));
     }

@@ -66,16 +66,7 @@ impl<L> Tree<L> {
         present: bool,
         change: impl FnOnce(&mut Vec<L>, usize),
     ) {
-        let mut at = None;
-        let (mut place, mut position) = (0, 0);
-        self.treedef().walk_places(|found| {
-            if at.is_none() && found.path == path {
-                at = Some((place, position));
-            }
-            place += 1;
-            position += usize::from(found.holds_leaf);
-        });
-        let Some((at, position)) = at else {
+        let Some((at, position, _)) = self.treedef().place_at(path) else {
             return;
         };
         let mut place = 0;

@@ -92,15 +92,11 @@ fn write_alias<W: fmt::Write>(
             "alias of nothing"
         });
     };
-    let mut numbered = open
-        .iter()
-        .filter(|(node, _)| inner.nodes[*node].shape.kind.is_numbered());
-    let around = numbered.find(|(node, _)| {
-        let before = inner.nodes[..*node].iter();
-        before.filter(|node| node.shape.kind.is_numbered()).count() == number
-    });
+    let target = inner.numbered_nodes().get(number);
+    // The open nodes are in order.
+    let around = target.filter(|target| open.binary_search_by_key(*target, |&(node, _)| node).is_ok());
     match around {
-        Some((node, _)) if notation == Notation::Value => {
+        Some(node) if notation == Notation::Value => {
             let inside = inner.nodes[*node..].iter().map(|node| node.shape);
             let mut inside = inside.skip_while(|shape| shape.kind.is_transparent());
             match inside.next().map(|shape| (shape.kind, shape.name)) {

@@ -29,8 +29,7 @@ impl TreeDef {
 
     /// Whether a path leads to a node or a static field.
     pub(crate) fn has_path(&self, path: &KeyPath) -> bool {
-        let all: Vec<usize> = (0..self.num_nodes()).collect();
-        self.is_static(path) || self.node_paths(&all).contains(path)
+        self.is_static(path) || self.find(path, |_| true).is_some()
     }
 
     /// A node or, if it is transparent, what is in it.

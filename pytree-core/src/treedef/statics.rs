@@ -13,9 +13,9 @@ impl TreeDef {
         self.map_aux(|_, value| value.downcast_ref::<T>().map(&function))
     }
 
-    /// The treedef with `value` at the given positions among all static values.
+    /// The treedef with `value` at the given positions, in order, among all static values.
     pub(crate) fn with_static<T: StaticValue>(&self, positions: &[usize], value: &T) -> Self {
-        self.map_aux(|at, _| positions.contains(&at).then(|| value.clone()))
+        self.map_aux(|at, _| positions.binary_search(&at).is_ok().then(|| value.clone()))
     }
 
     fn map_aux<T: StaticValue>(&self, change: impl Fn(usize, &StaticBox) -> Option<T>) -> Self {

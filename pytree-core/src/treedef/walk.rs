@@ -1,7 +1,7 @@
 //! Walking the places of a treedef in order, with their paths or kinds.
 
 use super::keys::child_key;
-use super::{Inner, TreeDef};
+use super::{Inner, Node, TreeDef};
 use crate::kind::LeafKind;
 use crate::leaf::Leaf;
 use crate::path::KeyPath;
@@ -89,6 +89,61 @@ impl TreeDef {
                 }
             }
         }
+    }
+
+    /// The first node at a path that `accept` accepts. A transparent node has the path of what is in it; two keys of a
+    /// map may look the same.
+    pub(crate) fn find(
+        &self,
+        path: &KeyPath,
+        mut accept: impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
+        let keys = path.keys();
+        if keys.is_empty() && accept(0) {
+            return Some(0);
+        }
+        // Of each open node: its next child, where that is, and how many keys lead to the node.
+        let mut open = vec![(0, 0, 1, 0)];
+        while let Some((node, next, child, known)) = open.last_mut() {
+            if *next == self.0.nodes[*node].arity as usize {
+                open.pop();
+                continue;
+            }
+            let (at, mut known) = (*child, *known);
+            let key = child_key(&self.0, *node, *next);
+            *next += 1;
+            *child += self.0.nodes[at].size as usize;
+            if key.is_some() {
+                if key.as_ref() != keys.get(known) {
+                    continue;
+                }
+                known += 1;
+            }
+            if known == keys.len() && accept(at) {
+                return Some(at);
+            }
+            open.push((at, 0, at + 1, known));
+        }
+        None
+    }
+
+    /// Whether there is a place, present or absent, at or below a node.
+    pub(crate) fn has_place(&self, node: usize) -> bool {
+        let end = node + self.0.nodes[node].size as usize;
+        self.0.nodes[node..end].iter().any(Node::is_place)
+    }
+
+    /// The first place at a path, present or absent: how many places and how many leaves are before it, and whether it
+    /// holds a leaf.
+    pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
+        let nodes = &self.0.nodes;
+        let at = self.find(path, |at| nodes[at].is_place())?;
+        let is_leaf = |at: usize| nodes[at].shape.kind == NodeKind::Leaf;
+        let before = (0..at).filter(|&at| nodes[at].is_place());
+        let (places, leaves) = before.fold((0, 0), |(places, leaves), at| {
+            (places + 1, leaves + usize::from(is_leaf(at)))
+        });
+        Some((places, leaves, is_leaf(at)))
     }
 
     /// Calls `visit` with presence and decision of each place, in order. `decide` is asked once for each

@@ -254,7 +254,7 @@ impl Unflattener<'_> {
 
     /// The shape of the node of a number, also of one that comes later.
     fn shape_of_numbered(&self, number: usize) -> Option<&'static NodeShape> {
-        let places = self.places.get_or_init(|| self.treedef.numbered_nodes());
+        let places = self.treedef.numbered_nodes();
         let node = self.treedef.0.nodes.get(*places.get(number)?)?;
         Some(node.shape)
     }

@@ -319,13 +319,17 @@ fn check_gradients(
         problems.extend(without(&found, &expected).into_iter().map(surplus));
     }
     if problems.is_empty() {
-        for (position, (parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
-            if parameter.info() != gradient.info() {
-                problems.push(GradientProblem::Shape {
-                    path: expected.leaf_paths().swap_remove(position),
-                    expected: parameter.info().clone(),
-                    found: gradient.info().clone(),
-                });
+        let differ = |(parameter, gradient): (&Tensor, &Tensor)| parameter.info() != gradient.info();
+        if parameters.iter().zip(gradients).any(differ) {
+            let pairs = expected.leaf_paths().into_iter();
+            for (path, pair) in pairs.zip(parameters.iter().zip(gradients)) {
+                if differ(pair) {
+                    problems.push(GradientProblem::Shape {
+                        path,
+                        expected: pair.0.info().clone(),
+                        found: pair.1.info().clone(),
+                    });
+                }
             }
         }
     }

@@ -122,8 +122,32 @@ struct Names {
     next: usize,
     /// The names of jaxprs that are written in front.
     shared: HashMap<Place, String>,
-    /// For each jaxpr met, the variables that something uses.
-    used: HashMap<Place, HashSet<Variable>>,
+    /// These names again: no variable has one of them.
+    taken: HashSet<String>,
+    facts: HashMap<Place, Facts>,
+}
+
+/// What is looked up of the variables of a jaxpr.
+struct Facts {
+    /// Those that something uses.
+    used: HashSet<Variable>,
+    inputs: HashSet<Variable>,
+    /// The constants that are written where they are used.
+    literals: HashMap<Variable, String>,
+}
+
+impl Facts {
+    fn of(jaxpr: &Jaxpr) -> Self {
+        let operands = jaxpr.equations.iter().flat_map(|equation| &equation.inputs);
+        let constants = jaxpr.constants.iter();
+        Self {
+            used: operands.chain(&jaxpr.outputs).copied().collect(),
+            inputs: jaxpr.inputs.iter().copied().collect(),
+            literals: constants
+                .filter_map(|(variable, value)| Some((*variable, literal(value)?)))
+                .collect(),
+        }
+    }
 }
 
 impl Names {
@@ -173,7 +197,8 @@ impl Names {
                 .iter()
                 .map(|(name, jaxpr)| (place(jaxpr), name.clone()))
                 .collect(),
-            used: HashMap::new(),
+            taken: shared.iter().map(|(name, _)| name.clone()).collect(),
+            facts: HashMap::new(),
         };
         (names, shared)
     }
@@ -185,7 +210,7 @@ impl Names {
         let name = loop {
             let name = letters(self.next);
             self.next += 1;
-            if !self.shared.values().any(|shared| *shared == name) {
+            if !self.taken.contains(&name) {
                 break name;
             }
         };
@@ -194,21 +219,23 @@ impl Names {
         name
     }
 
+    fn facts(&mut self, jaxpr: &Jaxpr) -> &Facts {
+        let facts = self.facts.entry(place(jaxpr));
+        facts.or_insert_with(|| Facts::of(jaxpr))
+    }
+
     fn is_used(&mut self, jaxpr: &Jaxpr, variable: Variable) -> bool {
-        let used = self.used.entry(place(jaxpr)).or_insert_with(|| {
-            let inputs = jaxpr.equations.iter().flat_map(|equation| &equation.inputs);
-            inputs.chain(&jaxpr.outputs).copied().collect()
-        });
-        used.contains(&variable)
+        self.facts(jaxpr).used.contains(&variable)
+    }
+
+    fn is_literal(&mut self, jaxpr: &Jaxpr, variable: Variable) -> bool {
+        self.facts(jaxpr).literals.contains_key(&variable)
     }
 
     /// A variable where it is used: its name, or the value of a constant without axes.
     fn operand(&mut self, jaxpr: &Jaxpr, variable: Variable) -> Doc {
-        let constant = jaxpr
-            .constants
-            .iter()
-            .find(|(constant, _)| *constant == variable);
-        Doc::text(match constant.and_then(|(_, value)| literal(value)) {
+        let value = self.facts(jaxpr).literals.get(&variable);
+        Doc::text(match value {
             Some(value) => format!("{value}:{}", jaxpr.info(variable)),
             None => self.name(jaxpr, variable),
         })
@@ -230,11 +257,10 @@ impl Names {
 
     /// Constants and inputs, which are named first.
     fn binders(&mut self, jaxpr: &Jaxpr) -> [Doc; 2] {
-        let constants: Vec<Variable> = jaxpr
-            .constants
-            .iter()
-            .filter(|(_, value)| literal(value).is_none())
-            .map(|(variable, _)| *variable)
+        let literals = &self.facts(jaxpr).literals;
+        let constants = jaxpr.constants.iter().map(|(variable, _)| *variable);
+        let constants: Vec<Variable> = constants
+            .filter(|variable| !literals.contains_key(variable))
             .collect();
         [
             self.assigned(jaxpr, &constants, false),
@@ -355,15 +381,11 @@ impl Names {
         let mut used = HashSet::new();
         for (&variable, &like) in variables.iter().zip(like) {
             let key = (place(inner), variable);
-            let is_literal = |jaxpr: &Jaxpr, variable| {
-                let mut constants = jaxpr.constants.iter();
-                constants.any(|(constant, value)| *constant == variable && literal(value).is_some())
-            };
-            if is_literal(outer, like) || is_literal(inner, variable) {
+            if self.is_literal(outer, like) || self.is_literal(inner, variable) {
                 continue;
             }
             if !self.variables.contains_key(&key) && used.insert(like) {
-                let is_input = outer.inputs.contains(&like);
+                let is_input = self.facts(outer).inputs.contains(&like);
                 let name = if is_input || self.is_used(outer, like) {
                     self.name(outer, like)
                 } else {

@@ -41,11 +41,17 @@ enum Found {
 pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut replacements = Replacements::none(&jaxpr);
     let mut makers: Vec<Option<usize>> = vec![None; jaxpr.variables.len()];
+    let constants = jaxpr.constants_by_variable();
+    let numbers: Vec<Option<f64>> = constants
+        .into_iter()
+        .map(|constant| known_scalar(constant?))
+        .collect();
     for position in 0..jaxpr.equations.len() {
         replacements.in_inputs(&mut jaxpr.equations[position]);
         let view = View {
             jaxpr: &jaxpr,
             makers: &makers,
+            numbers: &numbers,
         };
         let output = jaxpr.equations[position].outputs.first().copied();
         match view.simplified(&jaxpr.equations[position]) {
@@ -72,6 +78,8 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
 struct View<'j> {
     jaxpr: &'j Jaxpr,
     makers: &'j [Option<usize>],
+    /// For each variable, the number that it is, if it is a constant without axes.
+    numbers: &'j [Option<f64>],
 }
 
 impl<'j> View<'j> {
@@ -88,12 +96,8 @@ impl<'j> View<'j> {
 
     /// The number that all elements of a variable are, if that is known.
     fn number(&self, variable: Variable) -> Option<f64> {
-        if let Some((full, _)) = self.made_by::<Full>(variable) {
-            return Some(full.value);
-        }
-        let mut constants = self.jaxpr.constants.iter();
-        let (_, tensor) = constants.find(|(constant, _)| *constant == variable)?;
-        known_scalar(tensor)
+        let full = self.made_by::<Full>(variable);
+        full.map_or(self.numbers[variable.index()], |(full, _)| Some(full.value))
     }
 
     /// A product without the transpositions of its operands that leave the order of the result's axes alone.

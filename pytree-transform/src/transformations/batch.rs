@@ -1,5 +1,6 @@
 //! What `vmap` and `vmap_mut` share: the way of leaves into a batch and out of it.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::panic::Location;
 
@@ -113,10 +114,11 @@ impl Mapping {
     /// The length that all mapped axes have.
     fn size(&self, treedef: &TreeDef, leaves: &[Tensor], axes: &[Option<usize>]) -> usize {
         let mut sizes: Vec<usize> = Vec::new();
+        let mut seen = HashSet::new();
         let lengths = leaves.iter().zip(axes);
         let lengths = lengths.filter_map(|(leaf, axis)| leaf.shape().get((*axis)?).copied());
         for size in self.axis_size.into_iter().chain(lengths) {
-            if !sizes.contains(&size) {
+            if sizes.last() != Some(&size) && seen.insert(size) {
                 sizes.push(size);
             }
         }
@@ -142,24 +144,21 @@ impl Mapping {
         leaves: &[Tensor],
         axes: &[Option<usize>],
     ) -> String {
-        let paths = treedef.leaf_paths();
+        let mut places: HashMap<usize, Vec<String>> = HashMap::new();
+        if let Some(size) = self.axis_size {
+            places.insert(size, vec!["`.axis_size(…)`".to_owned()]);
+        }
+        for ((path, leaf), axis) in treedef.leaf_paths().iter().zip(leaves).zip(axes) {
+            if let Some(axis) = axis
+                && let Some(size) = leaf.shape().get(*axis)
+            {
+                let place = format!("axis {axis} of {} ({})", path.or_root(), leaf.info());
+                places.entry(*size).or_default().push(place);
+            }
+        }
         let mut text = String::new();
-        for &size in sizes {
-            let mut places = Vec::new();
-            if self.axis_size == Some(size) {
-                places.push("`.axis_size(…)`".to_owned());
-            }
-            for ((path, leaf), axis) in paths.iter().zip(leaves).zip(axes) {
-                if let Some(axis) = axis
-                    && leaf.shape().get(*axis) == Some(&size)
-                {
-                    places.push(format!(
-                        "axis {axis} of {} ({})",
-                        path.or_root(),
-                        leaf.info()
-                    ));
-                }
-            }
+        for size in sizes {
+            let places = places.remove(size).unwrap_or_default();
             // Writing to a text can't fail.
             let _ = write!(text, "\n  {size}: {}", places.join(", "));
         }

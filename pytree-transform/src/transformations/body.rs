@@ -6,7 +6,7 @@
 //! or a cotangent although they would have none.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::axis_names::AxisName;
 use crate::debug::checks::{self, run_checked};
 use crate::dtype::AbstractArray;
 use crate::error::or_panic;
-use crate::jaxpr::{Builder, Jaxpr, debug_verify};
+use crate::jaxpr::{Builder, Jaxpr, Variable, debug_verify};
 use crate::passes::{dead_code, optimize};
 use crate::primitive::Linear;
 use crate::primitives::shape::batch_axis_first;
@@ -64,22 +64,23 @@ pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,
 ) -> (Vec<Jaxpr>, Vec<Tensor>) {
-    let mut all: Vec<Tensor> = Vec::new();
-    for tensor in recorded.iter().flat_map(|(_, captured)| captured) {
-        if !all.iter().any(|known| known.same_handle(tensor)) {
-            all.push(tensor.clone());
-        }
-    }
+    let mut seen = HashSet::new();
+    let captured = recorded.iter().flat_map(|(_, captured)| captured);
+    let all: Vec<Tensor> = captured
+        .filter(|tensor| seen.insert(tensor.handle()))
+        .cloned()
+        .collect();
     let jaxprs = recorded
         .into_iter()
         .map(|(mut jaxpr, captured)| {
             let own = jaxpr.inputs.split_off(given);
+            let mut inputs = HashMap::new();
+            for (tensor, input) in captured.iter().zip(own) {
+                inputs.entry(tensor.handle()).or_insert(input);
+            }
             for tensor in &all {
-                let place = captured.iter().position(|own| own.same_handle(tensor));
-                let input = match place {
-                    Some(place) => own[place],
-                    None => jaxpr.unused_input(tensor.info().clone()),
-                };
+                let known = inputs.get(&tensor.handle()).copied();
+                let input = known.unwrap_or_else(|| jaxpr.unused_input(tensor.info().clone()));
                 jaxpr.inputs.push(input);
             }
             jaxpr
@@ -199,7 +200,8 @@ impl Linearized {
         has_tangent: Vec<bool>,
     ) -> Self {
         let jaxpr = &known.jaxpr;
-        let input = |output| jaxpr.inputs.iter().position(|input| input == output);
+        let inputs = jaxpr.input_positions();
+        let input = |output: &Variable| inputs[output.index()];
         let forwarded: Vec<Option<usize>> = jaxpr.outputs[outputs..].iter().map(input).collect();
         let computed = forwarded.iter().enumerate();
         let kept: Vec<usize> = (0..outputs)

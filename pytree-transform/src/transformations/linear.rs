@@ -1,12 +1,13 @@
 //! `linearize`, `linear_transpose`, and what reverse mode would keep.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::panic::Location;
 
 use pytree_core::{SelectPart, TreeDef, graph};
 
 use crate::dtype::AbstractArray;
-use crate::jaxpr::{Builder, Jaxpr};
+use crate::jaxpr::{Builder, Jaxpr, Variable};
 use crate::tensor::Tensor;
 use crate::transformations::body::{chosen, in_places, stage};
 use crate::transformations::custom::check::Form;
@@ -173,17 +174,18 @@ where
     let inputs: Vec<_> = chosen(&known.inputs, &active).copied().collect();
     let depends = known.depending_on(&inputs);
     let count = inputs.len();
-    for (residual, input) in known.outputs.iter().zip(&linear.inputs[count..]) {
-        let by = linear
-            .equations
-            .iter()
-            .find(|equation| equation.inputs.contains(input));
-        if let (true, Some(equation)) = (depends[residual.index()], by) {
-            panic!(
-                "cannot transpose: the function is not linear in its argument, by the operation at {}; take its derivative at a point, with `vjp`",
-                equation.line
-            );
-        }
+    let residuals = known.outputs.iter().zip(&linear.inputs[count..]);
+    let varying: HashSet<Variable> = residuals
+        .filter(|(residual, _)| depends[residual.index()])
+        .map(|(_, input)| *input)
+        .collect();
+    let is_varying = |input: &Variable| varying.contains(input);
+    let mut equations = linear.equations.iter();
+    if let Some(equation) = equations.find(|equation| equation.inputs.iter().any(is_varying)) {
+        panic!(
+            "cannot transpose: the function is not linear in its argument, by the operation at {}; take its derivative at a point, with `vjp`",
+            equation.line
+        );
     }
     let given = leaves.len();
     leaves.extend(recorded.captured);
@@ -236,12 +238,10 @@ where
     let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
-    let mut seen = Vec::new();
-    for output in &recorded.known.outputs {
-        if !seen.contains(output) {
-            seen.push(*output);
-        }
-    }
-    let info = |variable| recorded.known.info(variable).clone();
-    seen.into_iter().map(info).collect()
+    let mut seen = HashSet::new();
+    let outputs = recorded.known.outputs.iter();
+    outputs
+        .filter(|output| seen.insert(**output))
+        .map(|output| recorded.known.info(*output).clone())
+        .collect()
 }

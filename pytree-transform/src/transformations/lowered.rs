@@ -61,9 +61,10 @@ impl Lowered {
         let jaxpr = optimize(recorded.clone());
         let planned = plan(&jaxpr);
         let memory = memory(&jaxpr, &planned);
+        let mut between = Between::new(&jaxpr);
         let schedule = planned
             .iter()
-            .map(|planned| step(&jaxpr, planned))
+            .map(|planned| step(&mut between, planned))
             .collect();
         Self {
             jaxpr,
@@ -88,10 +89,10 @@ impl Lowered {
     }
 }
 
-fn step(jaxpr: &Jaxpr, planned: &Planned) -> Step {
+fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
     let equations = match planned.single {
         Some(position) => vec![position],
-        None => between(jaxpr, &planned.inputs, &planned.outputs),
+        None => between.equations(&planned.inputs, &planned.outputs),
     };
     Step {
         equations,
@@ -101,24 +102,47 @@ fn step(jaxpr: &Jaxpr, planned: &Planned) -> Step {
     }
 }
 
-/// The equations that lead from some variables to others.
-fn between(jaxpr: &Jaxpr, inputs: &[Variable], outputs: &[Variable]) -> Vec<usize> {
-    let mut wanted = vec![false; jaxpr.variables.len()];
-    outputs
-        .iter()
-        .for_each(|output| wanted[output.index()] = true);
-    let mut found = Vec::new();
-    for (position, equation) in jaxpr.equations.iter().enumerate().rev() {
-        let mut results = equation.outputs.iter();
-        if results.any(|result| wanted[result.index()] && !inputs.contains(result)) {
-            found.push(position);
-            for operand in &equation.inputs {
-                wanted[operand.index()] |= !inputs.contains(operand);
-            }
+/// Finds the equations between variables, for one step after the other.
+struct Between<'j> {
+    jaxpr: &'j Jaxpr,
+    makers: Vec<Option<usize>>,
+    /// For each variable, the number of the last search that met it: so nothing is cleared between two.
+    met: Vec<usize>,
+    search: usize,
+}
+
+impl<'j> Between<'j> {
+    fn new(jaxpr: &'j Jaxpr) -> Self {
+        Self {
+            jaxpr,
+            makers: jaxpr.makers(),
+            met: vec![0; jaxpr.variables.len()],
+            search: 0,
         }
     }
-    found.reverse();
-    found
+
+    /// The equations that lead from some variables to others, in order.
+    fn equations(&mut self, inputs: &[Variable], outputs: &[Variable]) -> Vec<usize> {
+        self.search += 1;
+        for input in inputs {
+            self.met[input.index()] = self.search;
+        }
+        let mut found = Vec::new();
+        let mut wanted = outputs.to_vec();
+        while let Some(variable) = wanted.pop() {
+            if std::mem::replace(&mut self.met[variable.index()], self.search) == self.search {
+                continue;
+            }
+            if let Some(position) = self.makers[variable.index()] {
+                found.push(position);
+                wanted.extend_from_slice(&self.jaxpr.equations[position].inputs);
+            }
+        }
+        found.sort_unstable();
+        // An equation of several results is met once for each.
+        found.dedup();
+        found
+    }
 }
 
 fn memory(jaxpr: &Jaxpr, steps: &[Planned]) -> Memory {

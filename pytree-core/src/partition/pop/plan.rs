@@ -145,19 +145,14 @@ impl<'t> Plan<'t> {
 
     /// Cuts nothing at or above a node.
     fn restore(&mut self, node: usize) {
-        let nodes = &self.treedef.0.nodes;
-        self.cuts
-            .retain(|&cut, _| node < cut || cut + nodes[cut].size as usize <= node);
+        for above in upwards(&self.parents, node) {
+            self.cuts.remove(&above);
+        }
     }
 
     /// Whether a node is cut, or one above it.
     pub(super) fn is_cut(&self, node: usize) -> bool {
-        let before = self.cuts.range(..=node);
-        let nodes = &self.treedef.0.nodes;
-        // Cuts may lie in each other: all before the node are looked at.
-        before
-            .rev()
-            .any(|(&cut, _)| cut + nodes[cut].size as usize > node)
+        upwards(&self.parents, node).any(|above| self.cuts.contains_key(&above))
     }
 
     fn is_all_selected(&self, node: usize) -> bool {
@@ -172,6 +167,11 @@ impl<'t> Plan<'t> {
             kind => matches!(kind, NodeKind::Dict | NodeKind::OrderedDict),
         }
     }
+}
+
+/// A node and those above it, up to the root, which is its own parent.
+fn upwards(parents: &[usize], node: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(node), |&at| (at > 0).then(|| parents[at]))
 }
 
 /// For each node, its parent, the root its own, and the variable that it is in.

@@ -1,5 +1,6 @@
 //! `cond` and `switch`: one of several functions, chosen by a value.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -292,28 +293,15 @@ impl Cond {
             |body, force| body.linearized(active, force),
             |split| &split.has_tangent,
         );
-        let mut places: Vec<AbstractArray> = Vec::new();
-        let taken: Vec<Vec<usize>> = splits
-            .iter()
-            .map(|split| {
-                let mut own: Vec<usize> = Vec::new();
-                for info in split.known.jaxpr.output_infos().skip(split.outputs) {
-                    let free = (0..places.len())
-                        .find(|place| !own.contains(place) && places[*place] == *info);
-                    own.push(free.unwrap_or_else(|| {
-                        places.push(info.clone());
-                        places.len() - 1
-                    }));
-                }
-                own
-            })
-            .collect();
+        let (places, taken) = shared_places(splits.iter().map(|split| {
+            let infos = split.known.jaxpr.output_infos();
+            infos.skip(split.outputs)
+        }));
         let known = splits.iter().zip(&taken).map(|(split, own)| {
             let (jaxpr, _, ()) = stage(split.known.name, &split.known.input_infos(), |tensors| {
                 let mut results = split.known.jaxpr.apply(&tensors);
                 let residuals = results.split_off(split.outputs);
-                for (place, info) in places.iter().enumerate() {
-                    let own = own.iter().position(|own| *own == place);
+                for (info, own) in places.iter().zip(own) {
                     let zeros = || Tensor::zeros(info.dtype, &info.shape);
                     results.push(own.map_or_else(zeros, |own| residuals[own].clone()));
                 }
@@ -329,8 +317,8 @@ impl Cond {
         let linear = splits.iter().zip(&taken).map(|(split, own)| {
             let mut jaxpr = split.linear.jaxpr.clone();
             let own_inputs = jaxpr.inputs.split_off(of_tangents);
-            for (place, info) in places.iter().enumerate() {
-                let input = match own.iter().position(|own| *own == place) {
+            for (info, own) in places.iter().zip(own) {
+                let input = match *own {
                     Some(own) => own_inputs[own],
                     None => jaxpr.unused_input(info.clone()),
                 };
@@ -391,6 +379,40 @@ impl Cond {
         }
         chosen
     }
+}
+
+/// Places for the residuals of all branches, of which those of one shape and element type share one; and for each
+/// branch which of its residuals has each place, if one has.
+fn shared_places<'j, R>(
+    residuals: impl Iterator<Item = R>,
+) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)
+where
+    R: Iterator<Item = &'j AbstractArray>,
+{
+    let mut places = Vec::new();
+    let mut of_info: HashMap<&AbstractArray, Vec<usize>> = HashMap::new();
+    let mut taken: Vec<Vec<Option<usize>>> = residuals
+        .map(|own| {
+            let mut taken = vec![None; places.len()];
+            let mut met: HashMap<&AbstractArray, usize> = HashMap::new();
+            for (residual, info) in own.enumerate() {
+                let (known, before) = (of_info.entry(info).or_default(), met.entry(info).or_default());
+                if let Some(&place) = known.get(*before) {
+                    taken[place] = Some(residual);
+                } else {
+                    known.push(places.len());
+                    places.push(info.clone());
+                    taken.push(Some(residual));
+                }
+                *before += 1;
+            }
+            taken
+        })
+        .collect();
+    for taken in &mut taken {
+        taken.resize(places.len(), None);
+    }
+    (places, taken)
 }
 
 /// The operands of a branch that is computed for all examples: of those that it is not for, nothing is

@@ -1,5 +1,7 @@
 //! What a branch or a loop must give back, beside what it gives: all differences at once.
 
+use std::collections::HashMap;
+
 use pytree_core::{References, TreeDef};
 
 use crate::dtype::AbstractArray;
@@ -48,19 +50,21 @@ pub(crate) fn in_both(
     inputs: (&TreeDef, &References),
 ) -> Vec<String> {
     let (of_carry, of_inputs) = (carry.1.identities(), inputs.1.identities());
-    let place = |treedef: &TreeDef, position: usize| {
-        let places = treedef.references();
-        places.get(position).map(|place| place.path.or_root())
+    let positions: HashMap<_, usize> = of_inputs.iter().enumerate().map(|(at, identity)| (identity, at)).collect();
+    let shared = of_carry.iter().enumerate();
+    let shared: Vec<(usize, usize)> = shared
+        .filter_map(|(left, identity)| Some((left, *positions.get(identity)?)))
+        .collect();
+    if shared.is_empty() {
+        return Vec::new();
+    }
+    let (left_places, right_places) = (carry.0.references(), inputs.0.references());
+    let text = |(left, right): (usize, usize)| {
+        let (left, right) = (left_places.get(left)?, right_places.get(right)?);
+        let (left, right) = (left.path.or_root(), right.path.or_root());
+        Some(format!("{left} of the carry is {right}"))
     };
-    let shared = of_carry.iter().enumerate().filter_map(|(left, identity)| {
-        let right = of_inputs.iter().position(|other| other == identity)?;
-        Some(format!(
-            "{} of the carry is {}",
-            place(carry.0, left)?,
-            place(inputs.0, right)?
-        ))
-    });
-    shared.collect()
+    shared.into_iter().filter_map(text).collect()
 }
 
 /// How to mend results that differ: if all do in shapes and element types only, or else in their structures.

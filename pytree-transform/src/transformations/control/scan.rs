@@ -213,13 +213,14 @@ impl Scan {
         let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
         let carry = self.constants..self.constants + self.carry;
         let (mut invariant, mut stacked) = (Vec::new(), Vec::new());
+        let inputs = jaxpr.input_positions();
         let residuals = jaxpr
             .outputs
             .iter()
             .enumerate()
             .skip(outputs)
             .map(|(position, residual)| {
-                let operand = jaxpr.inputs.iter().position(|input| input == residual);
+                let operand = inputs[residual.index()];
                 match operand.filter(|operand| !carry.contains(operand)) {
                     Some(operand) => Residual::Operand(operand),
                     None if varying[residual.index()] => {

@@ -1,5 +1,6 @@
 //! `custom_vjp`: a function with a rule for its cotangents.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -184,9 +185,12 @@ fn forward_captured(
     jaxprs: &mut [Jaxpr],
     all: &mut Vec<Tensor>,
 ) {
+    let mut places = HashMap::new();
+    for (place, tensor) in all.iter().enumerate() {
+        places.entry(tensor.handle()).or_insert(place);
+    }
     for tensor in captured {
-        let place = all.iter().position(|known| known.same_handle(tensor));
-        let place = place.unwrap_or_else(|| {
+        let place = *places.entry(tensor.handle()).or_insert_with(|| {
             for jaxpr in jaxprs.iter_mut() {
                 let input = jaxpr.unused_input(tensor.info().clone());
                 jaxpr.inputs.push(input);

@@ -20,6 +20,10 @@ use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 /// planning of long jaxprs linear.
 const WINDOW: usize = 256;
 
+/// How many views in a row are looked through one by one for the nearest value that is in memory; of more, the last
+/// one is taken at once, which keeps the planning of long jaxprs linear.
+const NEAR: usize = 32;
+
 /// The longest row that a pass reduces: it must fit the first-level cache several times.
 const LONGEST_ROW: usize = 4096;
 
@@ -79,6 +83,8 @@ pub(super) struct Planner<'j> {
     pub(super) jaxpr: &'j Jaxpr,
     /// For each equation whose result is a view, what it shows.
     views: Vec<Option<View>>,
+    /// For each variable, what it is in another shape: the last of a row of such views, or itself.
+    roots: Vec<Variable>,
     /// For each variable, the equation that makes it, and those that read it.
     makers: Vec<Option<usize>>,
     readers: Vec<SmallVec<[u32; 2]>>,
@@ -117,7 +123,8 @@ impl<'j> Planner<'j> {
                 .iter()
                 .map(|equation| view(jaxpr, equation))
                 .collect(),
-            makers: vec![None; variables],
+            roots: Vec::new(),
+            makers: jaxpr.makers(),
             readers: vec![SmallVec::new(); variables],
             is_output: vec![false; variables],
             available: vec![false; variables],
@@ -132,14 +139,27 @@ impl<'j> Planner<'j> {
             planner.is_output[output.index()] = true;
         }
         for (equation, position) in jaxpr.equations.iter().zip(0_u32..) {
-            for output in &equation.outputs {
-                planner.makers[output.index()] = Some(position as usize);
-            }
             for input in &equation.inputs {
                 planner.readers[input.index()].push(position);
             }
         }
+        planner.roots = planner.roots();
         planner
+    }
+
+    fn roots(&self) -> Vec<Variable> {
+        let count = u32::try_from(self.jaxpr.variables.len()).unwrap_or(u32::MAX);
+        let mut roots: Vec<Variable> = (0..count).map(Variable).collect();
+        for (equation, view) in self.jaxpr.equations.iter().zip(&self.views) {
+            if let Some(View::Of {
+                source,
+                pattern: Pattern::Same,
+            }) = view
+            {
+                roots[equation.outputs[0].index()] = roots[source.index()];
+            }
+        }
+        roots
     }
 
     /// The equations on a few numbers that depend on nothing else, a learning rate or a bias correction.
@@ -190,10 +210,13 @@ impl<'j> Planner<'j> {
     }
 
     fn alone(&mut self, position: usize) {
-        self.jaxpr.equations[position]
-            .inputs
-            .iter()
-            .for_each(|&input| self.materialize(input));
+        for &input in &self.jaxpr.equations[position].inputs {
+            self.materialize(input);
+        }
+        self.one(position);
+    }
+
+    fn one(&mut self, position: usize) {
         self.scheduled.push(Scheduled::One(position));
         self.done(position);
     }
@@ -206,11 +229,21 @@ impl<'j> Planner<'j> {
             .for_each(|output| self.available[output.index()] = true);
     }
 
-    /// Puts a view in memory, for an equation that can't do without.
+    /// Puts a view in memory, for an equation that can't do without, and before it what it is a view of.
     fn materialize(&mut self, variable: Variable) {
-        if let (Some(_), Some(maker)) = (self.view_of(variable), self.makers[variable.index()]) {
-            self.alone(maker);
+        let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut variable = Some(variable);
+        while let Some(shown) = variable {
+            let (Some(view), Some(maker)) = (self.view_of(shown), self.makers[shown.index()]) else {
+                break;
+            };
+            makers.push(maker);
+            variable = match view {
+                View::Of { source, .. } => Some(source),
+                View::Constant(_) => None,
+            };
         }
+        makers.into_iter().rev().for_each(|maker| self.one(maker));
     }
 
     /// What a value shows, unless it is in memory anyway.
@@ -224,7 +257,12 @@ impl<'j> Planner<'j> {
     /// The value that a variable stands for, through views.
     pub(super) fn resolve(&self, mut variable: Variable) -> Resolved {
         let mut pattern = Pattern::Same;
+        let mut seen = 0;
         loop {
+            seen += 1;
+            if seen % NEAR == 0 && !self.available[variable.index()] {
+                variable = self.roots[variable.index()];
+            }
             match self.view_of(variable) {
                 Some(View::Constant(value)) => return Resolved::Constant(value),
                 Some(View::Of {
@@ -393,17 +431,23 @@ impl<'j> Planner<'j> {
 
     /// Whether a value is read by an equation outside of a group.
     fn is_needed(&self, group: &Group, variable: Variable) -> bool {
-        self.is_output[variable.index()]
-            || self.readers[variable.index()].iter().any(|&reader| {
+        let mut shown: SmallVec<[Variable; 8]> = smallvec::smallvec![variable];
+        while let Some(variable) = shown.pop() {
+            if self.is_output[variable.index()] {
+                return true;
+            }
+            for &reader in &self.readers[variable.index()] {
                 let reader = reader as usize;
                 if self.taken[reader] || group.members.iter().any(|&(member, _)| member == reader) {
-                    return false;
+                    continue;
                 }
-                match self.views[reader] {
-                    Some(_) => self.is_needed(group, self.jaxpr.equations[reader].outputs[0]),
-                    None => true,
+                if self.views[reader].is_none() {
+                    return true;
                 }
-            })
+                shown.push(self.jaxpr.equations[reader].outputs[0]);
+            }
+        }
+        false
     }
 
     fn build(&self, group: &Group) -> Pass {
