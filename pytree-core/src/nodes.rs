@@ -165,6 +165,8 @@ fn met(view: NodeView<'_>) -> Met {
 pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
     let (leaves, treedef) = graph::flatten_any(model);
     let shared = treedef.numbered_nodes();
+    let is_leaf = |node: &usize| treedef.0.nodes[*node].shape.kind == NodeKind::Leaf;
+    let leaf_nodes: Vec<usize> = (0..treedef.num_nodes()).filter(is_leaf).collect();
     let root = treedef.below_transparent(0);
     let children = treedef.child_positions(root).into_iter().enumerate();
     let children = children.filter_map(|(position, child)| {
@@ -177,11 +179,8 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
         let view = treedef.view(node);
         let met = match view.kind() {
             NodeKind::Leaf => {
-                let before = treedef.0.nodes[..node].iter();
-                let before = before
-                    .filter(|node| node.shape.kind == NodeKind::Leaf)
-                    .count();
-                Met::Leaf(leaves.get(before)?.clone())
+                let position = leaf_nodes.binary_search(&node).ok()?;
+                Met::Leaf(leaves.get(position)?.clone())
             }
             // A weak edge that leads out of the model leads to nothing.
             NodeKind::Absent | NodeKind::Alias => return None,

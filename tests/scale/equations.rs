@@ -2,9 +2,11 @@
 
 use pytree::prelude::*;
 use pytree::raw::each_pass;
-use pytree::{Jaxpr, eval_shape, linear_transpose, linearize, make_jaxpr, remat, saved_residuals, verify};
+use pytree::{
+    Jaxpr, eval_shape, linear_transpose, linearize, make_jaxpr, remat, saved_residuals, verify,
+};
 
-use crate::measure::{Sheet, measure, refused};
+use crate::measure::{MANY, SOME, Sheet, measure, refused};
 use crate::programs::{self, ALL, Program, vector};
 
 fn recorded(program: Program) -> Jaxpr {
@@ -27,22 +29,30 @@ fn batch() -> Tensor {
 fn compile(sheet: &mut Sheet, name: &str, program: fn(usize) -> Program) {
     let jaxpr = |size| recorded(program(size));
     let of = |what: &str| format!("{name}: {what}");
-    sheet.add(&of("recording"), program, |program| recorded(program.clone()));
+    sheet.add(&of("recording"), program, |program| {
+        recorded(program.clone())
+    });
     sheet.add(&of("display"), jaxpr, |jaxpr| jaxpr.to_string());
     sheet.add(&of("passes"), jaxpr, |jaxpr| each_pass(jaxpr));
     sheet.add(&of("verifier"), jaxpr, |jaxpr| verify(jaxpr).unwrap());
-    sheet.add(&of("schedule and memory"), |size| compiled(program(size)), |function| {
-        function.lower(&vector())
-    });
+    sheet.add(
+        &of("schedule and memory"),
+        |size| compiled(program(size)),
+        |function| function.lower(&vector()),
+    );
     sheet.add(
         &of("display of what runs"),
         |size| compiled(program(size)).lower(&vector()),
         |lowered| lowered.to_string(),
     );
-    sheet.add(&of("first call"), |size| compiled(program(size)), |function| {
-        function.clear_cache();
-        function(vector())
-    });
+    sheet.add(
+        &of("first call"),
+        |size| compiled(program(size)),
+        |function| {
+            function.clear_cache();
+            function(vector())
+        },
+    );
     sheet.add(
         &of("later calls"),
         |size| {
@@ -55,12 +65,14 @@ fn compile(sheet: &mut Sheet, name: &str, program: fn(usize) -> Program) {
     sheet.add(&of("grad"), program, |program| {
         grad(|x: &Tensor| program(x).sum())(&vector())
     });
-    sheet.add(&of("vmap"), program, |program| vmap(|x: Tensor| program(&x))(batch()));
+    sheet.add(&of("vmap"), program, |program| {
+        vmap(|x: Tensor| program(&x))(batch())
+    });
 }
 
 #[test]
 fn work_is_linear_in_equations() {
-    measure(|sheet| {
+    measure(SOME, |sheet| {
         for (name, program) in ALL {
             compile(sheet, name, program);
         }
@@ -113,9 +125,15 @@ fn transform(sheet: &mut Sheet, name: &str, program: fn(usize) -> Program) {
     sheet.add(&of("abstract shape"), program, |program| {
         eval_shape(|x: &Tensor| program(x), &vector())
     });
-    sheet.add(&of("evaluation"), |size| recorded(program(size)), |jaxpr| {
-        jaxpr.evaluate(&[vector()])
-    });
+    sheet.add(
+        &of("evaluation"),
+        |size| {
+            let jaxpr = recorded(program(size));
+            jaxpr.evaluate(&[vector()]);
+            jaxpr
+        },
+        |jaxpr| jaxpr.evaluate(&[vector()]),
+    );
     sheet.add(&of("checks for NaN"), program, |program| {
         compiled(program.clone()).check_nans()(vector())
     });
@@ -123,16 +141,41 @@ fn transform(sheet: &mut Sheet, name: &str, program: fn(usize) -> Program) {
 
 #[test]
 fn derivatives_and_batches_are_linear() {
-    measure(|sheet| {
+    measure(SOME, |sheet| {
         transform(sheet, "chain", programs::chain);
-        transform(sheet, "fan", programs::fan);
         transform(sheet, "branches", programs::branches);
         transform(sheet, "body", programs::body);
     });
 }
 
+#[test]
+fn longest_programs_are_linear() {
+    measure(MANY, |sheet| {
+        let programs: [(&str, fn(usize) -> Program); 2] = [
+            ("long chain", programs::chain),
+            ("many numbers", programs::numbers),
+        ];
+        for (name, program) in programs {
+            let of = |what: &str| format!("{name}: {what}");
+            let jaxpr = |size| recorded(program(size));
+            sheet.add(&of("display"), jaxpr, |jaxpr| jaxpr.to_string());
+            sheet.add(&of("first call"), program, |program| {
+                compiled(program.clone())(vector())
+            });
+            sheet.add(&of("grad under jit"), program, |program| {
+                jit(grad(loss(program.clone())))(vector())
+            });
+        }
+        sheet.add("many leaves: first call", leaves, |leaves| {
+            jit(|leaves: Vec<Tensor>| doubled(&leaves))(leaves.clone())
+        });
+    });
+}
+
 fn leaves(size: usize) -> Vec<Tensor> {
-    (0..size).map(|number| Tensor::from(number as f32)).collect()
+    (0..size)
+        .map(|number| Tensor::from(number as f32))
+        .collect()
 }
 
 fn doubled(leaves: &[Tensor]) -> Vec<Tensor> {
@@ -149,12 +192,14 @@ fn total(leaves: &[Tensor]) -> Tensor {
 
 #[test]
 fn transformations_are_linear_in_leaves() {
-    measure(|sheet| {
+    measure(SOME, |sheet| {
         let function = || jit(|leaves: Vec<Tensor>| doubled(&leaves));
         sheet.add("leaves: recording", leaves, |leaves| {
             make_jaxpr(|leaves: Vec<Tensor>| doubled(&leaves))(leaves.clone())
         });
-        sheet.add("leaves: first call", leaves, |leaves| function()(leaves.clone()));
+        sheet.add("leaves: first call", leaves, |leaves| {
+            function()(leaves.clone())
+        });
         sheet.add(
             "leaves: later calls",
             |size| {
@@ -192,7 +237,9 @@ fn transformations_are_linear_in_leaves() {
             jvp(|leaves: &Vec<Tensor>| doubled(leaves), leaves, leaves)
         });
         sheet.add("leaves: linearize", leaves, |leaves| {
-            linearize(|leaves: &Vec<Tensor>| doubled(leaves), leaves).1.call(leaves)
+            linearize(|leaves: &Vec<Tensor>| doubled(leaves), leaves)
+                .1
+                .call(leaves)
         });
         sheet.add("leaves: linear transpose", leaves, |leaves| {
             linear_transpose(|leaves: &Vec<Tensor>| doubled(leaves), leaves).call(leaves)
@@ -200,13 +247,17 @@ fn transformations_are_linear_in_leaves() {
         sheet.add("leaves: saved residuals", leaves, |leaves| {
             saved_residuals(|leaves: &Vec<Tensor>| total(leaves).sin(), leaves)
         });
-        sheet.add("leaves: grad through a compiled function", leaves, |leaves| {
-            let inner = jit(|leaves: Vec<Tensor>| {
-                let squares: Vec<Tensor> = leaves.iter().map(|leaf| leaf * leaf).collect();
-                total(&squares)
-            });
-            grad(|leaves: &Vec<Tensor>| inner(leaves.clone()))(leaves)
-        });
+        sheet.add(
+            "leaves: grad through a compiled function",
+            leaves,
+            |leaves| {
+                let inner = jit(|leaves: Vec<Tensor>| {
+                    let squares: Vec<Tensor> = leaves.iter().map(|leaf| leaf * leaf).collect();
+                    total(&squares)
+                });
+                grad(|leaves: &Vec<Tensor>| inner(leaves.clone()))(leaves)
+            },
+        );
         let many = |size| vec![vector(); size];
         sheet.add("leaves: vmap", many, |leaves| {
             vmap(|leaves: Vec<Tensor>| doubled(&leaves))(leaves.clone())
@@ -221,27 +272,64 @@ fn transformations_are_linear_in_leaves() {
             let (vector, form) = ravel(leaves);
             form.unravel(&vector).unwrap()
         });
-        sheet.add("leaves: axes that differ in length", |size| {
-            let each = 1..=size;
-            each.map(|length| Tensor::zeros(DType::Bool, [length % 400 + 1])).collect::<Vec<_>>()
-        }, |leaves| {
-            let function = vmap(|leaves: Vec<Tensor>| leaves);
-            refused(|| function(leaves.clone()))
-        });
+        sheet.add(
+            "leaves: axes that differ in length",
+            |size| {
+                let each = 1..=size;
+                each.map(|length| Tensor::zeros(DType::Bool, [length % 400 + 1]))
+                    .collect::<Vec<_>>()
+            },
+            |leaves| {
+                let function = vmap(|leaves: Vec<Tensor>| leaves);
+                refused(|| function(leaves.clone()))
+            },
+        );
         sheet.add("leaves: scan over them", many, |leaves| {
-            scan(|carry: Tensor, leaves: Vec<Tensor>| (carry + total(&leaves), total(&leaves)), Tensor::from(0.0_f32), leaves.clone())
+            scan(
+                |carry: Tensor, leaves: Vec<Tensor>| (carry + total(&leaves), total(&leaves)),
+                Tensor::from(0.0_f32),
+                leaves.clone(),
+            )
         });
         sheet.add("leaves: scan that carries them", leaves, |leaves| {
-            scan(|carry: Vec<Tensor>, x: Tensor| (doubled(&carry), x), leaves.clone(), vector())
+            scan(
+                |carry: Vec<Tensor>, x: Tensor| (doubled(&carry), x),
+                leaves.clone(),
+                vector(),
+            )
         });
-        sheet.add("leaves: grad of a scan that carries them", leaves, |leaves| {
-            grad(|leaves: &Vec<Tensor>| total(&scan(|carry: Vec<Tensor>, x: Tensor| (doubled(&carry), x), leaves.clone(), vector()).0))(leaves)
-        });
+        sheet.add(
+            "leaves: grad of a scan that carries them",
+            leaves,
+            |leaves| {
+                grad(|leaves: &Vec<Tensor>| {
+                    total(
+                        &scan(
+                            |carry: Vec<Tensor>, x: Tensor| (doubled(&carry), x),
+                            leaves.clone(),
+                            vector(),
+                        )
+                        .0,
+                    )
+                })(leaves)
+            },
+        );
         sheet.add("leaves: a branch", leaves, |leaves| {
-            jit(|leaves: Vec<Tensor>| cond(&leaves[0].less(0.5), |leaves: Vec<Tensor>| doubled(&leaves), |leaves| leaves, leaves.clone()))(leaves.clone())
+            jit(|leaves: Vec<Tensor>| {
+                cond(
+                    &leaves[0].less(0.5),
+                    |leaves: Vec<Tensor>| doubled(&leaves),
+                    |leaves| leaves,
+                    leaves.clone(),
+                )
+            })(leaves.clone())
         });
         sheet.add("leaves: a loop", leaves, |leaves| {
-            while_loop(|leaves: &Vec<Tensor>| leaves[1].less(4.0), |leaves: Vec<Tensor>| doubled(&leaves), leaves.clone())
+            while_loop(
+                |leaves: &Vec<Tensor>| leaves[1].less(4.0),
+                |leaves: Vec<Tensor>| doubled(&leaves),
+                leaves.clone(),
+            )
         });
     });
 }

@@ -1,17 +1,19 @@
 //! Times at two sizes, and how they compare.
 
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The larger size.
-pub const MANY: usize = if cfg!(debug_assertions) {
-    10_000
-} else {
-    100_000
-};
+/// Debug builds are so much slower.
+const FEWER: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 
-/// How many times the time at `MANY` may be that at a tenth of it.
+/// How many leaves or equations there are at most.
+pub const MANY: usize = 100_000 / FEWER;
+
+/// How many equations the programs have of which there are so many that they would take long with more.
+pub const SOME: usize = 20_000 / FEWER;
+
+/// How many times the time at a size may be that at a tenth of it.
 const MOST: f64 = 20.0;
 
 /// Rounds until a ratio that other programs on the machine made too large must be right.
@@ -23,9 +25,13 @@ const STACK: usize = 2 << 20;
 /// Two measurements at one time would disturb each other.
 static MEASURING: Mutex<()> = Mutex::new(());
 
+/// The least time in which something is measured: the system's account of a thread's time is no finer than some
+/// milliseconds.
+const LEAST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 30 });
+
 /// The operations measured so far.
-#[derive(Default)]
 pub struct Sheet {
+    size: usize,
     too_slow: Vec<String>,
 }
 
@@ -37,31 +43,24 @@ impl Sheet {
         prepare: impl Fn(usize) -> S,
         run: impl Fn(&mut S) -> R,
     ) {
-        self.add_at(MANY, operation, prepare, run);
-    }
-
-    /// As `add`, at another size: of what needs much time for each equation.
-    pub fn add_at<S, R>(
-        &mut self,
-        many: usize,
-        operation: &str,
-        prepare: impl Fn(usize) -> S,
-        run: impl Fn(&mut S) -> R,
-    ) {
-        let time = |size: usize, runs: usize| {
+        let time = |size: usize| {
             let mut prepared = prepare(size);
-            let timed = (0..runs).map(|_| {
-                let start = Instant::now();
+            let start = now();
+            let mut runs = 0;
+            loop {
                 drop(black_box(run(black_box(&mut prepared))));
-                start.elapsed()
-            });
-            timed.min().unwrap_or(Duration::MAX)
+                runs += 1;
+                let spent = now() - start;
+                if spent >= LEAST {
+                    return spent / runs;
+                }
+            }
         };
         let (mut small, mut large) = (Duration::MAX, Duration::MAX);
         let mut ratio = f64::INFINITY;
         for _ in 0..ROUNDS {
-            small = small.min(time(many / 10, 3));
-            large = large.min(time(many, 1));
+            small = small.min(time(self.size / 10));
+            large = large.min(time(self.size));
             ratio = large.as_secs_f64() / small.as_secs_f64();
             // What is too slow by far is not so by chance.
             if ratio <= MOST || ratio > 3.0 * MOST {
@@ -78,19 +77,33 @@ impl Sheet {
     fn check(self) {
         assert!(
             self.too_slow.is_empty(),
-            "slower than in proportion to their size (times, seconds at a tenth, and at all):\n{}",
+            "slower than in proportion to their size (times, at a tenth of the size, and at all of it):\n{}",
             self.too_slow.join("\n")
         );
     }
 }
 
-/// Measures on a thread with a small stack, one sheet at a time.
-pub fn measure(fill: impl FnOnce(&mut Sheet) + Send) {
+/// The time that this thread has run for; where the system does not say, the time of day, in which other programs
+/// take part.
+fn now() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    match text.split(' ').next().map(str::parse) {
+        Some(Ok(nanoseconds)) => Duration::from_nanos(nanoseconds),
+        _ => START.elapsed(),
+    }
+}
+
+/// Measures up to a size, on a thread with a small stack, one sheet at a time.
+pub fn measure(size: usize, fill: impl FnOnce(&mut Sheet) + Send) {
     let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK);
         let work = || {
-            let mut sheet = Sheet::default();
+            let mut sheet = Sheet {
+                size,
+                too_slow: Vec::new(),
+            };
             fill(&mut sheet);
             sheet.check();
         };

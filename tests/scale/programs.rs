@@ -41,16 +41,11 @@ pub fn captured(size: usize) -> Program {
     Arc::new(move |x| captured.iter().fold(x.clone(), |x, constant| x + constant))
 }
 
-/// The same vector in ever other shapes, which no pass can simplify; each shape is also used.
+/// Each result in other shapes, which no pass can simplify.
 pub fn shapes(size: usize) -> Program {
     Arc::new(move |x| {
-        let mut sum = x.clone();
-        let mut now = x.clone();
-        for _ in 0..size / 3 {
-            now = now.broadcast_to([1, 2]).reshape([2]);
-            sum = sum + &now;
-        }
-        sum
+        let each = 0..size / 3;
+        each.fold(x.clone(), |y, _| y.sin().broadcast_to([1, 2]).reshape([2]))
     })
 }
 
@@ -99,7 +94,9 @@ pub fn calls(size: usize) -> Program {
 pub fn operands(size: usize) -> Program {
     Arc::new(move |x| {
         let parts: Vec<Tensor> = (0..size / 2).map(|n| x * n as f64).collect();
-        Tensor::concatenate(&parts, 0).reshape([size / 2, 2]).sum_axes([0])
+        Tensor::concatenate(&parts, 0)
+            .reshape([size / 2, 2])
+            .sum_axes([0])
     })
 }
 

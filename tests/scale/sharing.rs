@@ -5,19 +5,23 @@ use pytree::core::refs;
 use pytree::prelude::*;
 use pytree::{Dictionary, Ref, Shared, Weak, nodes};
 
-use crate::measure::measure;
+use crate::measure::{MANY, measure};
 
 /// Each node at two places.
 type Tied = (Vec<Shared<f32>>, Vec<Shared<f32>>);
 
 fn tied(size: usize) -> Tied {
-    let nodes: Vec<_> = (0..size / 2).map(|number| Shared::new(number as f32)).collect();
+    let nodes: Vec<_> = (0..size / 2)
+        .map(|number| Shared::new(number as f32))
+        .collect();
     (nodes.clone(), nodes)
 }
 
 /// Each node beside the one before.
 fn linked(size: usize) -> Vec<(Shared<f32>, Shared<f32>)> {
-    let nodes: Vec<_> = (0..size / 2).map(|number| Shared::new(number as f32)).collect();
+    let nodes: Vec<_> = (0..size / 2)
+        .map(|number| Shared::new(number as f32))
+        .collect();
     let before = nodes.iter().cycle().skip(size / 2 - 1);
     nodes.iter().cloned().zip(before.cloned()).collect()
 }
@@ -35,31 +39,60 @@ fn weak(size: usize) -> (Shared<f32>, Vec<Weak<f32>>) {
 
 #[test]
 fn graphs_are_linear_in_nodes() {
-    measure(|sheet| {
-        sheet.add("shared: flatten", tied, |tied| graph::flatten::<f32, _>(tied));
-        sheet.add("shared: as a tree", tied, |tied| tree::flatten::<f32, _>(tied));
+    measure(MANY, |sheet| {
+        sheet.add("shared: flatten", tied, |tied| {
+            graph::flatten::<f32, _>(tied)
+        });
+        sheet.add("shared: as a tree", tied, |tied| {
+            tree::flatten::<f32, _>(tied)
+        });
         sheet.add("shared: copy", tied, |tied| nodes::copy(tied));
-        sheet.add("shared: display", |size| graph::structure(&tied(size)), |treedef| treedef.to_string());
-        sheet.add("shared: display of the value", |size| Dictionary::flatten(&tied(size)), |tied| {
-            (tied.entries().len(), format!("{tied:?}").len())
+        sheet.add(
+            "shared: display",
+            |size| graph::structure(&tied(size)),
+            |treedef| treedef.to_string(),
+        );
+        sheet.add(
+            "shared: display of the value",
+            |size| Dictionary::flatten(&tied(size)),
+            |tied| (tied.entries().len(), format!("{tied:?}").len()),
+        );
+        sheet.add("shared: places", tied, |tied| {
+            nodes::find_duplicates(tied).to_string()
         });
-        sheet.add("shared: places", tied, |tied| nodes::find_duplicates(tied).to_string());
-        sheet.add("shared: bytes", |size| graph::structure(&tied(size)), |treedef| {
-            (TreeDef::from_bytes(&treedef.to_bytes()).unwrap(), treedef.content_hash())
+        sheet.add(
+            "shared: bytes",
+            |size| graph::structure(&tied(size)),
+            |treedef| {
+                (
+                    TreeDef::from_bytes(&treedef.to_bytes()).unwrap(),
+                    treedef.content_hash(),
+                )
+            },
+        );
+        sheet.add(
+            "shared: a later place",
+            |size| Dictionary::flatten(&tied(size)),
+            |dictionary| {
+                dictionary.get("[1][3]").unwrap();
+            },
+        );
+        sheet.add("shared: children", linked, |linked| {
+            graph::structure(linked).children()
         });
-        sheet.add("shared: a later place", |size| Dictionary::flatten(&tied(size)), |dictionary| {
-            dictionary.get("[1][3]").unwrap();
-        });
-        sheet.add("shared: children", linked, |linked| graph::structure(linked).children());
         sheet.add("shared: subtrees", linked, |linked| {
             let (leaves, treedef) = graph::flatten::<f32, _>(linked);
             let tree = Tree::new(treedef, leaves).unwrap();
             tree.flatten_one_level().unwrap()
         });
-        sheet.add("shared: pop", |size| tied(size).0, |nodes| {
-            let mut again = (nodes.clone(), nodes.clone());
-            partition::pop::<_, f32>(&mut again, &Filter::everything()).unwrap()
-        });
+        sheet.add(
+            "shared: pop",
+            |size| tied(size).0,
+            |nodes| {
+                let mut again = (nodes.clone(), nodes.clone());
+                partition::pop::<_, f32>(&mut again, &Filter::everything()).unwrap()
+            },
+        );
         sheet.add("shared: split and merge", tied, |tied| {
             let filters = [Filter::path("[0][0]"), Filter::everything()];
             partition::merge::<_, f32>(partition::split(tied, filters).unwrap()).unwrap()
@@ -70,63 +103,99 @@ fn graphs_are_linear_in_nodes() {
         sheet.add("shared: replacement", tied, |tied| {
             edit::replace_at(tied, "[1][7]", Shared::new(2.0_f32)).unwrap()
         });
-        sheet.add("weak edges: flatten and build", weak, |weak| nodes::copy(weak));
-        sheet.add("weak edges: display", |size| graph::structure(&weak(size)), |treedef| treedef.to_string());
+        sheet.add("weak edges: flatten and build", weak, |weak| {
+            nodes::copy(weak)
+        });
+        sheet.add(
+            "weak edges: display",
+            |size| graph::structure(&weak(size)),
+            |treedef| treedef.to_string(),
+        );
     });
 }
 
 #[test]
 fn references_are_linear() {
-    measure(|sheet| {
-        sheet.add("references: flatten", references, |all| graph::flatten::<f32, _>(all));
+    measure(MANY, |sheet| {
+        sheet.add("references: flatten", references, |all| {
+            graph::flatten::<f32, _>(all)
+        });
         sheet.add("references: copy", references, |all| nodes::copy(all));
         sheet.add("references: taken apart and built", references, |all| {
-            let (leaves, treedef, references) = crossing::take_apart::<f32, _>(all);
-            crossing::put_together::<f32, Vec<Ref<f32>>>(&treedef, leaves, &references).unwrap()
+            let (leaves, treedef, _) = crossing::take_apart::<f32, _>(all);
+            crossing::put_together::<f32, Vec<Ref<f32>>>(&treedef, leaves).unwrap()
         });
-        sheet.add("references: their places", |size| graph::structure(&references(size)), |treedef| {
-            treedef.references()
+        sheet.add(
+            "references: their places",
+            |size| graph::structure(&references(size)),
+            |treedef| treedef.references(),
+        );
+        sheet.add("references: values", references, |all| {
+            refs::deref::<f32, _>(all)
         });
-        sheet.add("references: values", references, |all| refs::deref::<f32, _>(all));
         sheet.add("references: updated", references, |all| {
             let part = partition::filter::<_, f32>(all, &Filter::everything());
             refs::update_refs(all, &part).unwrap();
             refs::update_refs_from::<f32, _>(all, all).unwrap();
         });
         sheet.add("references: display", references, |all| format!("{all:?}"));
-        sheet.add("references: leaves outside of them", |size| (references(size), 1.0_f32), |all| {
-            let part = partition::filter::<_, f32>(all, &Filter::everything());
-            refs::update_refs(all, &part).unwrap_err()
-        });
+        sheet.add(
+            "references: leaves outside of them",
+            |size| (references(size), 1.0_f32),
+            |all| {
+                let part = partition::filter::<_, f32>(all, &Filter::everything());
+                refs::update_refs(all, &part).unwrap_err()
+            },
+        );
         let tensors = |size: usize| -> Vec<Ref<Tensor>> {
-            (0..size).map(|number| Ref::new(Tensor::from(number as f32))).collect()
+            (0..size)
+                .map(|number| Ref::new(Tensor::from(number as f32)))
+                .collect()
         };
-        sheet.add("references: written under jit, first call", tensors, |all| {
-            let step = jit(|all: Vec<Ref<Tensor>>| {
-                all.iter().for_each(|cell| cell.set(cell.get() + 1.0));
-            });
-            step(all.clone());
-        });
-        sheet.add("references: written under jit, later calls", |size| {
-            let step = jit(|all: Vec<Ref<Tensor>>| {
-                all.iter().for_each(|cell| cell.set(cell.get() + 1.0));
-            });
-            let all = tensors(size);
-            step(all.clone());
-            (step, all)
-        }, |(step, all)| step(all.clone()));
+        sheet.add(
+            "references: written under jit, first call",
+            tensors,
+            |all| {
+                let step = jit(|all: Vec<Ref<Tensor>>| {
+                    all.iter().for_each(|cell| cell.set(cell.get() + 1.0));
+                });
+                step(all.clone());
+            },
+        );
+        sheet.add(
+            "references: written under jit, later calls",
+            |size| {
+                let step = jit(|all: Vec<Ref<Tensor>>| {
+                    all.iter().for_each(|cell| cell.set(cell.get() + 1.0));
+                });
+                let all = tensors(size);
+                step(all.clone());
+                (step, all)
+            },
+            |(step, all)| step(all.clone()),
+        );
         sheet.add("references: written under grad", tensors, |all| {
             let loss = |x: &Tensor| {
-                all.iter().for_each(|cell| cell.set(x.clone().stop_gradient()));
+                all.iter()
+                    .for_each(|cell| cell.set(x.clone().stop_gradient()));
                 x * 2.0
             };
             grad(loss)(&Tensor::from(1.0_f32))
         });
-        sheet.add("references: under vmap", |size| vec![Ref::new(Tensor::from([1.0_f32, 2.0])); 1].into_iter().chain((1..size).map(|_| Ref::new(Tensor::from([1.0_f32, 2.0])))).collect::<Vec<_>>(), |all| {
-            let step = vmap(|all: Vec<Ref<Tensor>>| {
-                all.iter().for_each(|cell| cell.set(cell.get() + 1.0));
-            });
-            step(all.clone());
-        });
+        sheet.add(
+            "references: under vmap",
+            |size| {
+                vec![Ref::new(Tensor::from([1.0_f32, 2.0])); 1]
+                    .into_iter()
+                    .chain((1..size).map(|_| Ref::new(Tensor::from([1.0_f32, 2.0]))))
+                    .collect::<Vec<_>>()
+            },
+            |all| {
+                let step = vmap(|all: Vec<Ref<Tensor>>| {
+                    all.iter().for_each(|cell| cell.set(cell.get() + 1.0));
+                });
+                step(all.clone());
+            },
+        );
     });
 }

@@ -105,7 +105,9 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
 fn list_at(treedef: &TreeDef, path: &KeyPath, old: &[usize]) -> Option<usize> {
     let nodes = &treedef.0.nodes;
     let is_list = |at: usize| matches!(nodes[at].shape.kind, NodeKind::List | NodeKind::Tuple);
-    treedef.find(path, is_list).and_then(|at| old.get(at).copied())
+    treedef
+        .find(path, is_list)
+        .and_then(|at| old.get(at).copied())
 }
 
 /// What is left of a model.

@@ -94,7 +94,10 @@ fn write_alias<W: fmt::Write>(
     };
     let target = inner.numbered_nodes().get(number);
     // The open nodes are in order.
-    let around = target.filter(|target| open.binary_search_by_key(*target, |&(node, _)| node).is_ok());
+    let around = target.filter(|target| {
+        open.binary_search_by_key(*target, |&(node, _)| node)
+            .is_ok()
+    });
     match around {
         Some(node) if notation == Notation::Value => {
             let inside = inner.nodes[*node..].iter().map(|node| node.shape);

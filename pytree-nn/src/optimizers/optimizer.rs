@@ -319,7 +319,8 @@ fn check_gradients(
         problems.extend(without(&found, &expected).into_iter().map(surplus));
     }
     if problems.is_empty() {
-        let differ = |(parameter, gradient): (&Tensor, &Tensor)| parameter.info() != gradient.info();
+        let differ =
+            |(parameter, gradient): (&Tensor, &Tensor)| parameter.info() != gradient.info();
         if parameters.iter().zip(gradients).any(differ) {
             let pairs = expected.leaf_paths().into_iter();
             for (path, pair) in pairs.zip(parameters.iter().zip(gradients)) {

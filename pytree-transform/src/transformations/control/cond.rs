@@ -396,7 +396,10 @@ where
             let mut taken = vec![None; places.len()];
             let mut met: HashMap<&AbstractArray, usize> = HashMap::new();
             for (residual, info) in own.enumerate() {
-                let (known, before) = (of_info.entry(info).or_default(), met.entry(info).or_default());
+                let (known, before) = (
+                    of_info.entry(info).or_default(),
+                    met.entry(info).or_default(),
+                );
                 if let Some(&place) = known.get(*before) {
                     taken[place] = Some(residual);
                 } else {

@@ -50,7 +50,11 @@ pub(crate) fn in_both(
     inputs: (&TreeDef, &References),
 ) -> Vec<String> {
     let (of_carry, of_inputs) = (carry.1.identities(), inputs.1.identities());
-    let positions: HashMap<_, usize> = of_inputs.iter().enumerate().map(|(at, identity)| (identity, at)).collect();
+    let positions: HashMap<_, usize> = of_inputs
+        .iter()
+        .enumerate()
+        .map(|(at, identity)| (identity, at))
+        .collect();
     let shared = of_carry.iter().enumerate();
     let shared: Vec<(usize, usize)> = shared
         .filter_map(|(left, identity)| Some((left, *positions.get(identity)?)))

@@ -234,7 +234,8 @@ impl<'j> Planner<'j> {
         let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
         let mut variable = Some(variable);
         while let Some(shown) = variable {
-            let (Some(view), Some(maker)) = (self.view_of(shown), self.makers[shown.index()]) else {
+            let (Some(view), Some(maker)) = (self.view_of(shown), self.makers[shown.index()])
+            else {
                 break;
             };
             makers.push(maker);
