@@ -49,12 +49,12 @@ pub fn shapes(size: usize) -> Program {
     })
 }
 
-/// A chain of the same vector in ever other shapes, of which only the last is used.
+/// A chain of the same vector in ever other shapes, of which only the last is used, and must be in memory.
 pub fn unused_shapes(size: usize) -> Program {
     Arc::new(move |x| {
         let each = 0..size / 2;
-        each.fold(x.sin(), |now, _| now.broadcast_to([1, 2]).reshape([2]))
-            .cos()
+        let last = each.fold(x.sin(), |now, _| now.broadcast_to([1, 2]).reshape([2]));
+        last.cos() + last.matmul(&last.broadcast_to([2, 2]))
     })
 }
 

@@ -283,3 +283,28 @@ fn the_second_static_field_is_set_everywhere_too() {
     assert_eq!(shown(&outer).matches(text).count(), 2, "{}", shown(&outer));
     assert_eq!(shown(&outer).matches("rate = 0.5").count(), 2);
 }
+
+#[test]
+fn many_fields_are_found_by_name() {
+    let mut module = DynamicModule::new("Wide").unwrap();
+    for number in 0..40 {
+        let name = format!("field_{number}");
+        if number % 4 == 0 {
+            module.register_static(&name, number).unwrap();
+        } else {
+            module.register_param(&name, number as f32).unwrap();
+        }
+    }
+    for taken in ["field_3", "field_4"] {
+        assert!(module.register_param(taken, 1.0_f32).is_err(), "{taken}");
+        assert!(module.register_static(taken, 1).is_err(), "{taken}");
+    }
+    module.unregister("field_3").unwrap();
+    module.unregister("field_4").unwrap();
+    assert!(module.get("field_3").is_err() && module.get_static::<i32>("field_4").is_err());
+    assert_eq!(module.value::<f32>("field_39").unwrap(), 39.0);
+    assert_eq!(module.get_static::<i32>("field_36").unwrap(), 36);
+    module.register_static("field_3", 3).unwrap();
+    assert_eq!(module.get_static::<i32>("field_3").unwrap(), 3);
+    assert_eq!(module, module.clone());
+}
