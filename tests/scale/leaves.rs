@@ -9,7 +9,7 @@ use pytree::nn::{checkpoint, summary};
 use pytree::prelude::*;
 use pytree::{Dictionary, PytreeOf, nodes};
 
-use crate::measure::{MANY, Sheet, measure, refused};
+use crate::measure::{SOME, Sheet, measure, refused};
 use crate::models::{Layer, Layers, hashed, layers, numbers, sorted};
 
 fn hash(treedef: &TreeDef) -> u64 {
@@ -184,7 +184,7 @@ fn walk<T: PytreeOf<f32> + Clone + Debug>(sheet: &mut Sheet, name: &str, value: 
 
 #[test]
 fn trees_are_linear_in_leaves() {
-    measure(MANY, |sheet| {
+    measure(SOME, |sheet| {
         walk(sheet, "list", numbers);
         walk(sheet, "map", hashed);
         walk(sheet, "sorted map", sorted);
@@ -193,7 +193,7 @@ fn trees_are_linear_in_leaves() {
 
 #[test]
 fn reports_are_linear_in_leaves() {
-    measure(MANY, |sheet| {
+    measure(SOME, |sheet| {
         let other = |size: usize| {
             let other = |number: usize| (format!("other {number}"), number as f32);
             (0..size)
@@ -290,7 +290,7 @@ fn file(name: &str) -> std::path::PathBuf {
 
 #[test]
 fn models_are_linear_in_leaves() {
-    measure(MANY, |sheet| {
+    measure(SOME, |sheet| {
         let loss = |model: &Layers| {
             let terms = model.layers.iter().map(|layer| &layer.weight * 2.0);
             terms.fold(Tensor::from(0.0_f32), |sum, term| sum + term)
@@ -378,8 +378,8 @@ fn models_are_linear_in_leaves() {
     });
     for name in [
         "saved".to_owned(),
-        MANY.to_string(),
-        (MANY / 10).to_string(),
+        SOME.to_string(),
+        (SOME / 10).to_string(),
     ] {
         std::fs::remove_file(file(&name)).unwrap();
     }
@@ -387,7 +387,7 @@ fn models_are_linear_in_leaves() {
 
 #[test]
 fn dynamic_modules_are_linear_in_fields() {
-    measure(MANY, |sheet| {
+    measure(SOME, |sheet| {
         let names = |size: usize| {
             (0..size)
                 .map(|number| format!("field_{number}"))

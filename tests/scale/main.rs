@@ -1,15 +1,17 @@
 //! Time grows with the number of equations or leaves, not with its square.
 //!
-//! Each operation is measured at a number and at ten times as many; the second time may be at most 20 times the first,
-//! which leaves room for caches that overflow. The numbers are 10⁴ and 10⁵ in release builds, in which `.ci/run` runs
-//! this test, and a tenth of that in debug builds, which are so much slower. Everything runs on a thread with 2 MiB of
-//! stack, so that a recursion over the equations of a chain or over its tensors fails, too.
+//! Each operation is measured at a size and at a tenth of it; it may take at most 20 times as long, which leaves room for
+//! caches that overflow. The time is that of the thread, so that other programs on the machine matter little. The sizes
+//! are 10⁵ for the longest programs and 2·10⁴ for all others, in release builds, in which `.ci/run` runs this test; debug
+//! builds, which are so much slower, have a tenth of that. Everything runs on a thread with 2 MiB of stack, so that a
+//! recursion along a chain of equations or tensors fails, too.
 
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
     missing_docs,
     missing_debug_implementations,
+    unreachable_pub,
     reason = "a table of operations is read as a script"
 )]
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 /// Debug builds are so much slower.
 const FEWER: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 
-/// How many leaves or equations there are at most.
+/// How many equations or leaves the longest programs have.
 pub const MANY: usize = 100_000 / FEWER;
 
-/// How many equations the programs have of which there are so many that they would take long with more.
+/// How many equations or leaves everything else has: with more, most of the time is that of caches that overflow.
 pub const SOME: usize = 20_000 / FEWER;
 
 /// How many times the time at a size may be that at a tenth of it.
@@ -100,6 +100,9 @@ pub fn measure(size: usize, fill: impl FnOnce(&mut Sheet) + Send) {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK);
         let work = || {
+            // Freeing a large block lets the allocator keep freed memory from here on; what is given back to the
+            // system after each run would cost more at the larger size.
+            drop(black_box(vec![1_u8; 31 << 20]));
             let mut sheet = Sheet {
                 size,
                 too_slow: Vec::new(),
