@@ -7,7 +7,7 @@ use pytree::{
 };
 
 use crate::measure::{MANY, SOME, Sheet, measure, refused};
-use crate::programs::{self, ALL, Program, vector};
+use crate::programs::{self, ALL, Named, Program, vector};
 
 fn recorded(program: Program) -> Jaxpr {
     make_jaxpr(move |x: Tensor| program(&x))(vector())
@@ -151,7 +151,7 @@ fn derivatives_and_batches_are_linear() {
 #[test]
 fn longest_programs_are_linear() {
     measure(MANY, |sheet| {
-        let programs: [(&str, fn(usize) -> Program); 2] = [
+        let programs: [Named; 2] = [
             ("long chain", programs::chain),
             ("many numbers", programs::numbers),
         ];

@@ -135,7 +135,10 @@ pub fn needless(size: usize) -> Program {
     })
 }
 
-pub const ALL: [(&str, fn(usize) -> Program); 13] = [
+/// A name, and the program of a size.
+pub type Named = (&'static str, fn(usize) -> Program);
+
+pub const ALL: [Named; 13] = [
     ("chain", chain),
     ("numbers", numbers),
     ("fan", fan),

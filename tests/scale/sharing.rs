@@ -174,14 +174,6 @@ fn references_are_linear() {
             },
             |(step, all)| step(all.clone()),
         );
-        sheet.add("references: written under grad", tensors, |all| {
-            let loss = |x: &Tensor| {
-                all.iter()
-                    .for_each(|cell| cell.set(x.clone().stop_gradient()));
-                x * 2.0
-            };
-            grad(loss)(&Tensor::from(1.0_f32))
-        });
         sheet.add(
             "references: under vmap",
             |size| {
