@@ -133,9 +133,13 @@ pub(crate) fn columns<T: TensorElement>(
         for (result, rows) in shorter.chunks_exact_mut(width).zip(rows.chunks(block)) {
             add_block(result, rows);
         }
-        results.replace(shorter).map(give_back);
+        if let Some(longer) = results.replace(shorter) {
+            give_back(longer);
+        }
     }
-    results.map(give_back);
+    if let Some(results) = results {
+        give_back(results);
+    }
 }
 
 #[cfg(test)]

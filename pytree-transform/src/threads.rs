@@ -67,7 +67,7 @@ struct Workers {
     jobs: AtomicUsize,
     running: AtomicUsize,
     job_arrives: Condvar,
-    workers_finish: Condvar,
+    job_finishes: Condvar,
 }
 
 struct State {
@@ -90,7 +90,7 @@ static WORKERS: Workers = Workers {
     jobs: AtomicUsize::new(0),
     running: AtomicUsize::new(0),
     job_arrives: Condvar::new(),
-    workers_finish: Condvar::new(),
+    job_finishes: Condvar::new(),
 };
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -160,7 +160,7 @@ impl Workers {
                 state.panic.get_or_insert(panic);
             }
             if self.running.fetch_sub(1, Ordering::Release) == 1 {
-                self.workers_finish.notify_one();
+                self.job_finishes.notify_one();
             }
         }
     }
@@ -217,7 +217,7 @@ impl Drop for Posted {
         state = locked(&workers.state);
         while !none_runs() {
             state = workers
-                .workers_finish
+                .job_finishes
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }

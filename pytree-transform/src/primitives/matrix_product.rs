@@ -126,7 +126,7 @@ struct Part<'a, T: Factor> {
     target: &'a mut [T],
 }
 
-impl<'a, T: Factor> Part<'a, T> {
+impl<T: Factor> Part<'_, T> {
     /// Cuts it into as many parts as there are threads, as far as each has enough to do.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());

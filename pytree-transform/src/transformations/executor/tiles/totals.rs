@@ -118,7 +118,7 @@ struct Accumulator<'a, F> {
     lanes: Lanes<F>,
 }
 
-impl<'a, F: Float> Accumulators<'a, F> {
+impl<F: Float> Accumulators<'_, F> {
     /// Splits at an element, which begins a block of every reduction.
     pub(in crate::transformations::executor) fn split_at(self, element: usize) -> (Self, Self) {
         let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
