@@ -175,12 +175,14 @@ mod tests {
             let ones = vec![1_usize; count];
             assert_eq!(row(&ones, 0, |left, right| left + right), count);
         }
-        for (rows, width) in [(1_i64, 3_i64), (8, 2), (9, 2), (63, 5), (513, 1), (5000, 3)] {
-            let numbers: Vec<i64> = (0..rows * width).collect();
-            let mut sums = vec![0; numbers.len() / rows as usize];
-            columns(&mut sums, &numbers, 0, |l, r| l + r);
-            let expected = |column| (0..rows).map(|row| row * width + column).sum();
-            assert_eq!(sums, (0..width).map(expected).collect::<Vec<i64>>());
+        for (rows, width) in [(1, 3), (8, 2), (9, 2), (63, 5), (513, 1), (5000, 3)] {
+            let numbers: Vec<u32> = (0..).take(rows * width).collect();
+            let mut sums = vec![0; width];
+            columns(&mut sums, &numbers, 0, u32::wrapping_add);
+            let column = |column| numbers.iter().skip(column).step_by(width);
+            let expected =
+                (0..width).map(|at| column(at).fold(0, |sum, &x| u32::wrapping_add(sum, x)));
+            assert_eq!(sums, expected.collect::<Vec<u32>>());
         }
     }
 
