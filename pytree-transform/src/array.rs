@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::dtype::{AbstractArray, DType, TensorElement};
+use crate::error::TensorError;
 use crate::memory;
 
 /// The elements of an array.
@@ -72,6 +73,43 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
+/// Memory of less bytes than these is taken for granted: without it nothing else works, either.
+const TRIED: usize = 64 << 20;
+
+/// Whether an array needs so little memory that asking for it is not worth while.
+pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
+    info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
+}
+
+/// Whether the system grants the memory of an array now. A vector that is refused its memory aborts the process.
+pub(crate) fn is_granted(info: &AbstractArray) -> bool {
+    with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
+}
+
+/// Whether the system grants so many bytes now.
+pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Memory for the elements of an array, none of which is there yet.
+///
+/// # Panics
+/// If the system does not grant it.
+pub(crate) fn reserved<T: TensorElement>(shape: &[usize]) -> Vec<T> {
+    let mut elements = Vec::new();
+    let info = AbstractArray::new(T::DTYPE, shape);
+    if elements.try_reserve_exact(info.len()).is_err() {
+        no_memory(&info);
+    }
+    elements
+}
+
+#[cold]
+fn no_memory(info: &AbstractArray) -> ! {
+    let error = TensorError::too_large("allocate", info);
+    panic!("{error}")
+}
+
 impl Array {
     /// An array from its elements in row-major order; their number must fit the shape.
     pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
@@ -100,7 +138,15 @@ impl Array {
     }
 
     /// An array of zeros.
+    ///
+    /// # Panics
+    /// If the system does not grant its memory.
     pub(crate) fn zeros(info: &AbstractArray) -> Self {
+        // Zeros from the system cost nothing until they are touched, but are not to be had with a refusal: so one is
+        // provoked first.
+        if !is_surely_granted(info) && !is_granted(info) {
+            no_memory(info);
+        }
         with_type!(info.dtype, T => Self::new(&info.shape, vec![T::default(); info.len()]))
     }
 

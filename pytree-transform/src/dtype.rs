@@ -126,21 +126,43 @@ impl AbstractArray {
         self.shape.len()
     }
 
-    /// The number of elements.
+    /// The number of elements; `usize::MAX` for a shape with more, which no tensor has.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        self.shape
+            .iter()
+            .fold(1, |product: usize, &length| product.saturating_mul(length))
+    }
+
+    /// The bytes that the axes with elements span, if a `usize` holds them: an upper bound of the strides, too, which an
+    /// axis without elements does not make smaller.
+    pub(crate) fn spanned_bytes(&self) -> Option<usize> {
+        self.shape
+            .iter()
+            .try_fold(self.dtype.bytes(), |product, &length| {
+                product.checked_mul(length.max(1))
+            })
     }
 
     /// Whether there could be memory for all elements: less than 64 TiB, half of what a process can address.
     pub(crate) fn fits_memory(&self) -> bool {
         const LARGEST: usize = 1 << 46;
+        self.spanned_bytes().is_some_and(|bytes| {
+            bytes < LARGEST || (self.shape.contains(&0) && isize::try_from(bytes).is_ok())
+        })
+    }
+
+    /// The bytes of all elements as messages name them: exact, or a lower bound where no integer holds them.
+    pub(crate) fn requested_bytes(&self) -> String {
         let bytes = self
             .shape
             .iter()
-            .try_fold(self.dtype.bytes(), |product, &length| {
-                product.checked_mul(length)
+            .try_fold(self.dtype.bytes() as u128, |product, &length| {
+                product.checked_mul(length as u128)
             });
-        bytes.is_some_and(|bytes| bytes < LARGEST)
+        match bytes {
+            Some(bytes) => format!("{bytes} bytes"),
+            None => "more than 2^128 bytes".to_owned(),
+        }
     }
 
     /// Whether there are no elements.

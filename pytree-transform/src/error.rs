@@ -1,5 +1,6 @@
 //! What can go wrong with tensors.
 
+use std::cell::Cell;
 use std::fmt;
 
 use thiserror::Error;
@@ -33,17 +34,17 @@ pub enum TensorError {
         expected: &'static str,
     },
     /// An axis that the tensor does not have.
-    #[error("cannot {operation} {found}: axis {axis} is not there; its axes are {} to {}", -(i128::try_from(.found.rank()).unwrap_or(0)), i128::try_from(.found.rank()).unwrap_or(0) - 1)]
+    #[error("cannot {operation} {found}: axis {axis} is not there; its axes are {} to {}", -(.found.rank() as i128), .found.rank() as i128 - 1)]
     Axis {
         /// What was being done.
         operation: &'static str,
         /// The tensor.
         found: AbstractArray,
         /// The axis asked for.
-        axis: isize,
+        axis: i128,
     },
     /// A number of elements that does not fit a shape.
-    #[error("cannot make a tensor of shape {shape:?}: expected {} elements, found {found}", .shape.iter().product::<usize>())]
+    #[error("cannot make a tensor of shape {shape:?}: expected {} elements, found {found}", expected_elements(.shape))]
     Length {
         /// The shape asked for.
         shape: Vec<usize>,
@@ -61,9 +62,10 @@ pub enum TensorError {
         /// The tensor.
         found: AbstractArray,
     },
-    /// A result that no memory can hold.
+    /// A result for which there is no memory: nothing can address it, or the system does not grant it.
     #[error(
-        "cannot make {found} by `{operation}`: no memory is that large; check the lengths of its axes"
+        "cannot make {found} by `{operation}`: no memory of {} is available; check the lengths of its axes",
+        .found.requested_bytes()
     )]
     TooLarge {
         /// What was being done.
@@ -151,7 +153,7 @@ impl TensorError {
         mend: impl Into<String>,
     ) -> Self {
         Self::Shape {
-            operation,
+            operation: name_of(operation),
             found: cloned(operands),
             problem: problem.into(),
             mend: mend.into(),
@@ -165,20 +167,66 @@ impl TensorError {
         expected: &'static str,
     ) -> Self {
         Self::DType {
-            operation,
+            operation: name_of(operation),
             found: cloned(operands),
             expected,
         }
     }
 
     /// An axis that an operand does not have.
-    pub(crate) fn axis(operation: &'static str, operand: &AbstractArray, axis: usize) -> Self {
+    pub(crate) fn axis(
+        operation: &'static str,
+        operand: &AbstractArray,
+        axis: impl TryInto<i128>,
+    ) -> Self {
         Self::Axis {
-            operation,
+            operation: name_of(operation),
             found: operand.clone(),
-            axis: axis.cast_signed(),
+            axis: axis.try_into().unwrap_or(i128::MAX),
         }
     }
+
+    /// A result for which there is no memory.
+    pub(crate) fn too_large(operation: &'static str, found: &AbstractArray) -> Self {
+        Self::TooLarge {
+            operation: name_of(operation),
+            found: found.clone(),
+        }
+    }
+}
+
+thread_local! {
+    static CALLED: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// While it lives, errors name the function that the user called and not those that it is made of.
+#[derive(Debug)]
+#[doc(hidden)]
+#[must_use]
+pub struct Called(Option<&'static str>);
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        CALLED.set(self.0);
+    }
+}
+
+/// Errors name `function` from now on, unless they already name one that calls it.
+#[doc(hidden)]
+pub fn called(function: &'static str) -> Called {
+    let outer = CALLED.get();
+    CALLED.set(outer.or(Some(function)));
+    Called(outer)
+}
+
+/// Errors name no function from now on: a user's function runs.
+pub(crate) fn called_by_user() -> Called {
+    Called(CALLED.replace(None))
+}
+
+/// The name that an error has for an operation.
+fn name_of(operation: &'static str) -> &'static str {
+    CALLED.get().unwrap_or(operation)
 }
 
 fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
@@ -224,6 +272,14 @@ fn bound_names(bound: &[String]) -> String {
     }
     let names: Vec<String> = bound.iter().map(|name| format!("`{name}`")).collect();
     format!("the ones named here are {}", names.join(", "))
+}
+
+/// How many elements a shape has, which may be more than can be counted.
+fn expected_elements(shape: &[usize]) -> String {
+    let count = shape
+        .iter()
+        .try_fold(1_u128, |product, &length| product.checked_mul(length as u128));
+    count.map_or_else(|| "more than 2^128".to_owned(), |count| count.to_string())
 }
 
 impl fmt::Debug for TensorError {

@@ -77,6 +77,7 @@ pub mod raw {
     use crate::error::or_panic;
     use crate::trace::Payload;
 
+    pub use crate::error::{Called, called};
     pub use crate::passes::each_pass;
 
     /// An operand of a macro.

@@ -47,20 +47,22 @@ impl Tensor {
     /// As [`new`](Self::new).
     ///
     /// # Errors
-    /// [`TensorError::Length`] if the number of elements does not fit the shape.
+    /// [`TensorError::Length`] if the number of elements does not fit the shape; [`TensorError::TooLarge`] if there are no
+    /// elements, but axes longer than memory.
     pub fn try_new<T: TensorElement>(
         shape: impl AsRef<[usize]>,
         elements: impl Into<Vec<T>>,
     ) -> Result<Self, TensorError> {
         let (shape, elements) = (shape.as_ref(), elements.into());
-        let expected = shape
-            .iter()
-            .try_fold(1_usize, |product, &length| product.checked_mul(length));
-        if expected != Some(elements.len()) {
+        let info = AbstractArray::new(T::DTYPE, shape);
+        if info.len() != elements.len() {
             return Err(TensorError::Length {
                 shape: shape.to_vec(),
                 found: elements.len(),
             });
+        }
+        if !info.fits_memory() {
+            return Err(TensorError::too_large("Tensor::new", &info));
         }
         Ok(Self::from_array(Array::new(shape, elements)))
     }

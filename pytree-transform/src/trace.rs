@@ -20,7 +20,8 @@ use smallvec::SmallVec;
 use crate::axis_names::AxisName;
 use crate::debug::checks;
 use crate::dtype::AbstractArray;
-use crate::error::TensorError;
+use crate::array;
+use crate::error::{TensorError, called_by_user};
 use crate::jaxpr::{Builder, Variable};
 use crate::primitive::{Collective, Operands, Outputs, Primitive};
 use crate::tensor::Tensor;
@@ -255,12 +256,6 @@ pub(crate) fn bind(
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let results = primitive.abstract_evaluation(&infos)?;
-    if let Some(found) = results.iter().find(|info| !info.fits_memory()) {
-        return Err(TensorError::TooLarge {
-            operation: primitive.name(),
-            found: found.clone(),
-        });
-    }
     let innermost = operands
         .iter()
         .filter_map(|operand| operand.tracer())
@@ -278,10 +273,36 @@ pub(crate) fn bind(
             check_alive(tracer, primitive.name())?;
         }
     }
+    for result in &results {
+        if !array::is_surely_granted(result) {
+            check_memory(primitive.name(), result, &infos, level)?;
+        }
+    }
     match level {
         None => evaluate(primitive, operands, line),
         Some(level) => interpret(level, primitive, operands, &results, line),
     }
+}
+
+/// Refuses a result that nothing can address, and one that is computed now if the system does not grant its memory.
+/// Where an operand is as large, the result may be written over it.
+#[cold]
+fn check_memory(
+    operation: &'static str,
+    result: &AbstractArray,
+    operands: &[&AbstractArray],
+    level: Option<usize>,
+) -> Result<(), TensorError> {
+    let bytes = |info: &AbstractArray| info.spanned_bytes();
+    let granted = || {
+        level.is_some()
+            || operands.iter().any(|operand| bytes(operand) >= bytes(result))
+            || array::is_granted(result)
+    };
+    if result.fits_memory() && granted() {
+        return Ok(());
+    }
+    Err(TensorError::too_large(operation, result))
 }
 
 /// The single result of a primitive applied to tensors.
@@ -569,5 +590,6 @@ pub(crate) fn at_line_by_default<R>(
 /// Runs `function`, a user's, with operations attributed to the lines it calls them from.
 pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
     let _line = LineGuard(LINE.replace(None));
+    let _called = called_by_user();
     function()
 }

@@ -7,7 +7,7 @@
 mod mistakes;
 
 use crate::dtype::Shape;
-use crate::error::{Mistake, TensorError, or_panic};
+use crate::error::{Mistake, TensorError, called, or_panic};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{move_axis, reshape, sorting_permutation, transpose};
 use crate::primitives::slice::{pad, reverse};
@@ -16,6 +16,7 @@ use crate::tensor::Tensor;
 
 pub use crate::operations::convolution_layout::ConvDimensionNumbers;
 pub use crate::operations::window_padding::Padding;
+use crate::operations::window_padding::signed;
 
 /// A convolution, as `jax.lax.conv_general_dilated`: its strides and padding, and what is set after them.
 /// Over one, two, three or more axes, as many as there are strides.
@@ -129,6 +130,7 @@ impl Convolution {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_apply(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
+        let _called = called("convolve");
         let laid_out = self.lay_out("convolve", x, kernel)?;
         let pairs = self.pairs(&laid_out);
         self.product(laid_out, &pairs)
@@ -162,6 +164,7 @@ impl Convolution {
     #[track_caller]
     pub fn try_apply_transposed(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let operation = "convolve transposed";
+        let _called = called(operation);
         let laid_out = self.lay_out(operation, x, kernel)?;
         let plain = self.feature_groups == 1
             && self.batch_groups == 1
@@ -176,19 +179,18 @@ impl Convolution {
             Padding::Explicit(_) => self.pairs(&laid_out),
             Padding::Valid => axes
                 .map(|(&span, &stride)| {
-                    let whole = span + stride - 2 + span.saturating_sub(stride);
-                    ((span - 1).cast_signed(), (whole + 1 - span).cast_signed())
+                    (signed(span - 1), signed((stride - 1).max(span - 1)))
                 })
                 .collect(),
             Padding::Same | Padding::SameLower => axes
                 .map(|(&span, &stride)| {
-                    let whole = span + stride - 2;
+                    let whole = (span - 1).saturating_add(stride - 1);
                     let before = if stride > span - 1 {
                         span - 1
                     } else {
                         whole.div_ceil(2)
                     };
-                    (before.cast_signed(), (whole - before).cast_signed())
+                    (signed(before), signed(whole - before))
                 })
                 .collect(),
         };
@@ -204,7 +206,10 @@ impl Convolution {
     fn spans(&self, kernel: &Tensor) -> Shape {
         let sizes = kernel.shape().iter().zip(&self.kernel_dilation);
         sizes
-            .map(|(&size, &dilation)| size.saturating_sub(1) * dilation + 1)
+            .map(|(&size, &dilation)| {
+                let gaps = size.saturating_sub(1);
+                gaps.saturating_mul(dilation).saturating_add(1)
+            })
             .collect()
     }
 

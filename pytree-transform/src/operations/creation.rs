@@ -1,7 +1,7 @@
 //! Creating tensors.
 
 use crate::dtype::DType;
-use crate::error::or_panic;
+use crate::error::{called, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{Comparison, compare};
@@ -31,6 +31,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        let _called = called("zeros");
         Self::full(dtype, shape, 0.0)
     }
 
@@ -44,6 +45,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        let _called = called("ones");
         Self::full(dtype, shape, 1.0)
     }
 
@@ -57,6 +59,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn zeros_like(tensor: &Self) -> Self {
+        let _called = called("zeros_like");
         Self::full_like(tensor, 0.0)
     }
 
@@ -70,6 +73,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn ones_like(tensor: &Self) -> Self {
+        let _called = called("ones_like");
         Self::full_like(tensor, 1.0)
     }
 
@@ -83,6 +87,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn full_like(tensor: &Self, value: f64) -> Self {
+        let _called = called("full_like");
         Self::full(tensor.dtype(), tensor.shape(), value)
     }
 
@@ -99,6 +104,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn arange(dtype: DType, length: usize) -> Self {
+        let _called = called("arange");
         Self::iota(dtype, [length], 0)
     }
 
@@ -115,6 +121,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self {
+        let _called = called("iota");
         or_panic(create::iota(dtype, shape.as_ref(), axis))
     }
 
@@ -128,6 +135,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn eye(dtype: DType, length: usize) -> Self {
+        let _called = called("eye");
         let rows = Self::iota(DType::I32, [length, length], 0);
         let columns = Self::iota(DType::I32, [length, length], 1);
         or_panic(convert(

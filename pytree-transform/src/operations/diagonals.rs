@@ -1,7 +1,7 @@
 //! Diagonals and triangles of matrices, and matrices made of diagonals.
 
-use crate::dtype::{DType, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::{Comparison, compare};
@@ -16,10 +16,7 @@ use crate::tensor::Tensor;
 pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor, TensorError> {
     let (before, matrix) = tensor.shape().split_at(tensor.rank() - 2);
     let (rows, columns) = (matrix[0], matrix[1]);
-    let (down, right) = (
-        (-offset).max(0).cast_unsigned(),
-        offset.max(0).cast_unsigned(),
-    );
+    let (down, right) = (offset.min(0).unsigned_abs(), offset.max(0).unsigned_abs());
     let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
     let flat = reshape(tensor, &[before, &[rows * columns]].concat())?;
     let axis = before.len();
@@ -63,7 +60,9 @@ fn triangle(
     needs_matrix(operation, tensor)?;
     let axes: Shape = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
-    let offset = Tensor::scalar(i64::try_from(offset).unwrap_or(i64::MAX));
+    // Beyond the corners all offsets are alike, and the greatest would overflow.
+    let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
+    let offset = Tensor::scalar(i64::try_from(offset).unwrap_or_default());
     let rows = create::iota(DType::I64, matrix, 0)?.try_add(&offset)?;
     let kept = compare(comparison, &create::iota(DType::I64, matrix, 1)?, &rows)?;
     let kept = broadcast_in_dim(&kept, tensor.shape(), &axes)?;
@@ -191,6 +190,7 @@ impl Tensor {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_trace(&self) -> Result<Self, TensorError> {
+        let _called = called("take the trace of");
         needs_matrix("take the trace of", self)?;
         let diagonal = self.try_diagonal(0, 0, 1)?;
         sum(&diagonal, &[diagonal.rank() - 1])
@@ -222,15 +222,20 @@ impl Tensor {
     pub fn try_diag(&self, offset: isize) -> Result<Self, TensorError> {
         if self.rank() != 1 {
             return Err(TensorError::shape(
-                "make a diagonal of",
+                "diag",
                 &[self.info()],
                 format!("it has {} axes, not 1", self.rank()),
                 "flatten it; the diagonal of a matrix is `diagonal`",
             ));
         }
-        let (down, right) = ((-offset).max(0), offset.max(0));
         let count = self.len();
-        let side = count + offset.unsigned_abs();
+        let side = count.saturating_add(offset.unsigned_abs());
+        let result = AbstractArray::new(self.dtype(), [side, side]);
+        if !result.fits_memory() {
+            return Err(TensorError::too_large("diag", &result));
+        }
+        let (down, right) = ((-offset).max(0), offset.max(0));
+        let _called = called("diag");
         // With so many zeros between them the elements come one row and one column apart.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();

@@ -1,7 +1,7 @@
 //! Slices whose start is a tensor, and so may be traced; their sizes are known.
 
 use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
 use crate::primitives::gather::take;
@@ -90,6 +90,7 @@ impl Tensor {
         starts: &[Self],
         sizes: impl AsRef<[usize]>,
     ) -> Result<Self, TensorError> {
+        let _called = called("dynamic_slice");
         let sizes = sizes.as_ref();
         check("slice", self.info(), starts, sizes)?;
         let mut window = self.clone();
@@ -136,6 +137,7 @@ impl Tensor {
         update: &Self,
         starts: &[Self],
     ) -> Result<Self, TensorError> {
+        let _called = called("dynamic_update_slice");
         check("update a slice of", self.info(), starts, update.shape())?;
         if update.dtype() != self.dtype() {
             return Err(TensorError::dtype(

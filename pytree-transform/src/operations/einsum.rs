@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::dtype::{AbstractArray, Shape};
-use crate::error::{Mistake, TensorError, or_panic};
+use crate::error::{Mistake, TensorError, called, or_panic};
 use crate::operations::diagonals::diagonal_of_last;
 use crate::operations::einsum_letters::{Label, Letters};
 use crate::primitives::dot::dot_general;
@@ -44,6 +44,7 @@ pub fn einsum(subscripts: &str, operands: &[&Tensor]) -> Tensor {
 /// [`TensorError::Shape`] or [`TensorError::DType`].
 #[track_caller]
 pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
+    let _called = called("einsum");
     let found: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let refused = |mistakes| {

@@ -3,7 +3,8 @@
 use std::f64::consts::{LN_2, LOG10_E, PI};
 
 use crate::dtype::DType;
-use crate::error::or_panic;
+use crate::error::{TensorError, called, or_panic};
+use crate::operations::reduce::check_float;
 use crate::primitives::convert;
 use crate::primitives::elementwise::{self, Rounding, Unary};
 use crate::tensor::Tensor;
@@ -26,6 +27,7 @@ macro_rules! unary_methods {
             #[must_use]
             #[track_caller]
             pub fn $name(&self) -> Self {
+                let _called = called(stringify!($name));
                 or_panic(elementwise::unary($operation, self))
             }
         )*}
@@ -110,6 +112,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn powi(&self, exponent: i32) -> Self {
+        let _called = called("powi");
         or_panic(elementwise::unary(Unary::IntegerPower(exponent), self))
     }
 
@@ -123,6 +126,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn square(&self) -> Self {
+        let _called = called("square");
         self.powi(2)
     }
 
@@ -139,6 +143,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn reciprocal(&self) -> Self {
+        let _called = called("reciprocal");
         self.powi(-1)
     }
 
@@ -155,6 +160,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn trunc(&self) -> Self {
+        let _called = called("trunc");
+        or_panic(check_float("trunc", self));
         self.less(0.0).select(&self.ceil(), &self.floor())
     }
 
@@ -171,6 +178,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn log2(&self) -> Self {
+        let _called = called("log2");
+        or_panic(check_float("log2", self));
         self.log() / LN_2
     }
 
@@ -187,6 +196,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn log10(&self) -> Self {
+        let _called = called("log10");
+        or_panic(check_float("log10", self));
         self.log() * LOG10_E
     }
 
@@ -203,6 +214,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn deg2rad(&self) -> Self {
+        let _called = called("deg2rad");
+        or_panic(check_float("deg2rad", self));
         self * (PI / 180.0)
     }
 
@@ -219,6 +232,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn rad2deg(&self) -> Self {
+        let _called = called("rad2deg");
+        or_panic(check_float("rad2deg", self));
         self * (180.0 / PI)
     }
 
@@ -236,6 +251,10 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn relu(&self) -> Self {
+        let _called = called("relu");
+        if self.dtype() == DType::Bool {
+            return or_panic(Err(TensorError::dtype("relu", &[self.info()], "a number")));
+        }
         let zeros = Self::zeros_like(self);
         self.less_equal(&zeros).select(&zeros, self)
     }

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 
 pub(super) use self::plan::Plan;
 use crate::dtype::DType;
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, compare};
@@ -191,6 +191,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn one_hot(&self, classes: usize, dtype: DType) -> Self {
+        let _called = called("one_hot");
         if self.dtype().is_float() || self.dtype() == DType::Bool {
             let error = TensorError::dtype("one_hot", &[self.info()], "integers");
             return or_panic(Err(error));

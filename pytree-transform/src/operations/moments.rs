@@ -1,6 +1,6 @@
 //! Variances with a correction of the divisor, and standard deviations.
 
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::tensor::Tensor;
 
 impl Tensor {
@@ -69,6 +69,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn standard_deviation_axes(&self, axes: impl AsRef<[isize]>) -> Self {
+        let _called = called("take the standard deviation of");
         self.variance_axes(axes).sqrt()
     }
 
@@ -85,6 +86,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn standard_deviation_with(&self, axes: impl AsRef<[isize]>, correction: usize) -> Self {
+        let _called = called("take the standard deviation of");
         self.variance_with(axes, correction).sqrt()
     }
 }

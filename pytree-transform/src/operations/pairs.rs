@@ -1,7 +1,7 @@
 //! Functions of two and three tensors, element by element, after broadcasting.
 
 use crate::dtype::DType;
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::arithmetic::Operand;
 use crate::primitives::elementwise::{self, Binary, Comparison};
 use crate::primitives::select;
@@ -27,6 +27,7 @@ macro_rules! binary_methods {
             /// If the element types differ or the shapes do not broadcast.
             #[track_caller]
             pub fn $try_name(&self, other: impl Operand) -> Result<Self, TensorError> {
+                let _called = called(stringify!($name));
                 $function($operation, self, &other.beside(self)?)
             }
         )*}
@@ -104,6 +105,7 @@ impl Tensor {
     /// If the element types differ or the shapes do not broadcast.
     #[track_caller]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
+        let _called = called("floor_divide");
         let other = &other.beside(self)?;
         let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
         let rest = x.try_rem(&y)?;
@@ -150,6 +152,7 @@ impl Tensor {
     /// If the element types differ or the shapes do not broadcast.
     #[track_caller]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
+        let _called = called("remainder");
         let other = &other.beside(self)?;
         let (x, mut y) = elementwise::broadcast_together("remainder", self, other)?;
         if !x.dtype().is_float() {
@@ -186,6 +189,7 @@ impl Tensor {
     /// If these are no tensors of floats of one element type, or the shapes do not broadcast.
     #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
+        let _called = called("hypot");
         let other = &other.beside(self)?;
         let (x, y) = elementwise::broadcast_together("hypot", self, other)?;
         let (x, y) = (x.abs(), y.abs());
@@ -222,6 +226,7 @@ impl Tensor {
     /// If these are no tensors of floats of one element type, or the shapes do not broadcast.
     #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
+        let _called = called("heaviside");
         let of = |value| Self::constant(self.dtype(), value);
         let numbers = self.isnan().try_select(self, &at_zero.beside(self)?)?;
         let right = self.try_greater(0.0)?.select(&of(1.0), &numbers);
@@ -244,6 +249,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
+        let _called = called("clip");
         self.maximum(low).minimum(high)
     }
 
@@ -274,6 +280,7 @@ impl Tensor {
     /// If the element types differ or the shapes do not broadcast.
     #[track_caller]
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
+        let _called = called("clamp");
         let (low, high) = (low.beside(self)?, high.beside(self)?);
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);

@@ -1,7 +1,7 @@
 //! Pooling: reductions of windows, as in `flax.linen.pooling`.
 
 use crate::dtype::{DType, Shape};
-use crate::error::{Mistake, TensorError, or_panic};
+use crate::error::{Mistake, TensorError, called, or_panic};
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
 use crate::primitives::gather::take_along_last;
@@ -190,6 +190,7 @@ impl Pooling {
                 "f32 or f64",
             ));
         }
+        let _called = called("average windows of");
         let sums = self.try_sum(x)?;
         if self.count_padding {
             let size: usize = self.window.iter().product();
@@ -256,6 +257,7 @@ impl Pooling {
         value: f64,
     ) -> Result<Pooled, TensorError> {
         let axes = self.window.len();
+        let _called = called(operation);
         if x.dtype() == DType::Bool {
             return Err(TensorError::dtype(operation, &[x.info()], "numbers"));
         }
@@ -291,8 +293,8 @@ impl Pooling {
             strides: self.strides.clone(),
             dilations: self.window.iter().map(|_| 1).collect(),
         };
-        let size = self.window.iter().product();
         let windows = windows(&padded, &sliding)?;
+        let size = self.window.iter().product();
         let (before, features) = (&x.shape()[..first], &x.shape()[first + axes..]);
         let counts = sliding.counts();
         let shape = [before, &counts, features].concat();

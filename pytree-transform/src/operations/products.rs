@@ -1,7 +1,7 @@
 //! Products of matrices.
 
 use crate::dtype::Shape;
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -32,6 +32,7 @@ impl Tensor {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_matmul(&self, right: &Self) -> Result<Self, TensorError> {
+        let _called = called("matmul");
         check(self, right)?;
         let pairing = Pairing::of(self, right)?;
         let left_axis = pairing.left.shape.len() - 1;

@@ -1,7 +1,8 @@
 //! Tensors rolled, repeated and cut into parts, and numbers at equal distances.
 
-use crate::dtype::{DType, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::array::is_bytes_granted;
+use crate::dtype::{AbstractArray, DType, Shape};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
@@ -71,6 +72,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn tile(&self, repeats: impl AsRef<[usize]>) -> Self {
+        let _called = called("tile");
         let repeats = repeats.as_ref();
         let rank = self.rank().max(repeats.len());
         let at = |numbers: &[usize], axis: usize| {
@@ -81,12 +83,13 @@ impl Tensor {
         let pairs: Shape = (0..rank)
             .flat_map(|axis| [at(repeats, axis), axes[axis]])
             .collect();
-        let joined: Shape = (0..rank)
-            .map(|axis| at(repeats, axis) * axes[axis])
-            .collect();
         let own: Shape = (0..rank).map(|axis| 2 * axis + 1).collect();
         let whole = or_panic(reshape(self, &axes));
         let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
+        // There is memory for the pairs, so their products do not overflow.
+        let joined: Shape = (0..rank)
+            .map(|axis| at(repeats, axis) * axes[axis])
+            .collect();
         or_panic(reshape(&repeated, &joined))
     }
 
@@ -112,15 +115,17 @@ impl Tensor {
     /// [`TensorError::Axis`].
     #[track_caller]
     pub fn try_repeat(&self, repeats: usize, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("repeat");
         let axis = axis_of("repeat", self.info(), axis)?;
         let mut pairs = self.info().shape.clone();
         pairs.insert(axis + 1, repeats);
-        let mut joined = self.info().shape.clone();
-        joined[axis] *= repeats;
         let own: Shape = (0..=self.rank())
             .filter(|&place| place != axis + 1)
             .collect();
-        reshape(&broadcast_in_dim(self, &pairs, &own)?, &joined)
+        let repeated = broadcast_in_dim(self, &pairs, &own)?;
+        let mut joined = self.info().shape.clone();
+        joined[axis] *= repeats;
+        reshape(&repeated, &joined)
     }
 
     /// The tensor cut into so many parts of equal length along an axis.
@@ -157,6 +162,7 @@ impl Tensor {
                 "use `array_split`, or `split_at`",
             ));
         }
+        let _called = called("split");
         self.try_array_split(parts, axis)
     }
 
@@ -184,10 +190,10 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::Shape`].
     #[track_caller]
     pub fn try_array_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
-        let place = axis_of("split", self.info(), axis)?;
+        let place = axis_of("array_split", self.info(), axis)?;
         if parts == 0 {
             return Err(TensorError::shape(
-                "split",
+                "array_split",
                 &[self.info()],
                 "no parts are wanted",
                 "ask for at least one",
@@ -196,7 +202,19 @@ impl Tensor {
         let length = self.shape()[place];
         let (least, longer) = (length / parts, length % parts);
         let cut = |part: usize| part * least + part.min(longer);
-        let places: Vec<usize> = (1..parts).map(cut).collect();
+        let mut places = Vec::new();
+        let bytes = parts as u128 * (size_of::<usize>() + size_of::<Self>()) as u128;
+        let granted = usize::try_from(bytes).is_ok_and(|bytes| is_bytes_granted(bytes));
+        if !granted {
+            return Err(TensorError::shape(
+                "array_split",
+                &[self.info()],
+                format!("no memory of {bytes} bytes is available for {parts} parts"),
+                "split it into fewer parts",
+            ));
+        }
+        places.extend((1..parts).map(cut));
+        let _called = called("array_split");
         self.try_split_at(&places, axis)
     }
 
@@ -228,10 +246,10 @@ impl Tensor {
         positions: impl AsRef<[usize]>,
         axis: isize,
     ) -> Result<Vec<Self>, TensorError> {
-        let (axis, positions) = (axis_of("split", self.info(), axis)?, positions.as_ref());
+        let (axis, positions) = (axis_of("split_at", self.info(), axis)?, positions.as_ref());
         if !positions.is_sorted() {
             return Err(TensorError::shape(
-                "split",
+                "split_at",
                 &[self.info()],
                 format!("the positions {positions:?} are not in order"),
                 "sort them",
@@ -293,12 +311,11 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn linspace(dtype: DType, start: f64, end: f64, count: usize) -> Self {
+        let _called = called("linspace");
         if !dtype.is_float() {
-            return or_panic(Err(TensorError::DType {
-                operation: "make a linspace of",
-                found: vec![crate::dtype::AbstractArray::new(dtype, [count])],
-                expected: "f32 or f64",
-            }));
+            let found = AbstractArray::new(dtype, [count]);
+            let error = TensorError::dtype("linspace", &[&found], "f32 or f64");
+            return or_panic(Err(error));
         }
         if count < 2 {
             return Self::full(dtype, [count], start);
@@ -336,13 +353,11 @@ impl Tensor {
     #[track_caller]
     pub fn try_meshgrid(tensors: &[Self]) -> Result<Vec<Self>, TensorError> {
         if tensors.iter().any(|tensor| tensor.rank() != 1) {
-            return Err(TensorError::Shape {
-                operation: "make a grid of",
-                found: tensors.iter().map(|tensor| tensor.info().clone()).collect(),
-                problem: "not all have one axis".to_owned(),
-                mend: "flatten them first".to_owned(),
-            });
+            let found: Vec<&AbstractArray> = tensors.iter().map(Self::info).collect();
+            let problem = "not all have one axis";
+            return Err(TensorError::shape("meshgrid", &found, problem, "flatten them first"));
         }
+        let _called = called("meshgrid");
         let lengths: Shape = tensors.iter().map(Self::len).collect();
         let axes = tensors.iter().enumerate();
         axes.map(|(axis, tensor)| broadcast_in_dim(tensor, &lengths, &[axis]))

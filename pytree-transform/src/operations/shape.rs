@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::dtype::{AbstractArray, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
@@ -13,11 +13,7 @@ pub(crate) fn axis_of(
     found: &AbstractArray,
     axis: isize,
 ) -> Result<usize, TensorError> {
-    place_of(axis, found.rank()).ok_or_else(|| TensorError::Axis {
-        operation,
-        found: found.clone(),
-        axis,
-    })
+    place_of(axis, found.rank()).ok_or_else(|| TensorError::axis(operation, found, axis))
 }
 
 /// The place of a new axis in the result, counted from the end if negative.
@@ -266,6 +262,7 @@ impl Tensor {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
+        let _called = called("stack");
         let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(Self::info).collect();
         let refused = |problem, mend| Err(TensorError::shape("stack", &found, problem, mend));
         let Some(first) = tensors.first() else {

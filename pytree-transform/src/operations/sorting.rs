@@ -6,7 +6,7 @@
 use std::panic::Location;
 
 use crate::dtype::{DType, Shape};
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, broadcast_shapes, compare};
@@ -41,6 +41,7 @@ impl Tensor {
     /// [`TensorError::Axis`].
     #[track_caller]
     pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("sort");
         let order = self.try_argsort(axis)?;
         self.try_take_along_axis(&order, axis)
     }
@@ -68,7 +69,7 @@ impl Tensor {
     /// [`TensorError::Axis`].
     #[track_caller]
     pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
-        argsort(self, axis_of("sort", self.info(), axis)?)
+        argsort(self, axis_of("argsort", self.info(), axis)?)
     }
 
     /// The `k` greatest elements along the last axis, the greatest first, and their indices as i32; of equal
@@ -198,6 +199,7 @@ impl Tensor {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
+        let _called = called("searchsorted");
         if self.rank() != 1 {
             return Err(TensorError::shape(
                 "searchsorted",

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use crate::dtype::Shape;
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::reduce::{all_axes, check_float, keep_axes};
 use crate::operations::shape::axes_of;
 use crate::primitives::dot::dot_general;
@@ -68,7 +68,9 @@ impl Tensor {
         }
         let signed = |axes: [&[usize]; 2]| -> Vec<isize> {
             let all = axes.concat();
-            all.into_iter().map(usize::cast_signed).collect()
+            all.into_iter()
+                .map(|axis| isize::try_from(axis).unwrap_or(isize::MAX))
+                .collect()
         };
         axes_of("dot_general", self.info(), &signed([contract.0, batch.0]))?;
         axes_of("dot_general", other.info(), &signed([contract.1, batch.1]))?;
@@ -104,6 +106,7 @@ impl Tensor {
         other: &Self,
         axes: (&[isize], &[isize]),
     ) -> Result<Self, TensorError> {
+        let _called = called("tensordot");
         let left = axes_of("tensordot", self.info(), axes.0)?;
         let right = axes_of("tensordot", other.info(), axes.1)?;
         self.try_dot_general(other, (&left, &right), (&[], &[]))
@@ -131,6 +134,7 @@ impl Tensor {
     /// [`TensorError::DType`].
     #[track_caller]
     pub fn try_outer(&self, other: &Self) -> Result<Self, TensorError> {
+        let _called = called("outer");
         let (left, right) = (self.flatten(), other.flatten());
         dot_general(&left, &right, (&[], &[]), (&[], &[]))
     }
@@ -158,6 +162,7 @@ impl Tensor {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_inner(&self, other: &Self) -> Result<Self, TensorError> {
+        let _called = called("inner");
         match (self.rank().checked_sub(1), other.rank().checked_sub(1)) {
             (Some(left), Some(right)) => dot_general(self, other, (&[left], &[right]), (&[], &[])),
             _ => self.try_mul(other),
@@ -186,6 +191,7 @@ impl Tensor {
     /// [`TensorError::Shape`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
+        let _called = called("vdot");
         if self.len() != other.len() {
             let problem = format!("they have {} and {} elements", self.len(), other.len());
             let mend = "give two tensors with equally many";
@@ -217,6 +223,7 @@ impl Tensor {
     /// [`TensorError::DType`].
     #[track_caller]
     pub fn try_kron(&self, other: &Self) -> Result<Self, TensorError> {
+        let _called = called("kron");
         let rank = self.rank().max(other.rank());
         let padded = |tensor: &Self| -> Result<Self, TensorError> {
             let ones = std::iter::repeat_n(1, rank - tensor.rank());

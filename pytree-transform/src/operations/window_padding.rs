@@ -20,11 +20,15 @@ pub enum Padding {
 /// `⌈length / stride⌉` windows of this span: how much is missing, and the two halves of it.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let windows = length.div_ceil(stride);
-    let needed = (windows.saturating_sub(1) * stride + span).saturating_sub(length);
-    (
-        (needed / 2).cast_signed(),
-        (needed - needed / 2).cast_signed(),
-    )
+    let needed = (windows.saturating_sub(1) * stride)
+        .saturating_add(span)
+        .saturating_sub(length);
+    (signed(needed / 2), signed(needed - needed / 2))
+}
+
+/// A number of padding elements; of more than there can be, the most.
+pub(super) fn signed(number: usize) -> isize {
+    isize::try_from(number).unwrap_or(isize::MAX)
 }
 
 impl Padding {

@@ -272,11 +272,7 @@ impl LinearPrimitive for AllGather {
         check_bound("all_gather", &self.name)?;
         let mut result = operand.clone();
         if self.axis > result.rank() {
-            return Err(TensorError::Axis {
-                operation: "all_gather",
-                found: result,
-                axis: self.axis.cast_signed(),
-            });
+            return Err(TensorError::axis("all_gather", &result, self.axis));
         }
         result.shape.insert(self.axis, self.length);
         Ok(result)

@@ -66,10 +66,9 @@ impl Primitive for Concatenate {
             ));
         }
         let mut shape = first.shape.clone();
-        shape[self.axis] = operands
-            .iter()
-            .map(|operand| operand.shape[self.axis])
-            .sum();
+        shape[self.axis] = operands.iter().fold(0, |sum: usize, operand| {
+            sum.saturating_add(operand.shape[self.axis])
+        });
         Ok(one(AbstractArray {
             dtype: first.dtype,
             shape,

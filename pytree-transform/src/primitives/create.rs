@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::{Array, with_type};
+use crate::array::{Array, reserved, with_type};
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::TensorError;
 use crate::primitive::{
@@ -154,18 +154,24 @@ impl Primitive for Iota {
             shape: self.shape.clone(),
         };
         if self.dtype == DType::Bool {
-            return Err(TensorError::DType {
-                operation: "count in",
-                found: vec![result],
-                expected: "numbers",
-            });
+            return Err(TensorError::dtype("count in", &[&result], "numbers"));
         }
         if self.axis >= self.shape.len() {
-            return Err(TensorError::Axis {
-                operation: "count along",
-                found: result,
-                axis: self.axis.cast_signed(),
-            });
+            return Err(TensorError::axis("count along", &result, self.axis));
+        }
+        let positions = self.shape[self.axis] as u64;
+        let largest = match self.dtype {
+            DType::I32 => i32::MAX.unsigned_abs(),
+            _ => u32::MAX,
+        };
+        let counts_in_32_bits = matches!(self.dtype, DType::I32 | DType::U32);
+        if counts_in_32_bits && result.fits_memory() && positions > u64::from(largest) + 1 {
+            return Err(TensorError::shape(
+                "count along",
+                &[&result],
+                format!("{} holds no position above {largest}", self.dtype),
+                "count in i64",
+            ));
         }
         Ok(one(result))
     }
@@ -174,7 +180,7 @@ impl Primitive for Iota {
         let outer: usize = self.shape[..self.axis].iter().product();
         let inner: usize = self.shape[self.axis + 1..].iter().product();
         one(with_type!(self.dtype, T => {
-            let mut elements = Vec::with_capacity(self.shape.iter().product());
+            let mut elements = reserved::<T>(&self.shape);
             for _ in 0..outer {
                 for position in 0..self.shape[self.axis] {
                     elements.resize(elements.len() + inner, <T as FromNumber>::from_position(position));

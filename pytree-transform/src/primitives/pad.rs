@@ -41,10 +41,14 @@ pub(crate) fn pad(
     if unchanged && low.len() == operand.rank() {
         return Ok(operand.clone());
     }
+    // Where there are no neighbours nothing comes between.
+    let has_neighbours = |axis: usize| operand.shape().get(axis).is_none_or(|&length| length > 1);
     let pad = Pad {
         low: SmallVec::from_slice(low),
         high: SmallVec::from_slice(high),
-        interior: Shape::from_slice(interior),
+        interior: (0..interior.len())
+            .map(|axis| if has_neighbours(axis) { interior[axis] } else { 0 })
+            .collect(),
     };
     bind_one(&pad, &[operand, value])
 }
@@ -62,11 +66,13 @@ struct PaddedAxis {
 impl Pad {
     fn length(&self, axis: usize, length: usize) -> Option<usize> {
         let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
-        let spread = isize::try_from(length.checked_add(between)?).ok()?;
-        let padded = spread
-            .checked_add(self.low[axis])?
-            .checked_add(self.high[axis])?;
-        usize::try_from(padded).ok()
+        let spread = length.checked_add(between)? as i128;
+        // The derivative pads by the negative.
+        let paddings = [self.low[axis], self.high[axis]];
+        if isize::try_from(spread).is_err() || paddings.contains(&isize::MIN) {
+            return None;
+        }
+        usize::try_from(spread + paddings[0] as i128 + paddings[1] as i128).ok()
     }
 
     fn result_shape(&self, operand: &[usize]) -> Option<Shape> {
@@ -81,15 +87,16 @@ impl Pad {
         let (strides, steps) = (row_major_strides(operand), row_major_strides(result));
         let axis = |axis: usize| {
             let (low, step) = (self.low[axis], self.interior[axis] + 1);
-            let first = (-low).max(0).cast_unsigned().div_ceil(step);
-            let place = low + (first * step).cast_signed();
-            let room = usize::try_from(result[axis].cast_signed() - place).unwrap_or(0);
+            let first = low.min(0).unsigned_abs().div_ceil(step);
+            let place = low.max(0).cast_unsigned() + (first * step - low.min(0).unsigned_abs());
+            let room = result[axis].saturating_sub(place);
             let count = operand[axis].saturating_sub(first).min(room.div_ceil(step));
             PaddedAxis {
                 first,
                 count,
-                place: place.cast_unsigned() * steps[axis],
-                step: step * steps[axis],
+                // Without an element to be kept neither is used; with one only, the step is not.
+                place: place.wrapping_mul(steps[axis]),
+                step: step.wrapping_mul(steps[axis]),
                 stride: strides[axis],
             }
         };

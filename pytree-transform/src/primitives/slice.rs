@@ -42,10 +42,14 @@ pub(crate) fn slice(
     limit: &[usize],
     stride: &[usize],
 ) -> Result<Tensor, TensorError> {
+    // A step beyond the end is as good as the longest step within, whose products can't overflow.
+    let longest = |axis: usize| operand.shape().get(axis).map_or(1, |&length| length.max(1));
     let slice = Slice {
         start: Shape::from_slice(start),
         limit: Shape::from_slice(limit),
-        stride: Shape::from_slice(stride),
+        stride: (0..stride.len())
+            .map(|axis| stride[axis].min(longest(axis)))
+            .collect(),
     };
     if operand.shape() == limit
         && start.iter().all(|&start| start == 0)

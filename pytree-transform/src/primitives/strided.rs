@@ -25,12 +25,13 @@ pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
 /// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
 /// `source`, and `offset` where the first is.
 pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
+    if shape.contains(&0) {
+        return Array::zeros(&AbstractArray::new(source.dtype(), shape));
+    }
     let (lengths, steps) = joined_axes(shape, strides);
     with_type!(source.dtype(), T => {
         let mut target = reused::<T>(shape.iter().product());
-        if !target.is_empty() {
-            gather_into(source.elements::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
-        }
+        gather_into(source.elements::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
         Array::new(shape, target)
     })
 }
@@ -118,8 +119,8 @@ pub(crate) fn add_by_strides<T: TensorElement>(
     strides: &[isize],
     add: impl Fn(T, T) -> T + Copy,
 ) {
-    let (lengths, steps) = joined_axes(shape, strides);
     if !source.is_empty() {
+        let (lengths, steps) = joined_axes(shape, strides);
         add_into(source, target, &lengths, &steps, 0, add);
     }
 }

@@ -40,10 +40,25 @@ pub(crate) struct OverlapAdd(Sliding);
 /// The windows of a tensor.
 #[track_caller]
 pub(crate) fn windows(operand: &Tensor, sliding: &Sliding) -> Result<Tensor, TensorError> {
-    Windows(sliding.clone()).apply(operand)
+    Windows(sliding.within()).apply(operand)
 }
 
 impl Sliding {
+    /// The same windows with strides and dilations of at most the length of the axis: longer ones lead beyond the end, too,
+    /// and their products could overflow.
+    fn within(&self) -> Self {
+        let limited = |numbers: &[usize]| {
+            let limits = self.lengths.iter().map(|&length| length.max(1));
+            let lengths = limits.chain(std::iter::repeat(usize::MAX));
+            numbers.iter().zip(lengths).map(|(&x, y)| x.min(y)).collect()
+        };
+        Self {
+            strides: limited(&self.strides),
+            dilations: limited(&self.dilations),
+            ..self.clone()
+        }
+    }
+
     fn axes(&self) -> std::ops::Range<usize> {
         0..self.lengths.len()
     }
@@ -52,7 +67,9 @@ impl Sliding {
     fn span(&self, axis: usize) -> usize {
         match self.sizes[axis] {
             0 => 0,
-            size => (size - 1) * self.dilations[axis] + 1,
+            size => (size - 1)
+                .saturating_mul(self.dilations[axis])
+                .saturating_add(1),
         }
     }
 
