@@ -1,6 +1,6 @@
 //! Running reductions along an axis.
 
-use crate::error::{TensorError, or_panic};
+use crate::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
@@ -39,6 +39,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cumsum(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cumsum");
         let run = run(self, "cumsum", axis, false)?;
         cumulative_sum(self, run)
     }
@@ -66,6 +67,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cumsum_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cumsum_reversed");
         let run = run(self, "cumsum", axis, true)?;
         cumulative_sum(self, run)
     }
@@ -93,6 +95,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cumprod(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cumprod");
         let run = run(self, "cumprod", axis, false)?;
         cumulative(Cumulation::Prod, self, run)
     }
@@ -120,6 +123,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cumprod_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cumprod_reversed");
         let run = run(self, "cumprod", axis, true)?;
         cumulative(Cumulation::Prod, self, run)
     }
@@ -147,6 +151,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cummax(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cummax");
         let run = run(self, "cummax", axis, false)?;
         cumulative(Cumulation::Max, self, run)
     }
@@ -174,6 +179,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cummax_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cummax_reversed");
         let run = run(self, "cummax", axis, true)?;
         cumulative(Cumulation::Max, self, run)
     }
@@ -201,6 +207,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cummin(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cummin");
         let run = run(self, "cummin", axis, false)?;
         cumulative(Cumulation::Min, self, run)
     }
@@ -228,6 +235,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cummin_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cummin_reversed");
         let run = run(self, "cummin", axis, true)?;
         cumulative(Cumulation::Min, self, run)
     }
@@ -256,6 +264,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cumlogsumexp(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cumlogsumexp");
         let run = run(self, "cumlogsumexp", axis, false)?;
         cumulative(Cumulation::LogSumExp, self, run)
     }
@@ -284,6 +293,7 @@ impl Tensor {
     /// [`TensorError::Axis`] or [`TensorError::DType`].
     #[track_caller]
     pub fn try_cumlogsumexp_reversed(&self, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("cumlogsumexp_reversed");
         let run = run(self, "cumlogsumexp", axis, true)?;
         cumulative(Cumulation::LogSumExp, self, run)
     }

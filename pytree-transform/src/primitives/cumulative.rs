@@ -1,10 +1,14 @@
 //! Running reductions along an axis: each element with all before it.
 
+#[path = "running.rs"]
+mod running;
+
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use self::running::{Rows, in_blocks, one_by_one};
 use crate::array::Array;
 use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::error::{TensorError, or_panic};
@@ -95,39 +99,31 @@ impl Run {
         write!(f, "axis={} reverse={}", self.axis, self.reverse)
     }
 
-    /// Combines each element with the one before it, in place.
-    fn scan<T: TensorElement>(self, operand: Arc<Array>, combine: impl Fn(T, T) -> T) -> Array {
+    /// Runs along the axis, in place.
+    fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
         let shape = Shape::from_slice(operand.shape());
-        let (length, inner) = (
-            shape[self.axis],
-            shape[self.axis + 1..].iter().product::<usize>(),
-        );
+        let rows = Rows {
+            length: shape[self.axis],
+            inner: shape[self.axis + 1..].iter().product(),
+            reverse: self.reverse,
+        };
         let mut elements = Array::into_elements::<T>(operand);
-        for block in elements.chunks_exact_mut((length * inner).max(1)) {
-            for step in 1..length {
-                let (from, to) = if self.reverse {
-                    (length - step, length - step - 1)
-                } else {
-                    (step - 1, step)
-                };
-                for column in 0..inner {
-                    let at = to * inner + column;
-                    block[at] = combine(block[from * inner + column], block[at]);
-                }
-            }
+        for block in elements.chunks_exact_mut((rows.length * rows.inner).max(1)) {
+            kernel(block, rows);
         }
         Array::new(shape, elements)
     }
 }
 
+/// The kernel for floats, and the combination of integers and of floats.
 macro_rules! scan {
-    ($run:expr, $operand:expr, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
+    ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
         match $operand.dtype() {
-            DType::I32 => $run.scan::<i32>($operand, i32::$integer),
-            DType::I64 => $run.scan::<i64>($operand, i64::$integer),
-            DType::U32 => $run.scan::<u32>($operand, u32::$integer),
-            DType::F32 => $run.scan::<f32>($operand, |$x, $y| $float),
-            _ => $run.scan::<f64>($operand, |$x, $y| $float),
+            DType::I32 => $run.scan::<i32>($operand, |part, rows| one_by_one(part, rows, i32::$integer)),
+            DType::I64 => $run.scan::<i64>($operand, |part, rows| one_by_one(part, rows, i64::$integer)),
+            DType::U32 => $run.scan::<u32>($operand, |part, rows| one_by_one(part, rows, u32::$integer)),
+            DType::F32 => $run.scan::<f32>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float)),
+            _ => $run.scan::<f64>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float)),
         }
     };
 }
@@ -142,7 +138,7 @@ impl LinearPrimitive for CumulativeSum {
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
-        scan!(self.0, operand, wrapping_add, |x, y| x + y)
+        scan!(self.0, operand, in_blocks, wrapping_add, |x, y| x + y)
     }
 
     /// The sums from the other end.
@@ -244,20 +240,29 @@ impl Primitive for Cumulative {
         let [operand] = take(operands);
         let run = self.run;
         one(match self.cumulation {
-            Cumulation::Prod => scan!(run, operand, wrapping_mul, |x, y| x * y),
-            Cumulation::Max => scan!(run, operand, max, |x, y| if x > y || x.is_nan() {
-                x
-            } else {
-                y
-            }),
-            Cumulation::Min => scan!(run, operand, min, |x, y| if x < y || x.is_nan() {
-                x
-            } else {
-                y
-            }),
+            // The product of a block could overflow where that of all elements before does not.
+            Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
+            Cumulation::Max => {
+                scan!(run, operand, one_by_one, max, |x, y| if x > y || x.is_nan() {
+                    x
+                } else {
+                    y
+                })
+            }
+            Cumulation::Min => {
+                scan!(run, operand, one_by_one, min, |x, y| if x < y || x.is_nan() {
+                    x
+                } else {
+                    y
+                })
+            }
             Cumulation::LogSumExp => match operand.dtype() {
-                DType::F32 => run.scan::<f32>(operand, |x, y| log_add_exp!(x, y)),
-                _ => run.scan::<f64>(operand, |x, y| log_add_exp!(x, y)),
+                DType::F32 => run.scan::<f32>(operand, |part, rows| {
+                    in_blocks(part, rows, |x, y| log_add_exp!(x, y));
+                }),
+                _ => run.scan::<f64>(operand, |part, rows| {
+                    in_blocks(part, rows, |x, y| log_add_exp!(x, y));
+                }),
             },
         })
     }
@@ -326,6 +331,62 @@ mod tests {
                 let found = cumulative(cumulation, &x, run).unwrap();
                 assert_close(&scan_in_pairs(cumulation, &x, 1), &found, 1e-14);
             }
+        }
+    }
+
+    #[test]
+    fn sums_of_many_ones_count_them() {
+        const COUNT: usize = 20_000_000;
+        let ones = Tensor::ones(DType::F32, [COUNT]);
+        let run = Run {
+            axis: 0,
+            reverse: true,
+        };
+        let sums = cumulative_sum(&ones, run).unwrap();
+        let sums = sums.read::<f32>().unwrap();
+        for count in (1..COUNT).step_by(9973).chain([1 << 24, COUNT]) {
+            let found = f64::from(sums[COUNT - count]);
+            // From 2²⁴ on, every second whole number is an f32.
+            assert!((found - count as f64).abs() <= 1.0, "{found} of {count}");
+        }
+    }
+
+    #[test]
+    fn logarithms_of_many_sums_keep_their_digits() {
+        const COUNT: usize = 4_000_000;
+        let zeros = Tensor::zeros(DType::F32, [COUNT]);
+        let run = Run {
+            axis: 0,
+            reverse: false,
+        };
+        let sums = cumulative(Cumulation::LogSumExp, &zeros, run).unwrap();
+        let last = f64::from(sums.read::<f32>().unwrap()[COUNT - 1]);
+        // Each of some dozen steps rounds to 2⁻²¹, half the distance of neighbours near 15.
+        assert!((last - (COUNT as f64).ln()).abs() < 2e-5, "{last}");
+    }
+
+    #[test]
+    fn compiled_batched_and_derived_sums_agree() {
+        let x = noise(&[3, 1000], 1).convert(DType::F32);
+        let run = Run {
+            axis: 0,
+            reverse: false,
+        };
+        let sum = move |x: Tensor| or_panic(cumulative_sum(&x, run));
+        let of_row = |row: usize| x.index(crate::ix![row]);
+        let batched = crate::vmap(sum)(x.clone());
+        let weighted = move |x: &Tensor, w: &Tensor| (sum(x.clone()) * w).sum();
+        for row in 0..3 {
+            let eager = sum(of_row(row));
+            assert_eq!(crate::jit(sum)(of_row(row)), eager);
+            assert_eq!(batched.index(crate::ix![row]), eager);
+            let weights = of_row(2 - row);
+            let slope = crate::grad(|x: &Tensor| weighted(x, &weights))(&of_row(row));
+            let back = Run {
+                reverse: true,
+                ..run
+            };
+            assert_eq!(slope, cumulative_sum(&weights, back).unwrap());
         }
     }
 

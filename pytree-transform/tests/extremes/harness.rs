@@ -1,0 +1,139 @@
+//! Runs tables of calls, and says for each row that is wrong what it gave.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use pytree_transform::{DType, Tensor};
+
+/// What a call gives.
+pub(crate) enum Expected {
+    /// Elements in row-major order; NaN equals NaN, and -0 equals 0.
+    Elements(Vec<f64>),
+    /// A tensor of this shape.
+    Shape(Vec<usize>),
+    /// A panic whose message contains this.
+    Panic(&'static str),
+}
+
+pub(crate) use Expected::{Panic, Shape};
+
+pub(crate) fn elements<const N: usize>(elements: [f64; N]) -> Expected {
+    Expected::Elements(elements.to_vec())
+}
+
+/// One call.
+pub(crate) struct Row {
+    pub(crate) text: &'static str,
+    pub(crate) call: Box<dyn Fn() -> Tensor>,
+    pub(crate) expected: Expected,
+}
+
+/// A table of `call => expected;`.
+macro_rules! rows {
+    ($($call:expr => $expected:expr;)*) => {
+        vec![$($crate::harness::Row {
+            text: stringify!($call),
+            call: Box::new(move || $call),
+            expected: $expected,
+        }),*]
+    };
+}
+pub(crate) use rows;
+
+/// Messages of the standard library about what we should have checked.
+const OF_THE_STANDARD_LIBRARY: [&str; 9] = [
+    "index out of bounds",
+    "attempt to ",
+    "capacity overflow",
+    "slice index",
+    "out of range for slice",
+    "range start index",
+    "called `Option::unwrap()`",
+    "called `Result::unwrap()`",
+    "bug of pytree",
+];
+
+/// A panic: where, and its message.
+struct Seen {
+    file: String,
+    message: String,
+}
+
+thread_local! {
+    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+    static WATCHING: RefCell<bool> = const { RefCell::new(false) };
+}
+
+fn watch() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !WATCHING.with_borrow(|&watching| watching) {
+                return previous(info);
+            }
+            let message = info.payload_as_str().unwrap_or_default().to_owned();
+            let file = info.location().map_or("", |location| location.file());
+            let file = file.to_owned();
+            SEEN.set(Some(Seen { file, message }));
+        }));
+    });
+    WATCHING.set(true);
+}
+
+fn elements_of(tensor: &Tensor) -> Vec<f64> {
+    tensor.convert(DType::F64).to_vec()
+}
+
+fn same(found: &[f64], expected: &[f64]) -> bool {
+    let equal = |(x, y): (&f64, &f64)| x == y || (x.is_nan() && y.is_nan());
+    found.len() == expected.len() && found.iter().zip(expected).all(equal)
+}
+
+/// What is wrong with a row, if anything is.
+fn problem(row: &Row, file: &str) -> Option<String> {
+    SEEN.take();
+    let outcome = catch_unwind(AssertUnwindSafe(&row.call));
+    match (outcome, &row.expected) {
+        (Ok(found), Expected::Elements(expected)) => {
+            let found = elements_of(&found);
+            (!same(&found, expected)).then(|| format!("gave {found:?}, not {expected:?}"))
+        }
+        (Ok(found), Shape(expected)) => (found.shape() != expected.as_slice())
+            .then(|| format!("gave the shape {:?}, not {expected:?}", found.shape())),
+        (Ok(found), Panic(expected)) => {
+            Some(format!("gave {}, not the panic {expected:?}", found.info()))
+        }
+        (Err(_), expected) => {
+            let Seen { file: at, message } = SEEN.take()?;
+            let foreign = OF_THE_STANDARD_LIBRARY.iter().any(|text| message.contains(text));
+            // A transformed function is called through a trait, which does not know its caller: the message names the line.
+            let named = at == file || message.contains(&format!("vmap at {file}"));
+            match expected {
+                Panic(text) if message.contains(text) && !foreign && named => None,
+                Panic(text) => Some(format!("{at}: {message}\n      wanted {text:?}")),
+                _ => Some(format!("panicked at {at}: {message}")),
+            }
+        }
+    }
+}
+
+/// Runs all rows of a table in a file.
+#[track_caller]
+pub(crate) fn check(rows: &[Row]) {
+    let file = std::panic::Location::caller().file();
+    watch();
+    let problems: Vec<String> = rows
+        .iter()
+        .filter_map(|row| Some(format!("{}\n   {}", row.text, problem(row, file)?)))
+        .collect();
+    WATCHING.set(false);
+    assert!(
+        problems.is_empty(),
+        "{} of {} calls are wrong:\n{}",
+        problems.len(),
+        rows.len(),
+        problems.join("\n")
+    );
+}
