@@ -1,8 +1,9 @@
 //! Initialisers: what parameters begin with, as in `jax.nn.initializers`.
 
 use pytree_core::Static;
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
+use crate::error::or_panic;
 use crate::random::Key;
 
 /// How a parameter begins.
@@ -126,6 +127,10 @@ impl Initializer {
                 fan,
                 distribution,
             } => {
+                or_panic(raw::check_memory(
+                    "initialize",
+                    &AbstractArray::new(dtype, shape),
+                ));
                 let variance = rounded(dtype, scale / connections(shape, fan));
                 match distribution {
                     Distribution::TruncatedNormal => {
@@ -169,7 +174,7 @@ fn connections(shape: &[usize], fan: Fan) -> f64 {
             "cannot initialise a parameter of shape {shape:?} by its inputs and outputs: expected at least two axes; choose `Initializer::Normal` or `Initializer::Zeros`"
         );
     };
-    let field = field.iter().product::<usize>() as f64;
+    let field: f64 = field.iter().map(|&length| length as f64).product();
     let (fan_in, fan_out) = (*inputs as f64 * field, *outputs as f64 * field);
     match fan {
         Fan::In => fan_in,

@@ -1,6 +1,6 @@
 //! Metrics.
 
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 use crate::error::{InputError, or_panic};
 use crate::losses::{check_classification, check_labels};
@@ -99,6 +99,8 @@ pub fn try_confusion_matrix(
     let labels = labels
         .read::<u32>()
         .map_err(InputError::inside(CONFUSION))?;
+    let counts = AbstractArray::new(DType::I64, [classes, classes]);
+    raw::check_memory(CONFUSION, &counts).map_err(InputError::inside(CONFUSION))?;
     let mut matrix = vec![vec![0; classes]; classes];
     for (&prediction, &label) in predictions.iter().zip(labels) {
         matrix[label as usize][prediction as usize] += 1;

@@ -73,12 +73,32 @@ pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 /// What pytree's own crates need beside the public operations; not for users, and without promises.
 #[doc(hidden)]
 pub mod raw {
-    use crate::Tensor;
     use crate::error::or_panic;
     use crate::trace::Payload;
 
+    use crate::{AbstractArray, Tensor, TensorError};
+
     pub use crate::error::{Called, called};
     pub use crate::passes::each_pass;
+
+    /// Refuses a shape that no memory holds, in the name of a function that makes a tensor of it in parts.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] if nothing can address the elements, or the system does not grant their memory.
+    pub fn check_memory(function: &'static str, found: &AbstractArray) -> Result<(), TensorError> {
+        crate::trace::check_creation(function, found)
+    }
+
+    /// As [`called`], of a function of floats.
+    ///
+    /// # Panics
+    /// If the tensor is of another element type.
+    #[track_caller]
+    pub fn called_with_floats(function: &'static str, operand: &Tensor) -> Called {
+        let called = called(function);
+        or_panic(crate::operations::check_float(function, operand));
+        called
+    }
 
     /// An operand of a macro.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {

@@ -305,6 +305,17 @@ fn check_memory(
     Err(TensorError::too_large(operation, result))
 }
 
+/// Refuses a tensor that nothing can address, and one that is made now if the system does not grant its memory.
+pub(crate) fn check_creation(
+    operation: &'static str,
+    result: &AbstractArray,
+) -> Result<(), TensorError> {
+    if array::is_surely_granted(result) {
+        return Ok(());
+    }
+    check_memory(operation, result, &[], innermost_stage())
+}
+
 /// The single result of a primitive applied to tensors.
 #[track_caller]
 pub(crate) fn bind_one(

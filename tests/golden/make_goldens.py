@@ -34,6 +34,7 @@ import optax
 from flax import nnx
 from jax import lax
 
+import accuracy_goldens
 import collectives_goldens
 import control_goldens
 import elementwise_goldens
@@ -737,6 +738,7 @@ def make_jaxprs():
 
 FILES = {
     "ops": make_ops,
+    "accuracy": accuracy_goldens.make_accuracy,
     "structural": structural_goldens.make_structural,
     "convolution": convolution_goldens.make_convolution,
     "random": make_random,

@@ -9,6 +9,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod accuracy;
 mod cases;
 mod collectives;
 mod compositions;

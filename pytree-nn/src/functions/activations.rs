@@ -4,7 +4,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use pytree_transform::{Tensor, ix};
+use pytree_transform::{Tensor, ix, raw};
 
 /// max(x, 0); its derivative at 0 is 0, as in JAX. `[..]` to `[..]`.
 ///
@@ -20,6 +20,7 @@ use pytree_transform::{Tensor, ix};
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn relu(x: &Tensor) -> Tensor {
+    let _called = raw::called("relu");
     x.relu()
 }
 
@@ -39,6 +40,7 @@ pub fn relu(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn relu6(x: &Tensor) -> Tensor {
+    let _called = raw::called("relu6");
     x.clamp(0.0, 6.0)
 }
 
@@ -58,6 +60,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
+    let _called = raw::called_with_floats("leaky_relu", x);
     x.greater_equal(0.0).select(x, &(x * slope))
 }
 
@@ -78,6 +81,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
+    let _called = raw::called_with_floats("elu", x);
     let positive = x.greater(0.0);
     // The exponential is taken of 0 where it does not count, so that it can't overflow.
     let safe = positive.select(&Tensor::zeros_like(x), x);
@@ -101,6 +105,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn selu(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("selu", x);
     elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
 }
 
@@ -120,6 +125,7 @@ pub fn selu(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
+    let _called = raw::called_with_floats("celu", x);
     x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
 }
 
@@ -140,6 +146,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("gelu", x);
     let inner = (x + x * x * x * 0.044_715) * (2.0 / PI).sqrt();
     x * ((inner.tanh() + 1.0) * 0.5)
 }
@@ -161,6 +168,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("gelu_exact", x);
     x * 0.5 * (-x * FRAC_1_SQRT_2).erfc()
 }
 
@@ -180,6 +188,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("silu", x);
     x * x.sigmoid()
 }
 
@@ -197,6 +206,7 @@ pub fn silu(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn softplus(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("softplus", x);
     x.logaddexp(0.0)
 }
 
@@ -214,6 +224,7 @@ pub fn softplus(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("sigmoid", x);
     x.sigmoid()
 }
 
@@ -231,6 +242,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("log_sigmoid", x);
     -softplus(&-x)
 }
 
@@ -250,6 +262,7 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("hard_sigmoid", x);
     relu6(&(x + 3.0)) / 6.0
 }
 
@@ -269,6 +282,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn hard_silu(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("hard_silu", x);
     x * hard_sigmoid(x)
 }
 
@@ -286,6 +300,7 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn hard_tanh(x: &Tensor) -> Tensor {
+    let _called = raw::called("hard_tanh");
     let one = Tensor::ones_like(x);
     let above = x.less(-1.0).select(&-&one, x);
     x.greater(1.0).select(&one, &above)
@@ -305,6 +320,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn soft_sign(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("soft_sign", x);
     x / (x.abs() + 1.0)
 }
 
@@ -324,6 +340,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn mish(x: &Tensor) -> Tensor {
+    let _called = raw::called_with_floats("mish", x);
     x * softplus(x).tanh()
 }
 
@@ -343,6 +360,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 /// If `x` is no tensor of floats.
 #[track_caller]
 pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
+    let _called = raw::called_with_floats("squareplus", x);
     (x + (x.square() + b).sqrt()) / 2.0
 }
 
@@ -362,6 +380,7 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 /// If the axis is not there or its length is odd, or if `x` is no tensor of floats.
 #[track_caller]
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
+    let _called = raw::called("glu");
     let info = x.info();
     let x = x.move_axis(axis, 0);
     let length = x.shape()[0];

@@ -1,6 +1,6 @@
 //! Functions along an axis: sums of exponentials, softmax, standardisation.
 
-use pytree_transform::Tensor;
+use pytree_transform::{Tensor, raw};
 
 /// log Σ exp(x) along an axis, which goes: `[.., n, ..]` to `[.., ..]`.
 ///
@@ -18,6 +18,7 @@ use pytree_transform::Tensor;
 /// If the axis is not there, or if `x` is no tensor of floats.
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
+    let _called = raw::called("logsumexp");
     let shift = shift(x, axis);
     // An infinite shift would make NaN of a row of -∞, whose sum is 0.
     let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
@@ -40,6 +41,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 /// If the axis is not there, or if `x` is no tensor of floats.
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
+    let _called = raw::called("softmax");
     let exponentials = (x - shift(x, axis)).exp();
     let sums = exponentials.sum_keep([axis]);
     exponentials / sums
@@ -59,6 +61,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 /// If the axis is not there, or if `x` is no tensor of floats.
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
+    let _called = raw::called("log_softmax");
     let shifted = x - shift(x, axis);
     let normalizers = shifted.exp().sum_keep([axis]).log();
     shifted - normalizers
@@ -80,6 +83,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 /// If the axis is not there, or if `x` is no tensor of floats.
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
+    let _called = raw::called("standardize");
     let centred = x - x.mean_keep([axis]);
     let variance = centred.square().mean_keep([axis]);
     centred * (variance + epsilon).rsqrt()

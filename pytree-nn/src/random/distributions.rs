@@ -1,7 +1,8 @@
 //! Numbers drawn from keys: bits, and what distributions make of them.
 
-use pytree_transform::{DType, Tensor, TensorElement};
+use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, raw};
 
+use crate::error::or_panic;
 use crate::random::Key;
 use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
 
@@ -16,6 +17,7 @@ impl Key {
     /// If this is a stack of keys.
     #[track_caller]
     pub fn bits(&self, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("bits");
         let (high, low) = self.words(shape.as_ref(), "draw from");
         high.bit_xor(low)
     }
@@ -26,6 +28,7 @@ impl Key {
     /// If this is a stack of keys, or if `dtype` is no float.
     #[track_caller]
     pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("uniform");
         check_float(dtype);
         self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
     }
@@ -42,6 +45,7 @@ impl Key {
         low: f64,
         high: f64,
     ) -> Tensor {
+        let _called = raw::called("uniform_between");
         check_float(dtype);
         self.draw(dtype, shape.as_ref(), |words| {
             between(&unit(dtype, words), low, high)
@@ -56,6 +60,7 @@ impl Key {
     /// If this is a stack of keys, or if `dtype` is no float.
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("normal");
         // The number after -1; the interval's length rounds to 2.
         let low = if dtype == DType::F64 {
             (-1.0_f64).next_up()
@@ -81,6 +86,7 @@ impl Key {
         low: f64,
         high: f64,
     ) -> Tensor {
+        let _called = raw::called("truncated_normal");
         let (from, to, least, most) = if dtype == DType::F64 {
             (
                 erf_of_quotient_f64(low),
@@ -116,6 +122,7 @@ impl Key {
     /// If this is a stack of keys.
     #[track_caller]
     pub fn bernoulli(&self, probability: f64, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("bernoulli");
         self.uniform(DType::F32, shape).less(probability)
     }
 
@@ -125,12 +132,15 @@ impl Key {
     /// If this is a stack of keys.
     #[track_caller]
     pub fn randint(&self, shape: impl AsRef<[usize]>, low: i32, high: i32) -> Tensor {
+        let _called = raw::called("randint");
         let shape = shape.as_ref();
         let span = if high > low { high.abs_diff(low) } else { 1 };
         // 2³² modulo the span, as (2¹⁶)².
         let half = (1 << 16) % span;
         let multiplier = half.wrapping_mul(half) % span;
-        let [upper, lower] = [0_u32, 1].map(|half| self.fold_in(half).bits(shape));
+        // A closure would hide the caller's line from a panic.
+        let upper = self.fold_in(0_u32).bits(shape);
+        let lower = self.fold_in(1_u32).bits(shape);
         let offset = remainder(
             &(remainder(&upper, span) * multiplier + remainder(&lower, span)),
             span,
@@ -144,6 +154,7 @@ impl Key {
     /// If this is a stack of keys.
     #[track_caller]
     pub fn permutation(&self, length: usize) -> Tensor {
+        let _called = raw::called("permutation");
         // Sorting by 32 random bits leaves ties in order; as many rounds as make their effect small.
         let rounds = (3.0 * (length.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil();
         let mut order = Tensor::arange(DType::I32, length);
@@ -167,6 +178,7 @@ impl Key {
         shape: &[usize],
         numbers: impl Fn((Tensor, Tensor)) -> Tensor,
     ) -> Tensor {
+        or_panic(raw::check_memory("draw", &AbstractArray::new(dtype, shape)));
         let count: usize = shape.iter().product();
         let drawn = match dtype {
             _ if count <= BLOCK => None,

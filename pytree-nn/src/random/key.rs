@@ -7,7 +7,8 @@
 use std::fmt;
 
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
-use pytree_transform::{DType, Tensor, raw};
+use crate::error::or_panic;
+use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 /// A random key: two words. One leaf of a pytree.
 ///
@@ -65,6 +66,7 @@ impl Key {
     /// If this is a stack of keys.
     #[track_caller]
     pub fn split(&self, count: usize) -> Vec<Self> {
+        let _called = raw::called("split");
         let stacked = self.split_stacked(count).0;
         (0..count)
             .map(|position| Self(row(&stacked, position, 0)))
@@ -78,6 +80,7 @@ impl Key {
     #[must_use]
     #[track_caller]
     pub fn split_stacked(&self, count: usize) -> Self {
+        let _called = raw::called("split_stacked");
         self.split_shaped([count])
     }
 
@@ -88,6 +91,7 @@ impl Key {
     #[must_use]
     #[track_caller]
     pub fn split_shaped(&self, shape: impl AsRef<[usize]>) -> Self {
+        let _called = raw::called("split_shaped");
         let (high, low) = self.words(shape.as_ref(), "split");
         Self(Tensor::stack(&[high, low], -1))
     }
@@ -101,6 +105,7 @@ impl Key {
     #[must_use]
     #[track_caller]
     pub fn fold_in(&self, data: impl Into<Tensor>) -> Self {
+        let _called = raw::called("fold_in");
         let data = data.into();
         assert!(
             data.rank() == 0 && !data.dtype().is_float() && data.dtype() != DType::Bool,
@@ -116,6 +121,10 @@ impl Key {
     /// The two words of each element of a shape.
     #[track_caller]
     pub(super) fn words(&self, shape: &[usize], operation: &str) -> (Tensor, Tensor) {
+        or_panic(raw::check_memory(
+            "draw",
+            &AbstractArray::new(DType::U32, shape),
+        ));
         let count = shape.iter().product();
         self.words_at(&Tensor::arange(DType::U32, count).reshape(shape), operation)
     }
@@ -147,13 +156,11 @@ impl Key {
 /// The part of a tensor at one position of an axis, without that axis.
 #[track_caller]
 fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        reason = "positions are far below 2^31"
-    )]
-    let position = position as i32;
-    tensor.take(&Tensor::from(position), axis)
+    let index = i32::try_from(position).map_or_else(
+        |_| Tensor::from(i64::try_from(position).unwrap_or(i64::MAX)),
+        Tensor::from,
+    );
+    tensor.take(&index, axis)
 }
 
 impl fmt::Debug for Key {

@@ -188,7 +188,7 @@ mod tests {
         let error = x.try_dynamic_slice(&starts, [3, 1]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot slice f32[2,3]: axis 0 has length 2, less than the size 3, the start on axis 0 is f64[], the start on \
+            "cannot dynamic_slice f32[2,3]: axis 0 has length 2, less than the size 3, the start on axis 0 is f64[], the start on \
              axis 1 is i32[1]; give each axis one start, an integer without axes, and a size that it has"
         );
         assert!(x.try_dynamic_slice(&starts[..1], [1]).is_err());

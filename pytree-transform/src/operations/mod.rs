@@ -26,3 +26,5 @@ mod sorting;
 mod tensor_products;
 pub mod update;
 mod window_padding;
+
+pub(crate) use self::reduce::check_float;

@@ -31,7 +31,7 @@ fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
         .product::<usize>() as f64
 }
 
-pub(super) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
+pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
     if tensor.dtype().is_float() {
         return Ok(());
     }

@@ -45,16 +45,32 @@ pub(crate) fn asinh_f64(x: f64) -> f64 {
 /// The inverse hyperbolic cosine, by double precision.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn acosh_f32(x: f32) -> f32 {
-    f64::from(x).acosh() as f32
+    acosh_f64(f64::from(x)) as f32
 }
 
-/// The inverse hyperbolic cosine, where the standard library's overflows too.
+/// The inverse hyperbolic cosine by the distance from 1, which keeps all digits there: the standard library's
+/// log(x + √(x² - 1)) keeps half of them, and overflows.
 pub(crate) fn acosh_f64(x: f64) -> f64 {
-    if x > LARGE {
-        x.ln() + std::f64::consts::LN_2
-    } else {
-        x.acosh()
+    if x < 1.0 {
+        return f64::NAN;
     }
+    if x > LARGE {
+        return x.ln() + std::f64::consts::LN_2;
+    }
+    let above = x - 1.0;
+    (above + (above * (above + 2.0)).sqrt()).ln_1p()
+}
+
+/// The inverse hyperbolic tangent, by double precision.
+#[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
+pub(crate) fn atanh_f32(x: f32) -> f32 {
+    atanh_f64(f64::from(x)) as f32
+}
+
+/// The inverse hyperbolic tangent, as exact near -1 as near 1.
+pub(crate) fn atanh_f64(x: f64) -> f64 {
+    let distance = x.abs();
+    (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
 }
 
 /// From here on x² + 1 and x² - 1 are x² to the last digit, and 2x is what the logarithm is of.

@@ -108,7 +108,7 @@ fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
 }
 
 macro_rules! floats {
-    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $asinh:path, $acosh:path;)*) => {$(
+    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $asinh:path, $acosh:path, $atanh:path;)*) => {$(
         impl Kernels for $float {
             #[inline(always)]
             fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
@@ -140,7 +140,7 @@ macro_rules! floats {
                     Unary::Tanh => elements.map(Elementary::tanh),
                     Unary::Asinh => elements.map($asinh),
                     Unary::Acosh => elements.map($acosh),
-                    Unary::Atanh => elements.map(|x| x.atanh()),
+                    Unary::Atanh => elements.map($atanh),
                     Unary::Logistic => elements.map(Elementary::logistic),
                     Unary::Erf => elements.map($erf),
                     Unary::Erfc => elements.map($erfc),
@@ -203,8 +203,8 @@ macro_rules! floats {
     )*};
 }
 floats! {
-    f32, elementary::erf_f32, special::erfc_f32, special::erf_inv_f32, special::asinh_f32, special::acosh_f32;
-    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::asinh_f64, special::acosh_f64;
+    f32, elementary::erf_f32, special::erfc_f32, special::erf_inv_f32, special::asinh_f32, special::acosh_f32, special::atanh_f32;
+    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::asinh_f64, special::acosh_f64, special::atanh_f64;
 }
 
 macro_rules! integers {

@@ -164,15 +164,15 @@ impl Primitive for Unary {
             Self::Sin => Some(t * x.cos()),
             Self::Cos => Some(t * -x.sin()),
             Self::Tan => Some(t * (y.square() + 1.0)),
-            Self::Asin => Some(t * of(Self::Rsqrt, &(1.0 - x.square()))),
-            Self::Acos => Some(t * -of(Self::Rsqrt, &(1.0 - x.square()))),
+            // 1 - x² and x² - 1 in the factors that lose no digits near ±1.
+            Self::Asin => Some(t * of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
+            Self::Acos => Some(t * -of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Atan => Some(t / (x.square() + 1.0)),
             Self::Sinh => Some(t * of(Self::Cosh, x)),
             Self::Cosh => Some(t * of(Self::Sinh, x)),
             Self::Tanh => Some(t * (1.0 - &y * &y)),
             Self::Asinh => Some(t * of(Self::Rsqrt, &(x.square() + 1.0))),
-            Self::Acosh => Some(t * of(Self::Rsqrt, &(x.square() - 1.0))),
-            // 1/(1 - x²) in the factors that lose no digits near ±1.
+            Self::Acosh => Some(t * of(Self::Rsqrt, &((x - 1.0) * (x + 1.0)))),
             Self::Atanh => Some((x + 1.0).powi(-1) * (t / (1.0 - x))),
             Self::Logistic => Some(t * (&y * (1.0 - &y))),
             // d/dx erf(x) = 2/√π · exp(-x²).

@@ -1,0 +1,150 @@
+//! Layers, functions and random numbers with extreme arguments: each call gives the right result, or panics at the caller's
+//! line with a message that names the function called.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+#[path = "../../pytree-transform/tests/extremes/harness.rs"]
+mod harness;
+
+use pytree_nn::{
+    Activation, BatchNorm, Dropout, Embed, GroupNorm, Initializer, Key, LayerNorm, Linear, Mlp, RmsNorm, Rngs,
+    accuracy, celu, confusion_matrix, elu, gelu, gelu_exact, glu, leaky_relu, log_sigmoid,
+    log_softmax, logsumexp, mse, sigmoid, soft_sign, softmax, softmax_cross_entropy, softplus, standardize,
+};
+use pytree_transform::{DType, Tensor};
+
+use crate::harness::{Panic, Shape, check, elements, rows};
+
+const HUGE: usize = usize::MAX;
+const TOP: usize = 1 << 63;
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+fn key() -> Key {
+    Key::new(u64::MAX)
+}
+
+fn rngs() -> Rngs {
+    Rngs::new(u64::MAX)
+}
+
+fn two() -> Tensor {
+    Tensor::from([1.0_f64, 2.0])
+}
+
+fn none() -> Tensor {
+    Tensor::zeros(DType::F64, [0])
+}
+
+#[test]
+fn random_numbers_too_many_are_refused() {
+    check(&rows! {
+        key().split(1 << 40).remove(0).data().clone() => Panic("by `split`: no memory of 4398046511104 bytes");
+        key().split(HUGE).remove(0).data().clone() => Panic("by `split`");
+        key().split_stacked(TOP).data().clone() => Panic("by `split_stacked`");
+        key().split_shaped([1 << 32, 1 << 32]).data().clone() => Panic("by `split_shaped`");
+        key().split_stacked(0).data().clone() => Shape(vec![0, 2]);
+        key().bits([HUGE, 2]) => Panic("by `bits`");
+        key().bits([0, 5]) => Shape(vec![0, 5]);
+        key().uniform(DType::F32, [1 << 43]) => Panic("by `uniform`: no memory of 35184372088832 bytes");
+        key().uniform(DType::F64, [1 << 62]) => Panic("by `uniform`");
+        key().uniform(DType::I32, [1]) => Panic("expected f32 or f64");
+        key().uniform_between(DType::F32, [HUGE], 0.0, 1.0) => Panic("by `uniform_between`");
+        key().normal(DType::F64, [TOP]) => Panic("by `normal`");
+        key().truncated_normal(DType::F32, [1 << 45], -2.0, 2.0) => Panic("by `truncated_normal`");
+        key().bernoulli(0.5, [1 << 43]) => Panic("by `bernoulli`");
+        key().bernoulli(NAN, [2]) => elements([0.0, 0.0]);
+        key().bernoulli(2.0, [2]) => elements([1.0, 1.0]);
+        key().bernoulli(-1.0, [2]) => elements([0.0, 0.0]);
+        key().randint([HUGE], 0, 1) => Panic("by `randint`");
+        key().randint([3], 7, 7) => elements([7.0, 7.0, 7.0]);
+        key().randint([3], 7, i32::MIN) => elements([7.0, 7.0, 7.0]);
+        key().randint([3], i32::MAX - 1, i32::MAX) => elements([2_147_483_646.0; 3]);
+        key().permutation(HUGE) => Panic("by `permutation`");
+        key().permutation(1 << 40) => Panic("permutation");
+        key().permutation(0) => elements([]);
+        key().permutation(1) => elements([0.0]);
+        key().fold_in(u32::MAX).data().clone() => Shape(vec![2]);
+        key().fold_in(1.5).data().clone() => Panic("cannot fold f64[] into a key");
+        rngs().split(1 << 40).params().data().clone() => Panic("by `split_shaped`");
+    });
+}
+
+#[test]
+fn layers_too_large_are_refused() {
+    check(&rows! {
+        Linear::new(HUGE, 2, &mut rngs()).weight => Panic("cannot make f32[18446744073709551615,2]");
+        Linear::new(1 << 32, 1 << 32, &mut rngs()).weight => Panic("cannot make f32[4294967296,4294967296]");
+        Linear::new(1 << 22, 1 << 21, &mut rngs()).weight => Panic("no memory of 35184372088832 bytes");
+        Linear::new(0, 2, &mut rngs()).weight => Shape(vec![0, 2]);
+        Linear::new(0, 2, &mut rngs()).forward(&Tensor::zeros(DType::F32, [3, 0])) => elements([0.0; 6]);
+        Linear::new(2, 2, &mut rngs()).forward(&Tensor::from(1.0_f32)) => Panic("Linear expects x: [.., 2]");
+        Mlp::new(&[2, HUGE], Activation::Relu, &mut rngs()).layers.remove(0).weight => Panic("cannot make f32[2,18446744073709551615]");
+        Embed::new(HUGE, HUGE, &mut rngs()).embedding => Panic("cannot make f32[");
+        Embed::new(1 << 43, 1, &mut rngs()).embedding => Panic("no memory of 35184372088832 bytes");
+        Embed::new(2, 1, &mut rngs()).forward(&Tensor::from([i64::MIN])) => Panic("Embed expects indices in -2..2, found -9223372036854775808");
+        Embed::new(2, 1, &mut rngs()).forward(&Tensor::from([u32::MAX])) => Panic("Embed expects indices in -2..2, found 4294967295");
+        LayerNorm::new(HUGE, &mut rngs()).scale.unwrap() => Panic("cannot make f32[18446744073709551615]");
+        RmsNorm::new(1 << 43, &mut rngs()).scale.unwrap() => Panic("no memory of 35184372088832 bytes");
+        BatchNorm::new(TOP, &mut rngs()).scale.unwrap() => Panic("cannot make f32[9223372036854775808]");
+        GroupNorm::new(HUGE, 0, &mut rngs()).scale.unwrap() => Panic("found 0 groups");
+        GroupNorm::new(4, HUGE, &mut rngs()).scale.unwrap() => Panic("found 18446744073709551615 groups");
+        GroupNorm::new(HUGE, HUGE, &mut rngs()).scale.unwrap() => Panic("cannot make f32[18446744073709551615]");
+        Dropout::new(NAN, &mut rngs()).forward(&two()) => Panic("found NaN");
+        Dropout::new(-0.0, &mut rngs()).forward(&two()) => elements([1.0, 2.0]);
+        Initializer::Constant(INF).initialize(&key(), DType::F32, &[HUGE]) => Panic("cannot make f32[18446744073709551615]");
+        Initializer::lecun_normal().initialize(&key(), DType::F32, &[TOP, TOP, 1, 1]) => Panic("cannot make f32[");
+        Initializer::lecun_normal().initialize(&key(), DType::F32, &[HUGE]) => Panic("cannot ");
+        Initializer::glorot_uniform().initialize(&key(), DType::F64, &[0, 0]) => Shape(vec![0, 0]);
+    });
+}
+
+#[test]
+fn functions_keep_to_their_limits() {
+    let of = |x: f64| Tensor::from(x);
+    let int = || Tensor::from([1, 2]);
+    check(&rows! {
+        softplus(&of(1e300)) => elements([1e300]);
+        softplus(&of(-INF)) => elements([0.0]);
+        log_sigmoid(&of(-1e300)) => elements([-1e300]);
+        sigmoid(&of(-INF)) => elements([0.0]);
+        gelu(&of(INF)) => elements([INF]);
+        gelu_exact(&of(-40.0)) => elements([0.0]);
+        elu(&of(1e300), 1.0) => elements([1e300]);
+        elu(&of(-INF), 2.0) => elements([-2.0]);
+        celu(&of(1.0), 0.0) => elements([NAN]);
+        softmax(&Tensor::from([1e300, -1e300]), 0) => elements([1.0, 0.0]);
+        softmax(&Tensor::from([INF, 0.0]), 0) => elements([NAN, NAN]);
+        softmax(&two(), isize::MIN) => Panic("cannot softmax f64[2]: axis -9223372036854775808");
+        softmax(&int(), 0) => Panic("cannot softmax i32[2]");
+        softmax(&none(), 0) => Panic("cannot softmax f64[0]");
+        log_softmax(&Tensor::from([1e300, -1e300]), 0) => elements([0.0, -2e300]);
+        log_softmax(&two(), isize::MAX) => Panic("cannot log_softmax f64[2]: axis 9223372036854775807");
+        logsumexp(&Tensor::from([-INF, -INF]), 0) => elements([-INF]);
+        logsumexp(&Tensor::from([INF, 1.0]), 0) => elements([INF]);
+        logsumexp(&Tensor::from([1e308, 1e308]), 0) => elements([1e308]);
+        logsumexp(&int(), 0) => Panic("cannot logsumexp i32[2]");
+        standardize(&two(), isize::MIN, 0.0) => Panic("cannot standardize f64[2]: axis");
+        standardize(&int(), 0, 0.0) => Panic("cannot standardize i32[2]");
+        glu(&two(), isize::MIN) => Panic("cannot glu f64[2]: axis");
+        glu(&of(1.0), 0) => Panic("cannot glu f64[]");
+        gelu(&int()) => Panic("cannot gelu i32[2]: expected f32 or f64");
+        leaky_relu(&int(), 0.1) => Panic("cannot leaky_relu i32[2]");
+        soft_sign(&int()) => Panic("cannot soft_sign i32[2]");
+        softplus(&int()) => Panic("cannot softplus i32[2]");
+        mse(&none(), &none()) => elements([NAN]);
+        accuracy(&Tensor::zeros(DType::F32, [0, 3]), &Tensor::zeros(DType::I32, [0])) => elements([NAN]);
+        accuracy(&Tensor::zeros(DType::F32, [1, 3]), &Tensor::from([i64::MAX])) => Panic("accuracy expects labels in 0..3, found 9223372036854775807");
+        softmax_cross_entropy(&Tensor::from([[1e30_f32, -1e30]]), &Tensor::from([0])) => elements([0.0]);
+        softmax_cross_entropy(&Tensor::zeros(DType::F32, [1, 0]), &Tensor::from([0])) => Panic("labels in 0..0, found 0");
+        { confusion_matrix(&Tensor::from([0]), &Tensor::from([0]), HUGE); two() } => Panic("confusion_matrix");
+        { confusion_matrix(&Tensor::from([0]), &Tensor::from([0]), 1 << 32); two() } => Panic("confusion_matrix");
+        { confusion_matrix(&Tensor::from([0]), &Tensor::from([0]), 0); two() } => Panic("labels in 0..0");
+    });
+}
