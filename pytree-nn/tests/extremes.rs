@@ -13,9 +13,10 @@
 mod harness;
 
 use pytree_nn::{
-    Activation, BatchNorm, Dropout, Embed, GroupNorm, Initializer, Key, LayerNorm, Linear, Mlp, RmsNorm, Rngs,
-    accuracy, celu, confusion_matrix, elu, gelu, gelu_exact, glu, leaky_relu, log_sigmoid,
-    log_softmax, logsumexp, mse, sigmoid, soft_sign, softmax, softmax_cross_entropy, softplus, standardize,
+    Activation, BatchNorm, Dropout, Embed, GroupNorm, Initializer, Key, LayerNorm, Linear, Mlp,
+    RmsNorm, Rngs, accuracy, celu, confusion_matrix, elu, gelu, gelu_exact, glu, leaky_relu,
+    log_sigmoid, log_softmax, logsumexp, mse, sigmoid, soft_sign, softmax, softmax_cross_entropy,
+    softplus, standardize,
 };
 use pytree_transform::{DType, Tensor};
 

@@ -276,9 +276,9 @@ fn bound_names(bound: &[String]) -> String {
 
 /// How many elements a shape has, which may be more than can be counted.
 fn expected_elements(shape: &[usize]) -> String {
-    let count = shape
-        .iter()
-        .try_fold(1_u128, |product, &length| product.checked_mul(length as u128));
+    let count = shape.iter().try_fold(1_u128, |product, &length| {
+        product.checked_mul(length as u128)
+    });
     count.map_or_else(|| "more than 2^128".to_owned(), |count| count.to_string())
 }
 

@@ -126,6 +126,9 @@ pub mod raw {
     }
 
     /// The two words that threefry2x32 with 20 rounds makes of each pair of counters, all four of one shape.
+    ///
+    /// # Panics
+    /// If the element types are not u32, or the shapes differ.
     #[track_caller]
     pub fn threefry2x32(
         key0: &Tensor,

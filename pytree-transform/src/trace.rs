@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pytree_core::level::{LevelKind, TraceLevel};
 use smallvec::SmallVec;
 
+use crate::array;
 use crate::axis_names::AxisName;
 use crate::debug::checks;
 use crate::dtype::AbstractArray;
-use crate::array;
 use crate::error::{TensorError, called_by_user};
 use crate::jaxpr::{Builder, Variable};
 use crate::primitive::{Collective, Operands, Outputs, Primitive};
@@ -296,7 +296,9 @@ fn check_memory(
     let bytes = |info: &AbstractArray| info.spanned_bytes();
     let granted = || {
         level.is_some()
-            || operands.iter().any(|operand| bytes(operand) >= bytes(result))
+            || operands
+                .iter()
+                .any(|operand| bytes(operand) >= bytes(result))
             || array::is_granted(result)
     };
     if result.fits_memory() && granted() {

@@ -83,7 +83,10 @@ fn groups(file: &Value) -> Vec<Group<'_>> {
             Some("f32") => DType::F32,
             _ => DType::F64,
         };
-        if !groups.last().is_some_and(|group| group.name == name && group.dtype == dtype) {
+        if !groups
+            .last()
+            .is_some_and(|group| group.name == name && group.dtype == dtype)
+        {
             let cases = Vec::new();
             groups.push(Group { name, dtype, cases });
         }

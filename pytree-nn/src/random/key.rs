@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
 use crate::error::or_panic;
+use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 /// A random key: two words. One leaf of a pytree.

@@ -14,6 +14,9 @@ use crate::random::{RngStream, Rngs};
 /// was made with that seed and its layers in that order. Counts start at 0 again. A stream that was split gets as many
 /// keys, split from its own.
 ///
+/// # Panics
+/// If the keys of the model are traced and their transformation has finished.
+///
 /// # Examples
 /// ```
 /// use pytree_nn::{Dropout, Rngs, reseed};

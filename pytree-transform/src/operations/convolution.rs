@@ -178,9 +178,7 @@ impl Convolution {
         let pairs = match &self.padding {
             Padding::Explicit(_) => self.pairs(&laid_out),
             Padding::Valid => axes
-                .map(|(&span, &stride)| {
-                    (signed(span - 1), signed((stride - 1).max(span - 1)))
-                })
+                .map(|(&span, &stride)| (signed(span - 1), signed((stride - 1).max(span - 1))))
                 .collect(),
             Padding::Same | Padding::SameLower => axes
                 .map(|(&span, &stride)| {

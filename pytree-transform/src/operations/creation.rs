@@ -10,6 +10,9 @@ use crate::tensor::Tensor;
 impl Tensor {
     /// A tensor of the given shape whose elements are all `value`; integers take it as `as` does.
     ///
+    /// # Panics
+    /// If nothing can address so many elements, or the system does not grant their memory.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::{DType, Tensor};
@@ -22,6 +25,9 @@ impl Tensor {
     }
 
     /// Zeros.
+    ///
+    /// # Panics
+    /// If nothing can address so many elements, or the system does not grant their memory.
     ///
     /// # Examples
     /// ```
@@ -37,6 +43,9 @@ impl Tensor {
 
     /// Ones.
     ///
+    /// # Panics
+    /// If nothing can address so many elements, or the system does not grant their memory.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::{DType, Tensor};
@@ -50,6 +59,9 @@ impl Tensor {
     }
 
     /// Zeros with the element type and shape of a tensor.
+    ///
+    /// # Panics
+    /// If the system does not grant the memory.
     ///
     /// # Examples
     /// ```
@@ -65,6 +77,9 @@ impl Tensor {
 
     /// Ones with the element type and shape of a tensor.
     ///
+    /// # Panics
+    /// If the system does not grant the memory.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -78,6 +93,9 @@ impl Tensor {
     }
 
     /// A tensor with the element type and shape of another, whose elements are all `value`.
+    ///
+    /// # Panics
+    /// If the system does not grant the memory.
     ///
     /// # Examples
     /// ```
@@ -94,7 +112,7 @@ impl Tensor {
     /// The numbers from 0 to before `length`, as `[length]`.
     ///
     /// # Panics
-    /// If the element type is bool.
+    /// If the element type is bool or counts not so far, or there is no memory for so many elements.
     ///
     /// # Examples
     /// ```
@@ -111,7 +129,8 @@ impl Tensor {
     /// A tensor of the given shape whose elements are their position along `axis`.
     ///
     /// # Panics
-    /// If the shape has no such axis, or the element type is bool.
+    /// If the shape has no such axis, the element type is bool or counts not so far, or there is no memory for so many
+    /// elements.
     ///
     /// # Examples
     /// ```
@@ -126,6 +145,9 @@ impl Tensor {
     }
 
     /// The unit matrix, `[length, length]`.
+    ///
+    /// # Panics
+    /// If nothing can address so many elements, or the system does not grant their memory.
     ///
     /// # Examples
     /// ```

@@ -118,6 +118,9 @@ impl Tensor {
 
     /// Each element squared.
     ///
+    /// # Panics
+    /// If this is a tensor of bools.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -277,6 +280,9 @@ impl Tensor {
 
     /// Whether each element is NaN, as bools; integers never are.
     ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -289,6 +295,9 @@ impl Tensor {
     }
 
     /// Whether each element is infinite, as bools; integers never are.
+    ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -306,6 +315,9 @@ impl Tensor {
     }
 
     /// Whether each element is neither infinite nor NaN, as bools; integers always are.
+    ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -328,6 +340,9 @@ impl Tensor {
     ///
     /// The derivative is 0 where an element was replaced. That helps no function that made the NaN: see
     /// [`select`](Self::select).
+    ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -353,6 +368,9 @@ impl Tensor {
 
     /// The tensor itself, to be taken as a constant by `grad` and `jvp`.
     ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::{Tensor, grad};
@@ -366,6 +384,9 @@ impl Tensor {
     }
 
     /// The tensor with another element type, converted as Rust's `as` does.
+    ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```

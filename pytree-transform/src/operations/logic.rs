@@ -22,6 +22,9 @@ fn truth(tensor: &Tensor) -> Tensor {
 impl Tensor {
     /// Whether every element is true, or not 0, without axes; of nothing it is true.
     ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -83,6 +86,9 @@ impl Tensor {
 
     /// Whether any element is true, or not 0, without axes; of nothing it is false.
     ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -143,6 +149,9 @@ impl Tensor {
     }
 
     /// How many elements are true, or not 0, as i32 without axes.
+    ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```

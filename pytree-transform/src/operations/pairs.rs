@@ -155,6 +155,13 @@ impl Tensor {
         let _called = called("remainder");
         let other = &other.beside(self)?;
         let (x, mut y) = elementwise::broadcast_together("remainder", self, other)?;
+        if x.dtype() == DType::Bool {
+            return Err(TensorError::dtype(
+                "remainder",
+                &[x.info(), y.info()],
+                "numbers",
+            ));
+        }
         if !x.dtype().is_float() {
             y = y.try_equal(0)?.select(&Self::ones_like(&y), &y);
         }

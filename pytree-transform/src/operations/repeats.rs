@@ -63,6 +63,9 @@ impl Tensor {
     /// The whole tensor repeated so many times along each axis, the last ones if there are fewer numbers than
     /// axes; more numbers make new axes in front.
     ///
+    /// # Panics
+    /// If nothing can address so many elements, or the system does not grant their memory.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -204,7 +207,7 @@ impl Tensor {
         let cut = |part: usize| part * least + part.min(longer);
         let mut places = Vec::new();
         let bytes = parts as u128 * (size_of::<usize>() + size_of::<Self>()) as u128;
-        let granted = usize::try_from(bytes).is_ok_and(|bytes| is_bytes_granted(bytes));
+        let granted = usize::try_from(bytes).is_ok_and(is_bytes_granted);
         if !granted {
             return Err(TensorError::shape(
                 "array_split",
@@ -355,7 +358,12 @@ impl Tensor {
         if tensors.iter().any(|tensor| tensor.rank() != 1) {
             let found: Vec<&AbstractArray> = tensors.iter().map(Self::info).collect();
             let problem = "not all have one axis";
-            return Err(TensorError::shape("meshgrid", &found, problem, "flatten them first"));
+            return Err(TensorError::shape(
+                "meshgrid",
+                &found,
+                problem,
+                "flatten them first",
+            ));
         }
         let _called = called("meshgrid");
         let lengths: Shape = tensors.iter().map(Self::len).collect();

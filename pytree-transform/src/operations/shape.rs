@@ -93,6 +93,9 @@ impl Tensor {
 
     /// The elements in row-major order along one axis.
     ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
+    ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
@@ -105,6 +108,9 @@ impl Tensor {
     }
 
     /// The tensor with its axes in reverse order; for a matrix, the transpose.
+    ///
+    /// # Panics
+    /// If the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```

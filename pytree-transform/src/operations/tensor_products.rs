@@ -60,6 +60,7 @@ impl Tensor {
         contract: (&[usize], &[usize]),
         batch: (&[usize], &[usize]),
     ) -> Result<Self, TensorError> {
+        let _called = called("dot_general");
         let counts = [(contract.0, contract.1), (batch.0, batch.1)];
         if counts.iter().any(|(left, right)| left.len() != right.len()) {
             let problem = format!("the axes {contract:?} and {batch:?} are not in pairs");

@@ -119,10 +119,18 @@ impl Run {
 macro_rules! scan {
     ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
         match $operand.dtype() {
-            DType::I32 => $run.scan::<i32>($operand, |part, rows| one_by_one(part, rows, i32::$integer)),
-            DType::I64 => $run.scan::<i64>($operand, |part, rows| one_by_one(part, rows, i64::$integer)),
-            DType::U32 => $run.scan::<u32>($operand, |part, rows| one_by_one(part, rows, u32::$integer)),
-            DType::F32 => $run.scan::<f32>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float)),
+            DType::I32 => {
+                $run.scan::<i32>($operand, |part, rows| one_by_one(part, rows, i32::$integer))
+            }
+            DType::I64 => {
+                $run.scan::<i64>($operand, |part, rows| one_by_one(part, rows, i64::$integer))
+            }
+            DType::U32 => {
+                $run.scan::<u32>($operand, |part, rows| one_by_one(part, rows, u32::$integer))
+            }
+            DType::F32 => {
+                $run.scan::<f32>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float))
+            }
             _ => $run.scan::<f64>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float)),
         }
     };
@@ -243,18 +251,22 @@ impl Primitive for Cumulative {
             // The product of a block could overflow where that of all elements before does not.
             Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
             Cumulation::Max => {
-                scan!(run, operand, one_by_one, max, |x, y| if x > y || x.is_nan() {
-                    x
-                } else {
-                    y
-                })
+                scan!(
+                    run,
+                    operand,
+                    one_by_one,
+                    max,
+                    |x, y| if x > y || x.is_nan() { x } else { y }
+                )
             }
             Cumulation::Min => {
-                scan!(run, operand, one_by_one, min, |x, y| if x < y || x.is_nan() {
-                    x
-                } else {
-                    y
-                })
+                scan!(
+                    run,
+                    operand,
+                    one_by_one,
+                    min,
+                    |x, y| if x < y || x.is_nan() { x } else { y }
+                )
             }
             Cumulation::LogSumExp => match operand.dtype() {
                 DType::F32 => run.scan::<f32>(operand, |part, rows| {

@@ -47,7 +47,13 @@ pub(crate) fn pad(
         low: SmallVec::from_slice(low),
         high: SmallVec::from_slice(high),
         interior: (0..interior.len())
-            .map(|axis| if has_neighbours(axis) { interior[axis] } else { 0 })
+            .map(|axis| {
+                if has_neighbours(axis) {
+                    interior[axis]
+                } else {
+                    0
+                }
+            })
             .collect(),
     };
     bind_one(&pad, &[operand, value])

@@ -152,7 +152,16 @@ mod tests {
 
     #[test]
     fn blocks_combine_what_rows_do() {
-        for length in [0, 1, 127, 128, 129, 128 * 128, 128 * 128 + 1, 3 * 128 * 128 + 5] {
+        for length in [
+            0,
+            1,
+            127,
+            128,
+            129,
+            128 * 128,
+            128 * 128 + 1,
+            3 * 128 * 128 + 5,
+        ] {
             for (inner, reverse) in [(1, false), (1, true), (3, false), (3, true)] {
                 let rows = Rows {
                     length,

@@ -50,7 +50,11 @@ impl Sliding {
         let limited = |numbers: &[usize]| {
             let limits = self.lengths.iter().map(|&length| length.max(1));
             let lengths = limits.chain(std::iter::repeat(usize::MAX));
-            numbers.iter().zip(lengths).map(|(&x, y)| x.min(y)).collect()
+            numbers
+                .iter()
+                .zip(lengths)
+                .map(|(&x, y)| x.min(y))
+                .collect()
         };
         Self {
             strides: limited(&self.strides),

@@ -73,7 +73,12 @@ fn watch() {
             if !WATCHING.with_borrow(|&watching| watching) {
                 return previous(info);
             }
-            let message = info.payload_as_str().unwrap_or_default().to_owned();
+            let payload = info.payload();
+            let written = payload
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned());
+            let message = written.or_else(|| payload.downcast_ref::<String>().cloned());
+            let message = message.unwrap_or_default();
             let file = info.location().map_or("", |location| location.file());
             let file = file.to_owned();
             SEEN.set(Some(Seen { file, message }));
@@ -107,7 +112,9 @@ fn problem(row: &Row, file: &str) -> Option<String> {
         }
         (Err(_), expected) => {
             let Seen { file: at, message } = SEEN.take()?;
-            let foreign = OF_THE_STANDARD_LIBRARY.iter().any(|text| message.contains(text));
+            let foreign = OF_THE_STANDARD_LIBRARY
+                .iter()
+                .any(|text| message.contains(text));
             // A transformed function is called through a trait, which does not know its caller: the message names the line.
             let named = at == file || message.contains(&format!("vmap at {file}"));
             match expected {

@@ -52,7 +52,8 @@ fn strides_beyond_the_end_leave_one_window() {
 
 #[test]
 fn dilations_beyond_the_end_leave_no_window() {
-    let dilated = |dilation: usize| Convolution::new([1], Padding::Valid).kernel_dilation([dilation]);
+    let dilated =
+        |dilation: usize| Convolution::new([1], Padding::Valid).kernel_dilation([dilation]);
     check(&rows! {
         dilated(HUGE).apply(&line(), &kernel(&[1.0, 10.0])) => Shape(vec![1, 0, 1]);
         dilated(TOP).apply(&line(), &kernel(&[1.0, 10.0, 100.0])) => Shape(vec![1, 0, 1]);
