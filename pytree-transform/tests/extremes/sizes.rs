@@ -150,3 +150,10 @@ fn windows_too_large_are_refused() {
         Convolution::new([1], Padding::Valid).kernel_dilation([TOP]).apply_transposed(&x(), &kernel()) => Panic("convolve transposed");
     });
 }
+
+#[test]
+#[should_panic(expected = "no memory of 35184372088832 bytes is available")]
+fn compiled_creation_too_large_is_refused() {
+    // The size can be counted, so that it is traced; when it runs there is no memory.
+    let _ = jit(|x: Tensor| (Tensor::zeros(DType::F32, [REFUSED]), x))(three());
+}
