@@ -4,6 +4,9 @@
 //! the same the other way round with the result. A [`Ref`](crate::Ref) in the argument has one inside that stands for it.
 //! What is written to that is part of what comes out, and is written to the one outside when the result is put together.
 //! In the result, a reference of the argument is itself again.
+//!
+//! What is read of several references was there at one instant, and so is what is written. It is written only if the
+//! references that were read still hold what was read; else the error is a [conflict](TreeError::is_conflict).
 
 mod places;
 
@@ -13,6 +16,7 @@ use crate::kept::Kept;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::reference::References;
+pub use crate::reference::turn::{Attempts, is_mine as has_turn, repeated};
 use crate::shape::{self, NodeKind};
 use crate::treedef::{Builder, Flatten, Match, Sharing, TreeDef};
 use crate::unflatten::{self, Contents, Outside, Unflattener};
@@ -23,14 +27,31 @@ use crate::unflatten::{self, Contents, Outside, Unflattener};
 /// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
 #[track_caller]
 pub fn take_apart<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDef, References) {
-    let mut leaves = Vec::new();
-    let kept = Kept::default();
-    let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf| {
-        leaves.push(typed::<L>(leaf).clone());
+    at_one_instant(|| {
+        let mut leaves = Vec::new();
+        let kept = Kept::default();
+        let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf| {
+            leaves.push(typed::<L>(leaf).clone());
+        })
+        .keeping(&kept)
+        .run_with_references(value);
+        let references = references.with_read(kept, &treedef);
+        (leaves, treedef, references)
     })
-    .keeping(&kept)
-    .run_with_references(value);
-    (leaves, treedef, references)
+}
+
+/// What was taken apart, once none of its references was written while it was read.
+fn at_one_instant<L>(
+    read: impl Fn() -> (Vec<L>, TreeDef, References),
+) -> (Vec<L>, TreeDef, References) {
+    let mut attempts = Attempts::default();
+    loop {
+        let whole = read();
+        if whole.2.outdated().is_none() {
+            return whole;
+        }
+        attempts.conflicted();
+    }
 }
 
 /// As [`take_apart`], of a value whose leaves are of whatever types.
@@ -39,22 +60,25 @@ pub fn take_apart<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDe
 /// If a reference may not be read here.
 #[track_caller]
 pub fn take_apart_any<T: Pytree + ?Sized>(value: &T) -> (Vec<AnyLeaf>, TreeDef, References) {
-    let mut leaves = Vec::new();
-    let kept = Kept::default();
-    let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
-        leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
+    at_one_instant(|| {
+        let mut leaves = Vec::new();
+        let kept = Kept::default();
+        let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
+            leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
+        })
+        .keeping(&kept)
+        .run_with_references(value);
+        let references = references.with_read(kept, &treedef);
+        (leaves, treedef, references)
     })
-    .keeping(&kept)
-    .run_with_references(value);
-    (leaves, treedef, references)
 }
 
 /// The leaves of a value and its references, if it has the structure of a stored treedef of the graph form and
-/// `accepts` its leaves. No treedef is built.
+/// `accepts` its leaves. No treedef is built. It may ask more than once, if another thread writes meanwhile.
 pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     treedef: &TreeDef,
-    accepts: impl FnOnce(&[&L]) -> bool,
+    accepts: impl Fn(&[&L]) -> bool,
 ) -> Option<(Vec<L>, References)> {
     matched(value, treedef, None, accepts)
 }
@@ -64,23 +88,34 @@ fn matched<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     treedef: &TreeDef,
     wanted: Option<&[u32]>,
-    accepts: impl FnOnce(&[&L]) -> bool,
+    accepts: impl Fn(&[&L]) -> bool,
 ) -> Option<(Vec<L>, References)> {
-    let mut leaves: Vec<&L> = Vec::with_capacity(treedef.num_leaves());
-    let mut are_typed = true;
-    let kept = Kept::default();
-    let mut matching = Match::new(treedef, Sharing::Preserve, |leaf| {
-        match leaf.downcast_ref() {
-            Some(leaf) => leaves.push(leaf),
-            None => are_typed = false,
+    let mut attempts = Attempts::default();
+    loop {
+        let mut leaves: Vec<&L> = Vec::with_capacity(treedef.num_leaves());
+        let mut are_typed = true;
+        let kept = Kept::default();
+        let mut matching = Match::new(treedef, Sharing::Preserve, |leaf| {
+            match leaf.downcast_ref() {
+                Some(leaf) => leaves.push(leaf),
+                None => are_typed = false,
+            }
+        })
+        .keeping(&kept);
+        if let Some(wanted) = wanted {
+            matching = matching.wanting(wanted);
         }
-    })
-    .keeping(&kept);
-    if let Some(wanted) = wanted {
-        matching = matching.wanting(wanted);
+        let references = matching.run_with_references(value)?;
+        if !are_typed || !accepts(&leaves) {
+            return None;
+        }
+        let leaves = leaves.into_iter().cloned().collect();
+        let references = references.with_read(kept, treedef);
+        if references.outdated().is_none() {
+            return Some((leaves, references));
+        }
+        attempts.conflicted();
     }
-    let references = matching.run_with_references(value)?;
-    (are_typed && accepts(&leaves)).then(|| (leaves.into_iter().cloned().collect(), references))
 }
 
 /// A value put together, with references of its own, which belong to the trace level of the code that calls.
@@ -109,20 +144,23 @@ pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     first: &T,
     second: &U,
 ) -> (Vec<L>, TreeDef, References) {
-    let mut leaves = Vec::new();
-    let kept = Kept::default();
-    let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
-        leaves.push(typed::<L>(leaf).clone());
+    at_one_instant(|| {
+        let mut leaves = Vec::new();
+        let kept = Kept::default();
+        let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
+            leaves.push(typed::<L>(leaf).clone());
+        })
+        .keeping(&kept)
+        .collecting();
+        flatten.visit_tuple(2, |position, flatten| match position {
+            0 => first.visit(flatten),
+            _ => second.visit(flatten),
+        });
+        let references = flatten.take_references();
+        let treedef = flatten.finish();
+        let references = references.with_read(kept, &treedef);
+        (leaves, treedef, references)
     })
-    .keeping(&kept)
-    .collecting();
-    flatten.visit_tuple(2, |position, flatten| match position {
-        0 => first.visit(flatten),
-        _ => second.visit(flatten),
-    });
-    let references = flatten.take_references();
-    let treedef = flatten.finish();
-    (leaves, treedef, references)
 }
 
 /// A copy of a value with the same references and shared nodes.
@@ -143,16 +181,29 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
 /// A value put together in which the references are those given, in the order in which they are met.
 ///
 /// # Errors
-/// As [`put_together`], or if a reference holds another type or may not be written here; then nothing is written.
+/// As [`put_together`], or if a reference holds another type or may not be written here; a
+/// [conflict](TreeError::is_conflict) if something is written and another thread has written one of the references
+/// since they were read. Then nothing is written.
 pub fn put_together_with<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
     references: &References,
     contents: Contents<'_>,
 ) -> Result<T, TreeError> {
+    put_together_part(treedef, leaves, (references, contents), references)
+}
+
+/// As [`put_together_with`], with the references that are left of those that were `read`.
+pub(crate) fn put_together_part<L: Leaf + Clone, T: Pytree>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    used: (&References, Contents<'_>),
+    read: &References,
+) -> Result<T, TreeError> {
     unflatten::check_count(treedef, leaves.len())?;
     let outside = Outside {
-        used: Some((references, contents)),
+        used: Some(used),
+        read: Some(read),
         ..Outside::default()
     };
     unflatten::build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(value, _)| value)
@@ -277,7 +328,7 @@ impl Outcome {
         &self,
         argument: &T,
         treedef: &TreeDef,
-        accepts: impl FnOnce(&[&L]) -> bool,
+        accepts: impl Fn(&[&L]) -> bool,
     ) -> Option<(Vec<L>, References)> {
         matched(argument, treedef, Some(&self.returned), accepts)
     }
@@ -328,6 +379,11 @@ impl Outcome {
         (only, leaves)
     }
 
+    /// Whether references of the argument are written.
+    pub fn writes(&self) -> bool {
+        !self.written.is_empty()
+    }
+
     /// The structure of the result alone.
     pub fn result(&self) -> &TreeDef {
         &self.result
@@ -349,7 +405,8 @@ impl Outcome {
     ///
     /// # Errors
     /// If there are too few or too many leaves, a structure is of another type, or a reference may not be written
-    /// here; then nothing is written.
+    /// here; a [conflict](TreeError::is_conflict) if something is written and another thread has written a reference of
+    /// the argument since it was read. Then nothing is written.
     pub fn put_together<L: Leaf + Clone, R: Pytree>(
         &self,
         leaves: Vec<L>,
@@ -358,6 +415,7 @@ impl Outcome {
         unflatten::check_count(&self.whole, leaves.len())?;
         let outside = Outside {
             known: Some(argument),
+            read: Some(argument),
             ..Outside::default()
         };
         let unflatten = |source: &mut Unflattener<'_>| {

@@ -235,6 +235,15 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: T,
 ) -> Result<M, TreeError> {
+    crossing::repeated(|| set_static_once(model, filter, &value))
+}
+
+/// As [`set_static`]; a conflict if another thread writes a reference of the model meanwhile.
+fn set_static_once<M: Pytree, T: StaticValue>(
+    model: &M,
+    filter: &Filter,
+    value: &T,
+) -> Result<M, TreeError> {
     let (leaves, treedef, references) = crossing::take_apart_any(model);
     let mut paths = filter.paths().into_iter();
     if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
@@ -252,7 +261,7 @@ pub fn set_static<M: Pytree, T: StaticValue>(
             places: fields.into_iter().map(|(_, path)| path).collect(),
         });
     }
-    let changed = treedef.with_static(&chosen, &value);
+    let changed = treedef.with_static(&chosen, value);
     crossing::put_together_restated(&treedef, &changed, leaves, &references)
 }
 

@@ -291,6 +291,13 @@ impl fmt::Debug for TreeError {
 }
 
 impl TreeError {
+    /// Whether another thread has written a reference while a call ran that had read it. The call may be repeated: see
+    /// [`crossing::repeated`](crate::crossing::repeated).
+    pub fn is_conflict(&self) -> bool {
+        use crate::reference::ReferenceError;
+        matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
+    }
+
     /// The error with what was being done.
     pub(crate) fn while_doing(mut self, now: &'static str) -> Self {
         if let Self::LeafCount { doing, .. } | Self::LeafTypes { doing, .. } = &mut self {

@@ -11,8 +11,8 @@ use crate::pytree::Pytree;
 /// What a reference held when it was visited.
 pub(crate) type Content = Arc<dyn Pytree + Send + Sync>;
 
-/// Keeps what references held for as long as a visit borrows it.
-#[derive(Default)]
+/// Keeps what references held for as long as a visit borrows it, or a call wants to know whether it is still there.
+#[derive(Clone, Default)]
 pub(crate) struct Kept {
     first: OnceCell<Box<Chunk>>,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Kept {
 /// How many are kept side by side.
 const CHUNK: usize = 32;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Chunk {
     contents: [OnceCell<Content>; CHUNK],
     next: OnceCell<Box<Chunk>>,
@@ -40,6 +40,12 @@ impl Kept {
             chunk: &self.first,
             taken: 0,
         }
+    }
+
+    /// What is kept, in the order in which it was added.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Content> {
+        let chunks = std::iter::successors(self.first.get(), |chunk| chunk.next.get());
+        chunks.flat_map(|chunk| chunk.contents.iter().map_while(OnceCell::get))
     }
 }
 

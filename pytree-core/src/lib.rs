@@ -65,7 +65,9 @@ pub use crate::pytree::{
     Module, ModuleType, Pytree, PytreeOf, ReferenceNode, SelectPart, SharedNode, SharedVisit,
     Visitor, select_partition,
 };
-pub use crate::reference::{Access, AnyReference, Ref, ReferenceError, References, WeakRef};
+pub use crate::reference::{
+    Access, AnyReference, Ref, ReferenceError, References, Unrepeated, WeakRef,
+};
 pub use crate::select::{Selector, at};
 pub use crate::shared::{Shared, Weak};
 pub use crate::state::{PlaceProblem, State};

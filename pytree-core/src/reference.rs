@@ -6,17 +6,19 @@
 
 mod access;
 mod cell;
+mod commit;
 mod references;
+pub(crate) mod turn;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::atomic::Ordering;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::{self, Arc};
 
 pub(crate) use self::access::Mutable;
-pub use self::access::{Access, ReferenceError};
+pub use self::access::{Access, ReferenceError, Unrepeated};
 use self::access::{Updating, allowed};
-pub(crate) use self::cell::{AnyCell, Cell, Staged};
+pub(crate) use self::cell::{AnyCell, Cell};
+pub(crate) use self::commit::Staged;
 pub use self::references::{AnyReference, References};
 use crate::error::TreeError;
 use crate::identity::Identity;
@@ -125,6 +127,7 @@ impl<T> Ref<T> {
     /// over or runs on another thread.
     pub fn try_set(&self, value: T) -> Result<(), ReferenceError> {
         self.0.check_write()?;
+        turn::give_way();
         // The old value is dropped when no lock is held.
         drop(self.0.write(value));
         Ok(())
@@ -192,13 +195,9 @@ impl<T> Ref<T> {
             let updating = Updating::begin(self.identity());
             let (after, result) = make((*before).clone());
             drop(updating);
-            let mut held = cell.content.write().unwrap_or_else(PoisonError::into_inner);
-            if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &before)) {
-                let replaced = held.replace(Arc::new(after));
-                cell.written.store(true, Ordering::Relaxed);
-                // The old value is dropped when no lock is held.
-                drop(held);
-                drop(replaced);
+            turn::give_way();
+            // The old value, or the new one that is too late, is dropped when no lock is held.
+            if cell.write_over(&before, after).is_ok() {
                 return Ok(result);
             }
         }

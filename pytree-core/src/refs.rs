@@ -12,6 +12,7 @@ use crate::leaf::Leaf;
 use crate::partition::{self, Partition};
 use crate::pytree::{Pytree, PytreeOf};
 use crate::reference;
+use crate::unflatten::Contents;
 
 /// The values of a pytree: each reference is its value where it is met first, and an alias at later places.
 ///
@@ -64,6 +65,14 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
+    crossing::repeated(|| update_refs_once(target, part))
+}
+
+/// As [`update_refs`]; a conflict if another thread writes a reference of the target meanwhile.
+fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
+    target: &T,
+    part: &Partition<T, L>,
+) -> Result<(), TreeError> {
     let (leaves, treedef, references) = crossing::take_apart::<L, T>(target);
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
     // The ranges of references begin in order, and one is before or inside of another.
@@ -109,11 +118,14 @@ pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     target: &T,
     source: &T,
 ) -> Result<(), TreeError> {
-    let (leaves, treedef, _) = crossing::take_apart::<L, T>(source);
-    let (_, of_target, references) = crossing::take_apart::<L, T>(target);
-    same_structure("cannot update references", &of_target, &treedef)?;
-    crossing::put_together_with::<L, T>(&treedef, leaves, &references, crate::Contents::Written)
-        .map(drop)
+    crossing::repeated(|| {
+        let (leaves, treedef, of_source) = crossing::take_apart::<L, T>(source);
+        let (_, of_target, references) = crossing::take_apart::<L, T>(target);
+        same_structure("cannot update references", &of_target, &treedef)?;
+        let references = references.beside(of_source);
+        crossing::put_together_with::<L, T>(&treedef, leaves, &references, Contents::Written)
+            .map(drop)
+    })
 }
 
 /// Runs `body`, in which only references may be written whose own kind `is_mutable` accepts. Inside of each other,

@@ -72,6 +72,8 @@ pub struct Unflattener<'a> {
     used: Option<(&'a References, Contents<'a>)>,
     /// The references known from outside.
     known: Option<&'a References>,
+    /// The references that were read, which must still hold what was read when something is written.
+    read: Option<&'a References>,
     /// What is written to references that are not new, once all is built.
     staged: Vec<Staged>,
     /// For each node that was entered and not left, where its subtree begins and ends.
@@ -401,6 +403,8 @@ pub(crate) struct Outside<'a> {
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
     /// The references that the treedef takes for known.
     pub(crate) known: Option<&'a References>,
+    /// The references that were read, which must still hold what was read when something is written.
+    pub(crate) read: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,
 }
 
@@ -423,6 +427,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         references: References::default(),
         used: outside.used,
         known: outside.known,
+        read: outside.read,
         staged: Vec::new(),
         open: Vec::new(),
         tracks: outside.on_exit.is_some() || treedef.depth() > DEPTH_LIMIT,

@@ -66,6 +66,15 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
+    crossing::repeated(|| pop_once(model, filter))
+}
+
+/// As [`pop`]; a conflict if another thread writes a reference of the model meanwhile.
+#[track_caller]
+fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
+    model: &mut M,
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
     let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
     let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
     let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
@@ -90,7 +99,10 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
             Ok(_) => {
                 let (left, changed) = rest.references(&treedef, &references);
                 let contents = Contents::WrittenAt(&changed);
-                *model = crossing::put_together_with(&rest.treedef, rest.leaves, &left, contents)?;
+                let used = (&left, contents);
+                let built =
+                    crossing::put_together_part(&rest.treedef, rest.leaves, used, &references);
+                *model = built?;
                 return Ok(popped);
             }
             // An array looks like a list until it is built, and a tuple like values that were sown.

@@ -35,11 +35,13 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<M, L>,
 ) -> Result<(), TreeError> {
     let doing = "cannot update a model by a part";
-    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
-    let (leaves, changed) =
-        replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
-    *model = crossing::put_together_changed(&treedef, leaves, &references, |position| {
-        changed.get(position).copied().unwrap_or(false)
+    *model = crossing::repeated(|| {
+        let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+        let (leaves, changed) =
+            replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
+        crossing::put_together_changed(&treedef, leaves, &references, |position| {
+            changed.get(position).copied().unwrap_or(false)
+        })
     })?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::identity::Identity;
 use crate::kind::LeafKind;
+use crate::path::KeyPath;
 
 /// What is done with a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,19 @@ impl fmt::Display for Access {
     }
 }
 
-/// A reference is used at a trace level where it may not be.
+/// Why a call is not repeated that is in conflict with another thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepeated {
+    /// The value was taken apart and is put together again: what is between is known to the caller only.
+    Caller,
+    /// It has run a user's function, by the transformation of this name.
+    Function(&'static str),
+    /// It is compiled, and has effects that would happen twice.
+    Effects,
+}
+
+/// A reference is used where it may not be, or by two threads at once.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
@@ -65,6 +78,27 @@ pub enum ReferenceError {
     NotMutable {
         /// The kind that the reference says.
         kind: Option<LeafKind>,
+    },
+    /// Another thread wrote it after a call had read it: nothing of what the call computed is written.
+    #[error(
+        "cannot write what {} computed: another thread wrote the reference at {} while it ran, so the result is out of date and nothing is written; {}",
+        match .unrepeated {
+            Unrepeated::Caller => "the code between taking a value apart and putting it together".to_owned(),
+            Unrepeated::Function(name) => format!("`{name}`"),
+            Unrepeated::Effects => "a compiled function with effects".to_owned(),
+        },
+        .path.or_root(),
+        match .unrepeated {
+            Unrepeated::Caller => "repeat both steps, for instance by `crossing::repeated`, or hold a lock around them",
+            Unrepeated::Function(_) => "compile the function that calls it with `jit`, whose calls are repeated, or hold a lock around the calls",
+            Unrepeated::Effects => "it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove what prints or calls back",
+        }
+    )]
+    Conflict {
+        /// Where the reference is in the value that the call has read.
+        path: KeyPath,
+        /// Why the call is not repeated.
+        unrepeated: Unrepeated,
     },
     /// It was made inside of a transformation that is over, or that runs on another thread.
     #[error(

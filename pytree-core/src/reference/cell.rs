@@ -1,10 +1,11 @@
 //! What the handles of a reference share, and what graph functions need of it whatever it holds.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::access::{Access, Mutable, ReferenceError, Updating};
+use super::commit::{Staged, wait_for_claims};
 use crate::error::TreeError;
 use crate::identity::Identity;
 use crate::kept::Content;
@@ -16,18 +17,35 @@ use crate::unflatten::Unflattener;
 
 /// What the handles of a reference share.
 pub(crate) struct Cell<T> {
-    /// Nothing only while the reference is being built.
-    pub(super) content: RwLock<Option<Arc<T>>>,
+    held: RwLock<Held<T>>,
+    /// The address of the content, by which a call sees without a lock that it has changed.
+    address: AtomicUsize,
     pub(super) origin: Origin,
     pub(super) shape: &'static NodeShape,
-    pub(super) written: AtomicBool,
+    written: AtomicBool,
+}
+
+struct Held<T> {
+    /// Nothing only while the reference is being built.
+    content: Option<Arc<T>>,
+    /// Whether a call is about to write it together with others.
+    is_claimed: bool,
+}
+
+/// What tells a content from all others that are alive.
+pub(super) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
+    Arc::as_ptr(content).cast::<()>() as usize
 }
 
 impl<T> Cell<T> {
     /// A reference that is being built.
     pub(crate) fn empty(shape: &'static NodeShape) -> Self {
         Self {
-            content: RwLock::new(None),
+            held: RwLock::new(Held {
+                content: None,
+                is_claimed: false,
+            }),
+            address: AtomicUsize::new(0),
             origin: Origin::here(),
             shape,
             written: AtomicBool::new(false),
@@ -36,17 +54,37 @@ impl<T> Cell<T> {
 
     /// Puts in the value of a reference that is being built.
     pub(crate) fn fill(&self, value: T) {
-        self.replace(Some(Arc::new(value)));
+        let content = Some(Arc::new(value));
+        self.put(&mut self.unclaimed(), content);
     }
 
-    pub(super) fn replace(&self, content: Option<Arc<T>>) -> Option<Arc<T>> {
-        let mut held = self.content.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *held, content)
+    /// The lock, once no call claims the cell.
+    fn unclaimed(&self) -> RwLockWriteGuard<'_, Held<T>> {
+        loop {
+            let held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+            if !held.is_claimed {
+                return held;
+            }
+            drop(held);
+            wait_for_claims();
+        }
+    }
+
+    fn put(&self, held: &mut Held<T>, content: Option<Arc<T>>) -> Option<Arc<T>> {
+        let address = content.as_ref().map_or(0, address);
+        self.address.store(address, Ordering::Release);
+        std::mem::replace(&mut held.content, content)
     }
 
     pub(super) fn held(&self) -> Option<Arc<T>> {
-        let held = self.content.read().unwrap_or_else(PoisonError::into_inner);
-        held.clone()
+        loop {
+            let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+            if !held.is_claimed {
+                return held.content.clone();
+            }
+            drop(held);
+            wait_for_claims();
+        }
     }
 
     /// The kind that the reference itself says, if it does.
@@ -81,8 +119,32 @@ impl<T> Cell<T> {
 
     /// Replaces the value, which the caller may do.
     pub(super) fn write(&self, value: T) -> Option<Arc<T>> {
+        let content = Some(Arc::new(value));
         self.written.store(true, Ordering::Relaxed);
-        self.replace(Some(Arc::new(value)))
+        self.put(&mut self.unclaimed(), content)
+    }
+
+    /// Replaces the value, which the caller may do, if it is still `before`: gives what is to be dropped.
+    pub(super) fn write_over(&self, before: &Arc<T>, value: T) -> Result<Option<Arc<T>>, Arc<T>> {
+        let content = Arc::new(value);
+        let mut held = self.unclaimed();
+        if held
+            .content
+            .as_ref()
+            .is_some_and(|held| Arc::ptr_eq(held, before))
+        {
+            self.written.store(true, Ordering::Relaxed);
+            return Ok(self.put(&mut held, Some(content)));
+        }
+        Err(content)
+    }
+
+    /// Replaces the content of a cell that the caller has claimed, and ends the claim.
+    pub(super) fn exchange_claimed(&self, content: Option<Arc<T>>) -> Option<Arc<T>> {
+        self.written.store(true, Ordering::Relaxed);
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        held.is_claimed = false;
+        self.put(&mut held, content)
     }
 }
 
@@ -90,10 +152,14 @@ impl<T> Cell<T> {
 pub(crate) trait AnyCell: Send + Sync {
     fn identity(self: Arc<Self>) -> Identity;
     fn content(&self) -> Result<Content, ReferenceError>;
+    /// The address of the content.
+    fn address(&self) -> usize;
+    /// Begins a claim, which only the thread that claims cells may do, or ends it.
+    fn claim(&self, is_claimed: bool);
     fn is_written(&self) -> bool;
     fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
-    /// Reads a value that is to be written, which [`Staged::write`] does.
+    /// Reads a value that is to be written, which [`Staged::write_all`] does.
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
@@ -104,6 +170,13 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn content(&self) -> Result<Content, ReferenceError> {
         self.snapshot().map(|content| content as Content)
+    }
+    fn address(&self) -> usize {
+        self.address.load(Ordering::Acquire)
+    }
+    fn claim(&self, is_claimed: bool) {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        held.is_claimed = is_claimed;
     }
     fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
@@ -120,33 +193,5 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
-    }
-}
-
-/// A value that is written to a reference once everything else is right.
-pub(crate) struct Staged {
-    cell: Arc<dyn AnyCell>,
-    write: Box<dyn FnOnce()>,
-}
-
-impl Staged {
-    pub(crate) fn new<T: Pytree + Send + Sync>(cell: Arc<Cell<T>>, value: T) -> Self {
-        let target = Arc::clone(&cell);
-        Self {
-            cell,
-            write: Box::new(move || drop(target.write(value))),
-        }
-    }
-
-    /// Writes all values, or none.
-    ///
-    /// # Errors
-    /// [`TreeError::Reference`] if one of the references may not be written here.
-    pub(crate) fn write_all(staged: Vec<Self>) -> Result<(), TreeError> {
-        for staged in &staged {
-            staged.cell.check_write()?;
-        }
-        staged.into_iter().for_each(|staged| (staged.write)());
-        Ok(())
     }
 }

@@ -1,14 +1,18 @@
 //! The references of a value: handles whatever they hold, in the order in which graph functions meet them.
 
 use std::any::Any;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::access::allowed;
-use super::cell::{AnyCell, Cell};
+use super::cell::{AnyCell, Cell, address};
 use crate::identity::{Identity, IdentityMap};
-use crate::kept::Content;
+use crate::kept::{Content, Kept};
+use crate::path::KeyPath;
+use crate::shape::NodeKind;
+use crate::treedef::TreeDef;
 
 /// A handle of a reference, whatever it holds.
 #[derive(Clone)]
@@ -64,7 +68,20 @@ pub struct References {
     /// Whether shared nodes are known where they are met again, too.
     knows_shared: bool,
     /// The numbers of those that are known, since they were asked for first; boxed, for every call moves this.
-    numbers: OnceLock<Box<IdentityMap>>,
+    numbers: OnceCell<Box<IdentityMap>>,
+    /// What was read of them; none if they were not read, or there are none. Boxed, for the same reason.
+    read: Option<Box<Read>>,
+}
+
+/// What a call has read of references.
+#[derive(Clone)]
+struct Read {
+    /// What each of them held.
+    contents: Kept,
+    /// The structure of the value that they are in.
+    treedef: TreeDef,
+    /// The references of another value that the same call has read.
+    beside: Option<Box<References>>,
 }
 
 impl References {
@@ -97,9 +114,63 @@ impl References {
     pub fn without_shared(self) -> Self {
         Self {
             knows_shared: false,
-            numbers: OnceLock::new(),
+            numbers: OnceCell::new(),
             ..self
         }
+    }
+
+    /// The same references, with the references of another value that the same call has read: what the call writes to
+    /// these is written only if both still hold what was read.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        if other.read.is_none() {
+            return self;
+        }
+        match &mut self.read {
+            Some(read) => read.beside = Some(Box::new(other)),
+            // There is nothing to write, and so nothing to compare.
+            None => {}
+        }
+        self
+    }
+
+    /// The same references, of which `contents` was read in a value of this structure.
+    pub(crate) fn with_read(mut self, contents: Kept, treedef: &TreeDef) -> Self {
+        if !self.cells.is_empty() {
+            self.read = Some(Box::new(Read {
+                contents,
+                treedef: treedef.clone(),
+                beside: None,
+            }));
+        }
+        self
+    }
+
+    /// The position of the first reference that holds something else than what was read of it. Those of the value beside
+    /// are counted on.
+    pub(crate) fn outdated(&self) -> Option<usize> {
+        let read = self.read.as_deref()?;
+        let pairs = self.cells.iter().zip(read.contents.iter());
+        let mut is_same = pairs.map(|(cell, content)| cell.0.address() == address(content));
+        is_same.position(|is_same| !is_same).or_else(|| {
+            let position = read.beside.as_deref()?.outdated()?;
+            Some(self.cells.len() + position)
+        })
+    }
+
+    /// Where a reference is in the value that was read.
+    pub(crate) fn path(&self, position: usize) -> KeyPath {
+        let Some(read) = self.read.as_deref() else {
+            return KeyPath::default();
+        };
+        if let (Some(position), Some(beside)) = (position.checked_sub(self.len()), &read.beside) {
+            return beside.path(position);
+        }
+        let nodes = read.treedef.0.nodes.iter().enumerate();
+        let mut references = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
+        let node = references.nth(position);
+        node.map(|(node, _)| read.treedef.path_of(node))
+            .unwrap_or_default()
     }
 
     /// The nodes of these numbers, which are numbered anew.
@@ -187,7 +258,8 @@ impl Default for References {
             cells: Vec::new(),
             nodes: Vec::new(),
             knows_shared: true,
-            numbers: OnceLock::new(),
+            numbers: OnceCell::new(),
+            read: None,
         }
     }
 }

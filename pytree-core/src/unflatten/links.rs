@@ -279,7 +279,7 @@ impl Unflattener<'_> {
         if missing {
             return Err(self.wrong_node("the node that a weak edge leads to"));
         }
-        Staged::write_all(std::mem::take(&mut self.staged))?;
+        Staged::write_all(std::mem::take(&mut self.staged), self.read)?;
         let nodes = self.numbered.into_iter().flatten();
         Ok(self
             .references

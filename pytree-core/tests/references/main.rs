@@ -18,6 +18,7 @@
 mod cells;
 mod crossing;
 mod cycles;
+mod instants;
 mod levels;
 mod states;
 mod threads;

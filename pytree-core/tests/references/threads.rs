@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pytree_core::crossing::{put_together_with, take_apart};
+use pytree_core::crossing::{put_together_with, repeated, take_apart};
 use pytree_core::{Contents, Pytree, Ref, Shared, WeakRef, graph};
 
 #[derive(Pytree, Clone, Debug)]
@@ -65,10 +65,11 @@ fn threads_that_read_write_and_walk_the_same_graph_all_come_to_an_end() {
                             walks.fetch_add(1, Ordering::Relaxed);
                         }
                         _ => {
-                            let (leaves, treedef, references) = take_apart::<u64, _>(ring);
-                            let back: Vec<Shared<Node>> =
+                            let back: Vec<Shared<Node>> = repeated(|| {
+                                let (leaves, treedef, references) = take_apart::<u64, _>(ring);
                                 put_together_with(&treedef, leaves, &references, Contents::Written)
-                                    .unwrap();
+                            })
+                            .unwrap();
                             assert!(back[0].value.same(&ring[0].value));
                         }
                     }

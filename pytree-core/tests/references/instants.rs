@@ -1,0 +1,188 @@
+//! What is read of several references, and what is written to them, is there at one instant.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pytree_core::crossing::{Outcome, put_together_with, repeated, take_apart};
+use pytree_core::{Contents, Filter, Ref, ReferenceError, TreeError, Unrepeated, partition, refs};
+
+type Pair = (Ref<i64>, Ref<i64>);
+
+/// Writes what `change` makes of the values of a pair, unless another thread writes one of them meanwhile.
+fn attempt(pair: &Pair, change: impl Fn(i64, i64) -> [i64; 2]) -> Result<(), TreeError> {
+    let (leaves, treedef, references) = take_apart::<i64, _>(pair);
+    let changed = change(leaves[0], leaves[1]).to_vec();
+    put_together_with::<i64, Pair>(&treedef, changed, &references, Contents::Written).map(drop)
+}
+
+#[test]
+fn outdated_values_are_not_written() {
+    let pair = (Ref::new(1), Ref::new(2));
+    let error = attempt(&pair, |left, right| {
+        pair.1.set(5);
+        [left + 1, right + 1]
+    })
+    .unwrap_err();
+    let TreeError::Reference(ReferenceError::Conflict { path, unrepeated }) = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        (path.to_string().as_str(), *unrepeated),
+        ("[1]", Unrepeated::Caller)
+    );
+    assert_eq!(
+        error.to_string(),
+        "cannot write what the code between taking a value apart and putting it together computed: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; repeat both steps, for instance by `crossing::repeated`, or hold a lock around them"
+    );
+    assert_eq!((pair.0.get(), pair.1.get()), (1, 5));
+}
+
+#[test]
+fn read_references_are_compared_too() {
+    let pair = (Ref::new(1), Ref::new(2));
+    let (_, _, references) = take_apart::<i64, _>(&pair);
+    pair.1.set(3);
+    let (_, outcome) = Outcome::of::<i64, _>(&(), &references, vec![0]);
+    let error = outcome
+        .put_together::<i64, ()>(vec![7], &references)
+        .unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    assert_eq!(pair.0.get(), 1);
+    let (_, outcome) = Outcome::of::<i64, _>(&(), &references, Vec::new());
+    assert!(
+        outcome
+            .put_together::<i64, ()>(Vec::new(), &references)
+            .is_ok()
+    );
+}
+
+#[test]
+fn equal_value_written_again_is_a_conflict() {
+    let pair = (Ref::new(1), Ref::new(2));
+    let error = attempt(&pair, |left, right| {
+        // The memory of the first value must not be used again for the last one.
+        for value in [9, 1] {
+            pair.0.set(value);
+        }
+        [left + 1, right + 1]
+    });
+    assert!(error.unwrap_err().is_conflict());
+    assert_eq!((pair.0.get(), pair.1.get()), (1, 2));
+}
+
+#[test]
+fn inner_references_are_compared_too() {
+    let inner = Ref::new(1_i64);
+    let outer = Ref::new(vec![inner.clone()]);
+    let (_, treedef, references) = take_apart::<i64, _>(&outer);
+    inner.set(2);
+    let written = put_together_with::<i64, Ref<Vec<Ref<i64>>>>(
+        &treedef,
+        vec![7],
+        &references,
+        Contents::Written,
+    );
+    assert!(
+        written
+            .unwrap_err()
+            .to_string()
+            .contains("the reference at [0] ")
+    );
+    assert_eq!(inner.get(), 2);
+}
+
+#[test]
+fn a_sum_is_constant_for_every_reader() {
+    const ROUNDS: i64 = 3000;
+    let pair: Pair = (Ref::new(1000), Ref::new(0));
+    let done = AtomicBool::new(false);
+    let reads = std::thread::scope(|scope| {
+        let writers: Vec<_> = [1, 3]
+            .map(|step| {
+                let pair = &pair;
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        repeated(|| attempt(pair, |left, right| [left - step, right + step]))
+                            .unwrap();
+                    }
+                })
+            })
+            .into_iter()
+            .collect();
+        let readers = [(); 2].map(|()| {
+            scope.spawn(|| {
+                let mut reads = 0;
+                while !done.load(Ordering::Relaxed) || reads == 0 {
+                    let (leaves, ..) = take_apart::<i64, _>(&pair);
+                    assert_eq!(leaves[0] + leaves[1], 1000);
+                    reads += 1;
+                }
+                reads
+            })
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        readers.map(|reader| reader.join().unwrap())
+    });
+    assert!(reads.iter().all(|&reads| reads > 0));
+    assert_eq!(
+        (pair.0.get(), pair.1.get()),
+        (1000 - 4 * ROUNDS, 4 * ROUNDS)
+    );
+}
+
+#[test]
+fn parts_written_by_threads_are_not_lost() {
+    const ROUNDS: usize = 500;
+    let counts = Ref::new(vec![0_i64, 0, 0]);
+    let barrier = Barrier::new(3);
+    std::thread::scope(|scope| {
+        for at in 0..3 {
+            let (mut counts, barrier) = (counts.clone(), &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                let own = Filter::path(["[0]", "[1]", "[2]"][at]);
+                for round in 0..ROUNDS {
+                    // Nobody else writes this leaf, but its neighbours in the same reference.
+                    let part = partition::filter(&counts, &own).map(|count: &i64| count + 1);
+                    match round % 2 {
+                        0 => partition::update(&mut counts, &part).unwrap(),
+                        _ => refs::update_refs(&counts, &part).unwrap(),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(counts.get(), [ROUNDS as i64; 3]);
+}
+
+#[test]
+fn a_call_that_always_loses_gets_its_turn() {
+    let pair: Pair = (Ref::new(0), Ref::new(0));
+    let done = AtomicBool::new(false);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) && start.elapsed() < Duration::from_secs(30) {
+                pair.0.update(|count| count + 1);
+            }
+        });
+        let mut attempts = 0;
+        let outcome = repeated(|| {
+            attempts += 1;
+            attempt(&pair, |left, _| {
+                std::thread::sleep(Duration::from_millis(20));
+                [left, 1]
+            })
+        });
+        done.store(true, Ordering::Relaxed);
+        outcome.unwrap();
+        assert!((2..10).contains(&attempts), "{attempts} attempts");
+        writer.join().unwrap();
+    });
+    assert_eq!(pair.1.get(), 1);
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
