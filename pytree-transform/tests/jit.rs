@@ -147,6 +147,87 @@ fn a_function_may_call_itself_with_other_shapes() {
     assert_eq!(f.traces(), 4);
 }
 
+/// Runs each function on a thread of its own, all at once. A test that hangs is a test that fails.
+fn all_end<T: Send + 'static>(functions: Vec<Box<dyn FnOnce() -> T + Send>>) -> Vec<T> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let count = functions.len();
+    for (at, function) in functions.into_iter().enumerate() {
+        let sender = sender.clone();
+        let name = format!("caller {at}");
+        let run = move || sender.send((at, function())).unwrap();
+        thread::Builder::new().name(name).spawn(run).unwrap();
+    }
+    drop(sender);
+    let limit = Duration::from_secs(20);
+    let ended = (0..count).map(|_| receiver.recv_timeout(limit).expect("all threads end"));
+    let mut ended: Vec<(usize, T)> = ended.collect();
+    ended.sort_by_key(|(at, _)| *at);
+    ended.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Compiled functions, of which thread `n` calls the one after `n` while it traces the one of number `n`.
+fn calling_each_other(count: usize) -> Vec<Jit<Tensor, Tensor>> {
+    let all: Arc<std::sync::OnceLock<Vec<Jit<Tensor, Tensor>>>> = Arc::default();
+    let barrier = Arc::new(Barrier::new(count));
+    let functions: Vec<Jit<Tensor, Tensor>> = (0..count)
+        .map(|at| {
+            let (all, barrier) = (Arc::clone(&all), Arc::clone(&barrier));
+            jit(move |x: Tensor| {
+                if thread::current().name() == Some(&format!("caller {at}")) {
+                    barrier.wait();
+                    let next = &all.get().unwrap()[(at + 1) % count];
+                    return next(x.clone()) * 0.0 + x + at as f32;
+                }
+                x + at as f32
+            })
+        })
+        .collect();
+    all.set(functions.clone()).unwrap();
+    functions
+}
+
+#[test]
+fn functions_that_call_each_other_do_not_deadlock() {
+    for count in [2, 3] {
+        let functions = calling_each_other(count);
+        let calls = functions.iter().cloned().map(|f| {
+            let call: Box<dyn FnOnce() -> f32 + Send> = Box::new(move || f(ones(1)).sum().item());
+            call
+        });
+        let results = all_end(calls.collect());
+        let expected: Vec<f32> = (0..count).map(|at| 1.0 + at as f32).collect();
+        assert_eq!(results, expected);
+        // A function is traced again by a thread that nobody could wait for, and by no other.
+        let traces: usize = functions.iter().map(Jit::traces).sum();
+        assert!((count + 1..=2 * count).contains(&traces), "{traces} traces");
+        assert!(functions.iter().all(|f| f.cached() == 1));
+    }
+}
+
+#[test]
+fn endless_recursion_is_an_error() {
+    let inner: Arc<std::sync::OnceLock<Jit<Tensor, Tensor>>> = Arc::default();
+    let known = Arc::clone(&inner);
+    // Through another compiled function.
+    let between = jit(move |x: Tensor| known.get().unwrap()(x * 2.0));
+    let f = jit(move |x: Tensor| between(x.sin()));
+    inner.set(f.clone()).unwrap();
+    let call: Box<dyn FnOnce() -> String + Send> = Box::new(move || {
+        let call = std::panic::AssertUnwindSafe(|| f(ones(2)));
+        let error = std::panic::catch_unwind(call).unwrap_err();
+        *error.downcast::<String>().unwrap()
+    });
+    let text = all_end(vec![call]).remove(0);
+    assert!(
+        text.starts_with("cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: PyTreeDef(*) of f32[2]; tracing it would never end: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("(jit at ") && text.contains("jit.rs:"),
+        "{text}"
+    );
+}
+
 #[test]
 fn every_leaf_that_differs_is_named() {
     let f = jit(|(x, y): (Tensor, (Tensor, Tensor))| x.sum() + y.0.sum() + y.1.sum());

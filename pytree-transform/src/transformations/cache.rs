@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
-use std::thread::ThreadId;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use pytree_core::crossing::Outcome;
 use pytree_core::{References, TreeDef};
@@ -19,6 +19,7 @@ use crate::tensor::Tensor;
 use crate::trace::{axis_length, bound_length};
 use crate::transformations::body::Body;
 use crate::transformations::function::Traceable;
+use crate::transformations::tracing::{Asked, Tracing};
 
 /// How many entries a function keeps by default: as many as JAX does.
 pub(crate) const DEFAULT_SIZE: usize = 4096;
@@ -69,6 +70,12 @@ impl Entry {
         }
     }
 
+    /// Whether a call is repeated if another thread writes the references that it has read: the program writes
+    /// references, and does nothing else that would happen twice.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.outcome.writes() && !self.body.has_effect
+    }
+
     /// Whether the batch axes that it depends on are bound here, with the same lengths.
     fn is_under_its_batch_axes(&self) -> bool {
         let mut axes = self.body.jaxpr.batch_axes.iter();
@@ -89,9 +96,7 @@ pub(crate) struct Cache {
     clock: AtomicU64,
     traces: AtomicUsize,
     entries: RwLock<Entries>,
-    /// What is being traced, and by whom.
-    tracing: Mutex<Vec<(ThreadId, Signature)>>,
-    traced: Condvar,
+    tracing: Tracing,
 }
 
 #[derive(Default)]
@@ -110,8 +115,7 @@ impl Cache {
             clock: AtomicU64::new(1),
             traces: AtomicUsize::new(0),
             entries: RwLock::default(),
-            tracing: Mutex::default(),
-            traced: Condvar::new(),
+            tracing: Tracing::default(),
         }
     }
 
@@ -183,40 +187,31 @@ impl Cache {
     }
 
     /// The entry for a signature; made by `trace` if there is none. Another thread that asks for it meanwhile
-    /// waits, so that the function is traced once.
+    /// waits, so that the function is traced once. Threads that would wait for each other trace it twice.
+    ///
+    /// # Panics
+    /// If `trace` asks for the same signature.
     pub(crate) fn get_or_trace(
         &self,
         signature: Signature,
+        line: &Location<'_>,
         trace: impl FnOnce(Signature) -> Entry,
     ) -> Arc<Entry> {
         let hash = signature.hashed();
-        let this = std::thread::current().id();
-        let mut tracing = self.tracing.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(entry) = self.known(&signature, hash) {
-                return entry;
-            }
-            let busy =
-                |(thread, other): &(ThreadId, Signature)| *thread != this && *other == signature;
-            if !tracing.iter().any(busy) {
-                break;
-            }
-            tracing = self
-                .traced
-                .wait(tracing)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        tracing.push((this, signature.clone()));
-        drop(tracing);
-        // No lock is held while the function is traced: it may call itself or fail.
-        let _done = Tracing {
-            cache: self,
-            signature: signature.clone(),
-            thread: this,
+        let asked = self
+            .tracing
+            .ask(&signature, line, || self.known(&signature, hash));
+        // No lock is held while the function is traced: it may call others or fail.
+        let _begun = match asked {
+            Asked::Known(entry) => return entry,
+            Asked::Trace(begun) => begun,
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature));
-        self.insert(hash, Arc::clone(&entry));
+        // Another thread may have had to trace it, too.
+        if self.known(&entry.signature, hash).is_none() {
+            self.insert(hash, Arc::clone(&entry));
+        }
         entry
     }
 
@@ -260,30 +255,5 @@ impl Entries {
         self.newest.retain(is_other);
         self.count -= 1;
         Some(oldest)
-    }
-}
-
-/// While it lives, other threads wait for what this one traces.
-struct Tracing<'c> {
-    cache: &'c Cache,
-    signature: Signature,
-    thread: ThreadId,
-}
-
-impl Drop for Tracing<'_> {
-    fn drop(&mut self) {
-        let mut tracing = self
-            .cache
-            .tracing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let own = |(thread, signature): &(ThreadId, Signature)| {
-            *thread == self.thread && *signature == self.signature
-        };
-        if let Some(position) = tracing.iter().position(own) {
-            tracing.swap_remove(position);
-        }
-        drop(tracing);
-        self.cache.traced.notify_all();
     }
 }

@@ -3,8 +3,12 @@
 //! A tuple serves as an argument list. Closures are functions, and so is the result of every
 //! transformation, which also derefs to `dyn Fn` and is therefore called like one.
 
+use std::panic::Location;
+
 use pytree_core::crossing::{self, Outcome};
-use pytree_core::{Contents, PytreeOf, References, TreeDef, TreeError, graph};
+use pytree_core::{
+    Contents, PytreeOf, ReferenceError, References, TreeDef, TreeError, Unrepeated, graph,
+};
 
 use crate::tensor::Tensor;
 use crate::trace::at_own_lines;
@@ -82,29 +86,65 @@ pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T
     rebuilt(crossing::put_together(treedef, leaves))
 }
 
+/// A call that ends, as messages name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending<'l> {
+    pub(crate) name: &'static str,
+    pub(crate) line: &'l Location<'l>,
+    /// Why it is not repeated if another thread has written the references that it has read.
+    pub(crate) unrepeated: Unrepeated,
+}
+
+impl<'l> Ending<'l> {
+    /// The end of a transformation that has run a user's function.
+    pub(crate) fn of(name: &'static str, line: &'l Location<'l>) -> Self {
+        Self {
+            name,
+            line,
+            unrepeated: Unrepeated::Function(name),
+        }
+    }
+
+    /// What the call returns.
+    ///
+    /// # Panics
+    /// If a reference may not be written, or another thread has written one that the call has read.
+    #[track_caller]
+    pub(crate) fn with<T>(self, outcome: Result<T, TreeError>) -> T {
+        match outcome {
+            Err(TreeError::Reference(ReferenceError::Conflict { path, .. })) => {
+                let unrepeated = self.unrepeated;
+                let conflict = ReferenceError::Conflict { path, unrepeated };
+                panic!("{conflict} ({} at {})", self.name, self.line)
+            }
+            outcome => rebuilt(outcome),
+        }
+    }
+}
+
 /// As [`rebuild`], with the references given, to which their new values are written.
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
+    ending: Ending<'_>,
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
     references: &References,
 ) -> T {
-    rebuilt(crossing::put_together_with(
-        treedef,
-        leaves,
-        references,
-        Contents::Written,
+    let written = Contents::Written;
+    ending.with(crossing::put_together_with(
+        treedef, leaves, references, written,
     ))
 }
 
 /// The result of a function, outside again: what it wrote is written to the references of the argument.
 #[track_caller]
 pub(crate) fn rebuild_result<R: Traceable>(
+    ending: Ending<'_>,
     outcome: &Outcome,
     leaves: Vec<Tensor>,
     references: &References,
 ) -> R {
-    rebuilt(outcome.put_together(leaves, references))
+    ending.with(outcome.put_together(leaves, references))
 }
 
 #[track_caller]

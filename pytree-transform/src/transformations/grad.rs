@@ -12,7 +12,8 @@ use crate::trace::at_line_by_default;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::differentiate::{Tape, linearize};
 use crate::transformations::function::{
-    Function, Known, Loss, Traceable, call_inside, call_inside_knowing, rebuild_result, transformed,
+    Ending, Function, Known, Loss, Traceable, call_inside, call_inside_knowing, rebuild_result,
+    transformed,
 };
 
 /// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
@@ -259,7 +260,11 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
         *seed = Some(Tensor::ones_like(&loss));
     }
     let gradient = assemble::<M>(&treedef, &leaves, &active, &kinds, tape.transpose(seeds));
-    (rebuild_result(&outcome, results, &references), gradient)
+    let ending = Ending::of("grad", line);
+    (
+        rebuild_result(ending, &outcome, results, &references),
+        gradient,
+    )
 }
 
 fn check_loss(loss: &Tensor, line: &Location<'_>) {
@@ -358,7 +363,8 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
-    let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
+    let line = Location::caller();
+    let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
     let (results, tape, outcome) = linearize(&leaves, &active, |traced| {
         // The cotangent has leaves for all of the result.
         call_inside_knowing::<M, R>(Known::References, &treedef, traced, |model| {
@@ -367,7 +373,8 @@ where
     });
     let output_infos: Vec<AbstractArray> =
         results.iter().map(|result| result.info().clone()).collect();
-    let output = rebuild_result(&outcome, results, &references);
+    let ending = Ending::of("vjp", line);
+    let output = rebuild_result(ending, &outcome, results, &references);
     let output_treedef = outcome.result().clone();
     let argument = (treedef, leaves, active, kinds);
     let pullback = Pullback::new(tape, argument, (output_treedef, output_infos));

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use pytree_core::crossing::take_apart;
 use pytree_core::{LeafKind, Partition, SelectPart, TreeDef, graph};
 
 use crate::dtype::{AbstractArray, Shape};
@@ -80,7 +81,7 @@ struct Argument {
 
 impl Argument {
     fn of<M: SelectPart<Tensor>>(argument: &M, line: &'static Location<'static>) -> Self {
-        let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
+        let (leaves, treedef, _) = take_apart::<Tensor, M>(argument);
         let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
         Self {
             treedef,

@@ -4,8 +4,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pytree_core::References;
-use pytree_core::crossing;
+use pytree_core::crossing::{self, Attempts};
+use pytree_core::{References, TreeError, Unrepeated};
 
 use crate::array::Array;
 use crate::debug::checks::Checks;
@@ -15,7 +15,7 @@ use crate::trace::{at_line_by_default, is_staging};
 use crate::transformations::body::{Body, Derivative, stage};
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::call::call;
-use crate::transformations::function::{Function, Traceable, call_inside, rebuild_result};
+use crate::transformations::function::{Ending, Function, Traceable, call_inside, rebuild_result};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
@@ -24,7 +24,7 @@ use crate::transformations::retrace::{Retrace, Traced};
 ///
 /// It runs once for each treedef (static values included), shapes and element types of its argument, and
 /// is replayed after that. It takes its argument by value and reuses the memory of what nobody else
-/// holds. Captured tensors become constants. It can be stored, called like a function from several
+/// holds, unless it writes references: then it may run again. Captured tensors become constants. It can be stored, called like a function from several
 /// threads, and given to every other transformation.
 ///
 /// Threads that call it at the same time with the same shapes trace it once: the others wait, as for a
@@ -104,38 +104,61 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 
     fn run_now(&self, argument: A) -> R {
-        let (entry, mut leaves, references) = self.entry(&argument);
-        drop(argument);
-        // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
-        let recorded = entry.body.has_effect && is_staging();
-        if entry.captured.is_empty()
-            && entry.body.axis_names.is_empty()
-            && !recorded
-            && leaves.iter().all(|leaf| leaf.array().is_some())
-        {
-            let arrays: Vec<Arc<Array>> =
-                leaves.into_iter().filter_map(Tensor::into_array).collect();
-            let results = entry.body.run(arrays);
-            let results = results.into_iter().map(Tensor::from_shared).collect();
-            return rebuild_result(&entry.outcome, results, &references);
+        let mut attempts = Attempts::default();
+        let (entry, mut leaves, references) = self.entry(&argument, &mut attempts);
+        if is_evaluated(&entry, &leaves) {
+            if entry.is_repeatable() {
+                return self.run_repeatedly(&argument, attempts, (entry, leaves, references));
+            }
+            // What nobody else holds is used again.
+            drop(argument);
+            return self
+                .ending(&entry)
+                .with(evaluate(&entry, leaves, &references));
         }
+        drop(argument);
         leaves.extend(entry.captured.iter().cloned());
         // A call has no line of its own: what derefs to `dyn Fn` does not know its caller.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
-        rebuild_result(&entry.outcome, results, &references)
+        rebuild_result(self.ending(&entry), &entry.outcome, results, &references)
+    }
+
+    /// Runs a program that writes references, again as long as other threads write those that it has read.
+    fn run_repeatedly(&self, argument: &A, mut attempts: Attempts, mut entered: Entered) -> R {
+        loop {
+            let (entry, leaves, references) = entered;
+            match evaluate(&entry, leaves, &references) {
+                Err(error) if error.is_conflict() && entry.is_repeatable() => {}
+                outcome => return self.ending(&entry).with(outcome),
+            }
+            drop((entry, references));
+            attempts.conflicted();
+            entered = self.entry(argument, &mut attempts);
+        }
+    }
+
+    /// How a call ends that is not repeated.
+    fn ending(&self, entry: &Entry) -> Ending<'static> {
+        let mut ending = Ending::of("jit", self.line);
+        if entry.body.has_effect {
+            ending.unrepeated = Unrepeated::Effects;
+        }
+        ending
     }
 
     /// What the function is compiled to for an argument, and the argument's leaves and references.
-    fn entry(&self, argument: &A) -> (Arc<Entry>, Vec<Tensor>, References) {
+    fn entry(&self, argument: &A, attempts: &mut Attempts) -> Entered {
         if let Some((entry, leaves, references)) = self.cache.newest(argument) {
             entry.depend_on_batch_axes();
             return (entry, leaves, references);
         }
+        // Other threads may be needed to trace it.
+        attempts.end_turn();
         let (leaves, treedef, mut references) = crossing::take_apart::<Tensor, A>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry = self
             .cache
-            .get_or_trace(Signature { treedef, infos }, |signature| {
+            .get_or_trace(Signature { treedef, infos }, self.line, |signature| {
                 self.trace(signature)
             });
         entry.depend_on_batch_axes();
@@ -162,6 +185,31 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         drop(history);
         Entry::new(signature, outcome, body, captured)
     }
+}
+
+/// A compiled function with the leaves and references of its argument.
+type Entered = (Arc<Entry>, Vec<Tensor>, References);
+
+/// Whether a compiled function runs on these leaves now, and is not recorded or transformed.
+fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
+    // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
+    let is_recorded = entry.body.has_effect && is_staging();
+    entry.captured.is_empty()
+        && entry.body.axis_names.is_empty()
+        && !is_recorded
+        && leaves.iter().all(|leaf| leaf.array().is_some())
+}
+
+/// Runs a compiled function on arrays.
+fn evaluate<R: Traceable>(
+    entry: &Entry,
+    leaves: Vec<Tensor>,
+    references: &References,
+) -> Result<R, TreeError> {
+    let arrays: Vec<Arc<Array>> = leaves.into_iter().filter_map(Tensor::into_array).collect();
+    let results = entry.body.run(arrays);
+    let results = results.into_iter().map(Tensor::from_shared).collect();
+    entry.outcome.put_together(results, references)
 }
 
 impl<A: Traceable, R: Traceable> Jit<A, R> {
@@ -261,7 +309,12 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// # Panics
     /// As the function does.
     pub fn jaxpr(&self, argument: &A) -> Jaxpr {
-        self.compiled.entry(argument).0.body.jaxpr.clone()
+        self.compiled
+            .entry(argument, &mut Attempts::default())
+            .0
+            .body
+            .jaxpr
+            .clone()
     }
 
     /// What runs for an argument: the optimised jaxpr, its schedule and its memory.
@@ -269,7 +322,14 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// # Panics
     /// As the function does.
     pub fn lower(&self, argument: &A) -> Lowered {
-        Lowered::new(&self.compiled.entry(argument).0.body.jaxpr)
+        Lowered::new(
+            &self
+                .compiled
+                .entry(argument, &mut Attempts::default())
+                .0
+                .body
+                .jaxpr,
+        )
     }
 }
 

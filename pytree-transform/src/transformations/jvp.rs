@@ -3,13 +3,12 @@
 use std::panic::Location;
 
 use pytree_core::crossing::take_apart;
-use pytree_core::graph;
 
 use crate::error::or_panic;
 use crate::tensor::Tensor;
 use crate::trace::{Interpreter, Trace, at_line_by_default};
 use crate::transformations::function::{
-    Function, Known, Traceable, call_inside_knowing, rebuild, rebuild_result,
+    Ending, Function, Known, Traceable, call_inside_knowing, rebuild, rebuild_result,
 };
 
 /// The result of a function and its derivative along a direction, by forward-mode differentiation.
@@ -35,7 +34,8 @@ where
 {
     let line = Location::caller();
     let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
-    let (tangents, tangents_treedef) = graph::flatten::<Tensor, M>(tangents);
+    let (tangents, tangents_treedef, of_tangents) = take_apart::<Tensor, M>(tangents);
+    let references = references.beside(of_tangents);
     assert!(
         treedef == tangents_treedef,
         "cannot take a jvp: the tangents have the structure {tangents_treedef}, expected that of the primals, {treedef}"
@@ -80,5 +80,7 @@ where
     let result = outcome.result();
     tangents_out.truncate(result.num_leaves());
     let tangent = rebuild(result, tangents_out);
-    (rebuild_result(&outcome, primals_out, &references), tangent)
+    let ending = Ending::of("jvp", line);
+    let result = rebuild_result(ending, &outcome, primals_out, &references);
+    (result, tangent)
 }

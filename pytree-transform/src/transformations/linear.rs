@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::panic::Location;
 
+use pytree_core::crossing::take_apart;
 use pytree_core::{SelectPart, TreeDef, graph};
 
 use crate::dtype::AbstractArray;
@@ -37,7 +38,7 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let (leaves, treedef, _) = take_apart::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let (results, tape, output_treedef) = on_tape(&leaves, &active, |traced| {
         let function = |primals: M| function.call(&primals);
@@ -78,7 +79,7 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
     /// If the tangents differ from the point in structure, shapes or element types.
     #[track_caller]
     pub fn call(&self, tangents: &M) -> R {
-        let (leaves, treedef) = graph::flatten::<Tensor, M>(tangents);
+        let (leaves, treedef, _) = take_apart::<Tensor, M>(tangents);
         let found = Form::of(treedef, &leaves);
         let mistake = self
             .input
@@ -235,7 +236,7 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (leaves, treedef) = graph::flatten::<Tensor, M>(primals);
+    let (leaves, treedef, _) = take_apart::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
     let mut seen = HashSet::new();

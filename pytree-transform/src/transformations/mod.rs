@@ -22,5 +22,6 @@ pub(crate) mod make_jaxpr;
 pub(crate) mod rebuilt;
 pub(crate) mod retrace;
 pub(crate) mod stack;
+pub(crate) mod tracing;
 pub(crate) mod vmap;
 pub(crate) mod vmap_mut;

@@ -10,7 +10,7 @@ use crate::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{
-    Function, Traceable, call_inside_knowing, rebuild_result, transformed,
+    Ending, Function, Traceable, call_inside_knowing, rebuild_result, transformed,
 };
 
 /// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) chooses others.
@@ -111,5 +111,6 @@ fn map<A: Traceable, R: Traceable>(
     let (written, all_written) = (results.split_off(of_result), all.split_off(of_result));
     let mut placed = mapping.results(outcome.result(), &results, all, size);
     placed.extend(mapping.references(&treedef, &axes, &outcome, &written, all_written, size));
-    rebuild_result(&outcome, placed, &references)
+    let ending = Ending::of("vmap", mapping.line);
+    rebuild_result(ending, &outcome, placed, &references)
 }

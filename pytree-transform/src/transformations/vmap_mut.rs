@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 use crate::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Traceable, call_inside_knowing, rebuild_result};
+use crate::transformations::function::{Ending, Traceable, call_inside_knowing, rebuild_result};
 
 /// As [`vmap`](crate::vmap), of a function that writes its first argument, which is updated.
 ///
@@ -132,7 +132,8 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
         all_in_references,
         size,
     ));
-    let (updated, output) = rebuild_result(&outcome, placed, &references);
+    let ending = Ending::of("vmap_mut", mapping.line);
+    let (updated, output) = rebuild_result(ending, &outcome, placed, &references);
     *model = updated;
     output
 }

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
 use crate::dtype::{AbstractArray, Shape};
@@ -54,7 +55,7 @@ pub fn associative_scan_with<X: Traceable>(
     function: impl Fn(X, X) -> X,
     elements: X,
 ) -> X {
-    let (leaves, treedef) = graph::flatten::<Tensor, X>(&elements);
+    let (leaves, treedef, _) = take_apart::<Tensor, X>(&elements);
     length_of("scan", &treedef, &leaves, options.given_length());
     let flipped = |leaves: Vec<Tensor>| -> Vec<Tensor> {
         if !options.is_reverse() {

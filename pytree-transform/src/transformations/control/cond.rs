@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::TreeDef;
@@ -21,7 +22,7 @@ use crate::trace::on_tape;
 use crate::transformations::body::{Body, all_axis_names, in_places, stage, with_all_captured};
 use crate::transformations::call::{bind_all, call, known_and_cotangents};
 use crate::transformations::control::mismatch::{differences, mend};
-use crate::transformations::function::{Traceable, call_inside_with_all, rebuild_result};
+use crate::transformations::function::{Ending, Traceable, call_inside_with_all, rebuild_result};
 
 /// Applies `on_true` or `on_false` to an operand, as a predicate says.
 ///
@@ -177,7 +178,8 @@ fn choose<A: Traceable, R: Traceable>(
     operands.extend(leaves);
     operands.extend(captured);
     let results = bind_all(&Cond::new(branches), &operands);
-    rebuild_result(&outcome, results, &references)
+    let ending = Ending::of(operation, Location::caller());
+    rebuild_result(ending, &outcome, results, &references)
 }
 
 /// The differences of two outcomes with their leaves, of the results and of what references of the argument hold

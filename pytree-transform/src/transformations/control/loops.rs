@@ -1,5 +1,7 @@
 //! `scan`, `fori_loop` and `map`: loops whose number of iterations is known.
 
+use std::panic::Location;
+
 use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
@@ -10,7 +12,9 @@ use crate::transformations::call::bind_all;
 use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
 use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;
-use crate::transformations::function::{Traceable, call_reading, inside, rebuild, rebuild_with};
+use crate::transformations::function::{
+    Ending, Traceable, call_reading, inside, rebuild, rebuild_with,
+};
 
 /// How a [`scan_with`] or [`associative_scan_with`](crate::associative_scan_with) goes over its inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,8 +213,12 @@ where
         .collect();
     let mut results = bind_all(&primitive, &operands);
     let outputs = results.split_off(of_index + of_carry.len());
+    let ending = Ending::of(operation, Location::caller());
+    // What it goes over is read, too.
+    let references = references.beside(of_inputs);
+    let carry = results.split_off(of_index);
     (
-        rebuild_with(&carry_treedef, results.split_off(of_index), &references),
+        rebuild_with(ending, &carry_treedef, carry, &references),
         rebuild(&outputs_treedef, outputs),
     )
 }

@@ -1,6 +1,7 @@
 //! `while_loop`: a loop as long as a condition holds.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::crossing::take_apart;
@@ -20,7 +21,7 @@ use crate::transformations::call::{bind_all, call};
 use crate::transformations::control::mismatch::{differences, mend, moved};
 use crate::transformations::control::scan::{fixed_point, with_carry_tangents};
 use crate::transformations::executor::Slots;
-use crate::transformations::function::{Traceable, call_reading, inside, rebuild_with};
+use crate::transformations::function::{Ending, Traceable, call_reading, inside, rebuild_with};
 
 /// Applies `body` to a carry for as long as `condition` holds for it.
 ///
@@ -106,7 +107,9 @@ pub(crate) fn repeat<C: Traceable>(
         .chain(body_captured)
         .chain(leaves)
         .collect();
-    rebuild_with(&treedef, bind_all(&primitive, &operands), &references)
+    let results = bind_all(&primitive, &operands);
+    let ending = Ending::of(operation, Location::caller());
+    rebuild_with(ending, &treedef, results, &references)
 }
 
 /// A body applied while a condition holds; the operands are the constants of the condition, those of the

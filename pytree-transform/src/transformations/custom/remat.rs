@@ -12,7 +12,9 @@ use crate::tensor::Tensor;
 use crate::trace::{at_line_by_default, is_transforming};
 use crate::transformations::body::{Body, Derivative, Linearized, stage};
 use crate::transformations::call::call;
-use crate::transformations::function::{Traceable, call_inside, rebuild_result, transformed};
+use crate::transformations::function::{
+    Ending, Traceable, call_inside, rebuild_result, transformed,
+};
 
 /// What [`remat`] keeps of the values that derivatives need, beside the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +101,7 @@ fn run<A: Traceable, R: Traceable>(
     let body = Body::with_derivative("remat", String::new(), jaxpr, derivative);
     operands.extend(captured);
     let results = at_line_by_default(line, || call(&body, &operands));
-    rebuild_result(&outcome, results, &references)
+    rebuild_result(Ending::of("remat", line), &outcome, results, &references)
 }
 
 impl RematPolicy {

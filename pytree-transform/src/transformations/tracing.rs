@@ -1,0 +1,141 @@
+//! Which thread traces what, and who waits for it.
+//!
+//! A thread that asks for what another one traces waits for it, so that it is traced once. Before a thread waits, it
+//! looks whether the other one waits for it in turn, directly or through more threads: then nobody would ever end, and
+//! the thread traces the function itself.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use crate::transformations::cache::Signature;
+
+/// What is being traced for one cache.
+#[derive(Default)]
+pub(crate) struct Tracing {
+    running: Mutex<Vec<Running>>,
+    ended: Condvar,
+}
+
+struct Running {
+    id: u64,
+    thread: ThreadId,
+    signature: Signature,
+}
+
+/// What a thread waits for: what is traced, and by whom.
+#[derive(Clone, Copy)]
+struct Wait {
+    id: u64,
+    thread: ThreadId,
+}
+
+/// All threads that wait for a trace. Locked after the list of a cache, and only where a wait begins or ends.
+static WAITS: Mutex<Option<HashMap<ThreadId, Wait>>> = Mutex::new(None);
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+fn with_waits<R>(change: impl FnOnce(&mut HashMap<ThreadId, Wait>) -> R) -> R {
+    let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+    change(waits.get_or_insert_default())
+}
+
+/// Notes that a thread waits; `false` if it would wait for itself.
+fn begin_wait(this: ThreadId, wait: Wait) -> bool {
+    with_waits(|waits| {
+        let mut other = wait.thread;
+        while let Some(next) = waits.get(&other) {
+            other = next.thread;
+        }
+        if other == this {
+            return false;
+        }
+        waits.insert(this, wait);
+        true
+    })
+}
+
+/// Who asks for a signature has it, or traces it.
+pub(crate) enum Asked<'t, K> {
+    Known(K),
+    Trace(Begun<'t>),
+}
+
+impl Tracing {
+    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives what is `known` of a signature, or begins to trace it. If another thread traces it, this one waits.
+    ///
+    /// # Panics
+    /// If this thread traces it already: the function calls itself, without end.
+    pub(crate) fn ask<K>(
+        &self,
+        signature: &Signature,
+        line: &Location<'_>,
+        known: impl Fn() -> Option<K>,
+    ) -> Asked<'_, K> {
+        let this = std::thread::current().id();
+        let mut running = self.running();
+        loop {
+            if let Some(known) = known() {
+                return Asked::Known(known);
+            }
+            let mut same = running.iter().filter(|one| one.signature == *signature);
+            let is_own = same.clone().any(|one| one.thread == this);
+            let other = same.next().map(|one| Wait {
+                id: one.id,
+                thread: one.thread,
+            });
+            if is_own {
+                drop(running);
+                recursive(signature, line);
+            }
+            match other {
+                Some(wait) if begin_wait(this, wait) => {}
+                _ => break,
+            }
+            running = self
+                .ended
+                .wait(running)
+                .unwrap_or_else(PoisonError::into_inner);
+            with_waits(|waits| waits.remove(&this));
+        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        running.push(Running {
+            id,
+            thread: this,
+            signature: signature.clone(),
+        });
+        Asked::Trace(Begun { tracing: self, id })
+    }
+}
+
+#[cold]
+fn recursive(signature: &Signature, line: &Location<'_>) -> ! {
+    let infos: Vec<String> = signature.infos.iter().map(ToString::to_string).collect();
+    panic!(
+        "cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: {} of {}; tracing it would never end: let the recursion change a shape or a static value, or write it as a `while_loop` or `scan` (jit at {line})",
+        signature.treedef,
+        infos.join(", ")
+    )
+}
+
+/// While it lives, other threads wait for what this one traces.
+pub(crate) struct Begun<'t> {
+    tracing: &'t Tracing,
+    id: u64,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let mut running = self.tracing.running();
+        running.retain(|one| one.id != self.id);
+        // Who waited for it no longer does, though it has not run yet.
+        with_waits(|waits| waits.retain(|_, wait| wait.id != self.id));
+        drop(running);
+        self.tracing.ended.notify_all();
+    }
+}
