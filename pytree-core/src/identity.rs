@@ -30,12 +30,14 @@ impl Identity {
 struct AddressHasher(u64);
 
 impl Hasher for AddressHasher {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
     }
+    #[inline]
     fn write_usize(&mut self, address: usize) {
         let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);

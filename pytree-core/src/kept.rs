@@ -42,10 +42,23 @@ impl Kept {
         }
     }
 
-    /// What is kept, in the order in which it was added.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Content> {
-        let chunks = std::iter::successors(self.first.get(), |chunk| chunk.next.get());
-        chunks.flat_map(|chunk| chunk.contents.iter().map_while(OnceCell::get))
+    /// The position of the first of some items that does not fit what is kept, in the order in which it was added.
+    pub(crate) fn first_other<T>(
+        &self,
+        items: &[T],
+        fits: impl Fn(&T, &Content) -> bool,
+    ) -> Option<usize> {
+        let mut chunk = &self.first;
+        for (at, items) in items.chunks(CHUNK).enumerate() {
+            let kept = chunk.get()?;
+            for (position, (item, content)) in items.iter().zip(&kept.contents).enumerate() {
+                if !content.get().is_none_or(|content| fits(item, content)) {
+                    return Some(at * CHUNK + position);
+                }
+            }
+            chunk = &kept.next;
+        }
+        None
     }
 }
 

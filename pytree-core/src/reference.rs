@@ -36,7 +36,12 @@ use crate::unflatten::Unflattener;
 /// argument has a reference that can be read and written, and afterwards what was written is in the one outside.
 /// A function that only captures it can't write it, and where it is recorded it can't read it either: that is an error.
 ///
-/// Handles are sent to other threads and used from them. No lock is held while a value is made from another.
+/// Handles are sent to other threads and used from them. No lock is held while a value is made from another. A call of a
+/// transformation takes effect at one instant, for all references of its argument that it reads or writes, or not at
+/// all: if another thread has written one of them while the call ran, nothing is written. A compiled program is then run
+/// again; where a user's function has run, that is [`ReferenceError::Conflict`]. [`get`](Self::get) and
+/// [`set`](Self::set) are two calls, between which others may write: use [`update`](Self::update).
+///
 /// A reference that holds itself keeps itself alive: one of the edges of such a cycle is better a [`WeakRef`].
 ///
 /// # Examples

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use pytree_core::{Filter, Module, Tree, graph};
+use pytree_core::{Filter, Module, Ref, Tree, graph};
 use pytree_nn::{
     Activation, Chain, Dropout, GradientTransformation, Linear, Mlp, Optimizer, Rngs, accuracy,
     adam, adamw, chain, checkpoint, clip_by_global_norm, eval, sgd, softmax_cross_entropy,
@@ -218,4 +218,48 @@ fn one_compiled_step_serves_frozen_and_trained_models_apart() {
     }
     assert_eq!(model.layers[0], frozen);
     assert!(losses[9] < losses[0]);
+}
+
+thread_local! {
+    /// The weight that the transformation below writes while an optimizer runs.
+    static WRITTEN_MEANWHILE: std::cell::RefCell<Option<Ref<Tensor>>> = const { std::cell::RefCell::new(None) };
+}
+
+#[derive(Module, Clone, Debug)]
+struct Meddling;
+
+impl GradientTransformation for Meddling {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        if let Some(weight) = WRITTEN_MEANWHILE.take() {
+            weight.set(Tensor::from(7.0_f32));
+        }
+        gradients
+    }
+}
+
+#[test]
+fn conflict_changes_neither_model_nor_optimizer() {
+    let weight = Ref::param(Tensor::from(1.0_f32));
+    let mut model = (weight.clone(), Ref::param(Tensor::from(2.0_f32)));
+    let mut optimizer = Optimizer::new(&model, chain([Chain::of(Meddling), adam(0.1)]));
+    let gradients =
+        grad(|(left, right): &(Ref<Tensor>, Ref<Tensor>)| left.get() * right.get())(&model);
+    let before = graph::flatten::<Tensor, _>(&optimizer).0;
+    WRITTEN_MEANWHILE.set(Some(weight.clone()));
+    let error = optimizer.try_update(&mut model, &gradients).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("another thread wrote the reference at [0] "),
+        "{error}"
+    );
+    assert_eq!(graph::flatten::<Tensor, _>(&optimizer).0, before);
+    assert_eq!(
+        (weight.get().item::<f32>(), model.1.get().item::<f32>()),
+        (7.0, 2.0)
+    );
+    optimizer.try_update(&mut model, &gradients).unwrap();
+    assert_ne!(weight.get().item::<f32>(), 7.0);
 }

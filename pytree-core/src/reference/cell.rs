@@ -26,10 +26,10 @@ pub(crate) struct Cell<T> {
 }
 
 struct Held<T> {
-    /// Nothing only while the reference is being built.
+    /// Nothing only while the reference is being built or claimed.
     content: Option<Arc<T>>,
-    /// Whether a call is about to write it together with others.
-    is_claimed: bool,
+    /// The content while a call is about to write it together with others.
+    claimed: Option<Arc<T>>,
 }
 
 /// What tells a content from all others that are alive.
@@ -43,7 +43,7 @@ impl<T> Cell<T> {
         Self {
             held: RwLock::new(Held {
                 content: None,
-                is_claimed: false,
+                claimed: None,
             }),
             address: AtomicUsize::new(0),
             origin: Origin::here(),
@@ -62,7 +62,7 @@ impl<T> Cell<T> {
     fn unclaimed(&self) -> RwLockWriteGuard<'_, Held<T>> {
         loop {
             let held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-            if !held.is_claimed {
+            if held.claimed.is_none() {
                 return held;
             }
             drop(held);
@@ -79,7 +79,7 @@ impl<T> Cell<T> {
     pub(super) fn held(&self) -> Option<Arc<T>> {
         loop {
             let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-            if !held.is_claimed {
+            if held.content.is_some() || held.claimed.is_none() {
                 return held.content.clone();
             }
             drop(held);
@@ -143,8 +143,8 @@ impl<T> Cell<T> {
     pub(super) fn exchange_claimed(&self, content: Option<Arc<T>>) -> Option<Arc<T>> {
         self.written.store(true, Ordering::Relaxed);
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        held.is_claimed = false;
-        self.put(&mut held, content)
+        self.put(&mut held, content);
+        held.claimed.take()
     }
 }
 
@@ -176,7 +176,15 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn claim(&self, is_claimed: bool) {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        held.is_claimed = is_claimed;
+        let held = &mut *held;
+        let (from, to) = match is_claimed {
+            true => (&mut held.content, &mut held.claimed),
+            false => (&mut held.claimed, &mut held.content),
+        };
+        // What is claimed twice by one call stays claimed.
+        if from.is_some() {
+            *to = from.take();
+        }
     }
     fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)

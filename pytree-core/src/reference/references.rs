@@ -63,14 +63,23 @@ impl fmt::Debug for AnyReference {
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
     /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
-    /// None of one that nobody asks for.
-    nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
+    nodes: Vec<Node>,
     /// Whether shared nodes are known where they are met again, too.
     knows_shared: bool,
     /// The numbers of those that are known, since they were asked for first; boxed, for every call moves this.
     numbers: OnceCell<Box<IdentityMap>>,
     /// What was read of them; none if they were not read, or there are none. Boxed, for the same reason.
     read: Option<Box<Read>>,
+}
+
+/// A node that aliases refer to.
+#[derive(Clone)]
+enum Node {
+    Handle(Arc<dyn Any + Send + Sync>),
+    /// A reference, by its position.
+    Reference(usize),
+    /// One that nobody asks for.
+    Released,
 }
 
 /// What a call has read of references.
@@ -150,9 +159,9 @@ impl References {
     /// are counted on.
     pub(crate) fn outdated(&self) -> Option<usize> {
         let read = self.read.as_deref()?;
-        let pairs = self.cells.iter().zip(read.contents.iter());
-        let mut is_same = pairs.map(|(cell, content)| cell.0.address() == address(content));
-        is_same.position(|is_same| !is_same).or_else(|| {
+        let is_same = |cell: &AnyReference, content: &Content| cell.0.address() == address(content);
+        let position = read.contents.first_other(&self.cells, is_same);
+        position.or_else(|| {
             let position = read.beside.as_deref()?.outdated()?;
             Some(self.cells.len() + position)
         })
@@ -195,9 +204,12 @@ impl References {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
             for (number, node) in self.nodes.iter().enumerate() {
-                if let Some(node) = node {
-                    numbers.insert_as(Identity::of(node), number);
-                }
+                let identity = match node {
+                    Node::Handle(node) => Identity::of(node),
+                    Node::Reference(position) => self.cells[*position].identity(),
+                    Node::Released => continue,
+                };
+                numbers.insert_as(identity, number);
             }
             if self.knows_shared {
                 return Box::new(numbers);
@@ -210,13 +222,17 @@ impl References {
 
     /// The handle of a node.
     pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.nodes.get(number).cloned().flatten()
+        match self.nodes.get(number)? {
+            Node::Handle(node) => Some(Arc::clone(node)),
+            Node::Reference(position) => Some(self.cells.get(*position)?.node()),
+            Node::Released => None,
+        }
     }
 
     /// The references of a value that is built, and the handles of its nodes.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
-            nodes: nodes.map(Some).collect(),
+            nodes: nodes.map(Node::Handle).collect(),
             ..self
         }
     }
@@ -228,12 +244,12 @@ impl References {
 
     /// Adds the shared node that was met next, with its handle if somebody asks for it.
     pub(crate) fn push(&mut self, node: Option<Arc<dyn Any + Send + Sync>>) {
-        self.nodes.push(node);
+        self.nodes.push(node.map_or(Node::Released, Node::Handle));
     }
 
     /// Adds the reference that was met next.
     pub(crate) fn push_reference(&mut self, reference: AnyReference) {
-        self.nodes.push(Some(reference.node()));
+        self.nodes.push(Node::Reference(self.cells.len()));
         self.cells.push(reference);
     }
 
@@ -241,14 +257,14 @@ impl References {
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {
-                *node = None;
+                *node = Node::Released;
             }
         }
     }
 
     /// Adds nodes that have no identity any more.
     pub(crate) fn skip(&mut self, count: usize) {
-        self.nodes.resize(self.nodes.len() + count, None);
+        self.nodes.resize(self.nodes.len() + count, Node::Released);
     }
 }
 

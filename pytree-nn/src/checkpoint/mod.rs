@@ -15,7 +15,8 @@ mod metadata;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pytree_core::{PytreeOf, TreeDef, graph};
+use pytree_core::crossing::take_apart;
+use pytree_core::{PytreeOf, TreeDef};
 use pytree_transform::Tensor;
 
 use crate::checkpoint::bytes::{Stored, dtype_name};
@@ -66,7 +67,8 @@ pub struct Entry {
 /// [`CheckpointError::SameName`].
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     let path = path.as_ref();
-    let (leaves, treedef) = graph::flatten::<Tensor, T>(state);
+    // The values of references are those of one instant, also while other threads train.
+    let (leaves, treedef, _) = take_apart::<Tensor, T>(state);
     let names = names(&treedef);
     let mut seen = BTreeSet::new();
     let mut stored = Vec::with_capacity(leaves.len());

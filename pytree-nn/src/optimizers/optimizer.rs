@@ -193,7 +193,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// As [`update`](Self::update).
     ///
     /// # Errors
-    /// [`OptimizerError`] with every parameter for which it is so; neither model nor optimiser are changed.
+    /// [`OptimizerError`] with every parameter for which it is so, or a conflict if another thread writes a reference of
+    /// the model meanwhile; neither model nor optimiser are changed.
     #[track_caller]
     pub fn try_update(
         &mut self,
@@ -232,6 +233,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
                 problems: problems.collect(),
             });
         }
+        // The writing of references may be refused, and then nothing is to be changed.
+        let before = (!references.is_empty()).then(|| self.transformation.clone());
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = leaves
             .iter_mut()
@@ -240,9 +243,18 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         for ((leaf, _), update) in places.zip(updates) {
             *leaf = &*leaf + update;
         }
-        *model = crossing::put_together_changed(&treedef, leaves, &references, |position| {
+        let updated = crossing::put_together_changed(&treedef, leaves, &references, |position| {
             choices[position] == Choice::Trained
-        })?;
+        });
+        match (updated, before) {
+            (Ok(updated), _) => *model = updated,
+            (Err(error), before) => {
+                if let Some(before) = before {
+                    self.transformation = before;
+                }
+                return Err(error.into());
+            }
+        }
         self.step = &self.step + 1;
         Ok(())
     }
