@@ -177,9 +177,10 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     fn claim(&self, is_claimed: bool) {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         let held = &mut *held;
-        let (from, to) = match is_claimed {
-            true => (&mut held.content, &mut held.claimed),
-            false => (&mut held.claimed, &mut held.content),
+        let (from, to) = if is_claimed {
+            (&mut held.content, &mut held.claimed)
+        } else {
+            (&mut held.claimed, &mut held.content)
         };
         // What is claimed twice by one call stays claimed.
         if from.is_some() {

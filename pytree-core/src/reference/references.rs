@@ -132,13 +132,9 @@ impl References {
     /// these is written only if both still hold what was read.
     #[must_use]
     pub fn beside(mut self, other: Self) -> Self {
-        if other.read.is_none() {
-            return self;
-        }
-        match &mut self.read {
-            Some(read) => read.beside = Some(Box::new(other)),
-            // There is nothing to write, and so nothing to compare.
-            None => {}
+        // Where nothing was read here there is nothing to write, and so nothing to compare.
+        if let Some(read) = self.read.as_mut().filter(|_| other.read.is_some()) {
+            read.beside = Some(Box::new(other));
         }
         self
     }
