@@ -16,7 +16,7 @@ use crate::kept::Kept;
 use crate::leaf::{AnyLeaf, Leaf};
 use crate::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::reference::References;
-pub use crate::reference::turn::{Attempts, is_mine as has_turn, repeated};
+pub use crate::reference::turn::{Attempts, repeated};
 use crate::shape::{self, NodeKind};
 use crate::treedef::{Builder, Flatten, Match, Sharing, TreeDef};
 use crate::unflatten::{self, Contents, Outside, Unflattener};

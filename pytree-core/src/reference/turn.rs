@@ -58,8 +58,8 @@ impl Drop for Turn {
     }
 }
 
-/// Whether a call on this thread has the turn. It should not wait for other threads then: they may wait for its end.
-pub fn is_mine() -> bool {
+/// Whether a call on this thread has the turn.
+fn is_mine() -> bool {
     IS_MINE.get()
 }
 
