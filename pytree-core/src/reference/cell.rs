@@ -77,14 +77,19 @@ impl<T> Cell<T> {
     }
 
     pub(super) fn held(&self) -> Option<Arc<T>> {
-        loop {
-            let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-            if held.content.is_some() || held.claimed.is_none() {
-                return held.content.clone();
-            }
-            drop(held);
-            wait_for_claims();
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let content = held.content.clone();
+        drop(held);
+        if content.is_some() {
+            return content;
         }
+        self.held_unclaimed()
+    }
+
+    /// What it holds once no call claims the cell.
+    #[cold]
+    fn held_unclaimed(&self) -> Option<Arc<T>> {
+        self.unclaimed().content.clone()
     }
 
     /// The kind that the reference itself says, if it does.

@@ -63,23 +63,14 @@ impl fmt::Debug for AnyReference {
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
     /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
-    nodes: Vec<Node>,
+    /// None of one that nobody asks for.
+    nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes are known where they are met again, too.
     knows_shared: bool,
     /// The numbers of those that are known, since they were asked for first; boxed, for every call moves this.
     numbers: OnceCell<Box<IdentityMap>>,
     /// What was read of them; none if they were not read, or there are none. Boxed, for the same reason.
     read: Option<Box<Read>>,
-}
-
-/// A node that aliases refer to.
-#[derive(Clone)]
-enum Node {
-    Handle(Arc<dyn Any + Send + Sync>),
-    /// A reference, by its position.
-    Reference(usize),
-    /// One that nobody asks for.
-    Released,
 }
 
 /// What a call has read of references.
@@ -200,12 +191,9 @@ impl References {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
             for (number, node) in self.nodes.iter().enumerate() {
-                let identity = match node {
-                    Node::Handle(node) => Identity::of(node),
-                    Node::Reference(position) => self.cells[*position].identity(),
-                    Node::Released => continue,
-                };
-                numbers.insert_as(identity, number);
+                if let Some(node) = node {
+                    numbers.insert_as(Identity::of(node), number);
+                }
             }
             if self.knows_shared {
                 return Box::new(numbers);
@@ -217,18 +205,15 @@ impl References {
     }
 
     /// The handle of a node.
+    #[inline]
     pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
-        match self.nodes.get(number)? {
-            Node::Handle(node) => Some(Arc::clone(node)),
-            Node::Reference(position) => Some(self.cells.get(*position)?.node()),
-            Node::Released => None,
-        }
+        self.nodes.get(number).cloned().flatten()
     }
 
     /// The references of a value that is built, and the handles of its nodes.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
-            nodes: nodes.map(Node::Handle).collect(),
+            nodes: nodes.map(Some).collect(),
             ..self
         }
     }
@@ -240,12 +225,20 @@ impl References {
 
     /// Adds the shared node that was met next, with its handle if somebody asks for it.
     pub(crate) fn push(&mut self, node: Option<Arc<dyn Any + Send + Sync>>) {
-        self.nodes.push(node.map_or(Node::Released, Node::Handle));
+        self.nodes.push(node);
+    }
+
+    /// Makes room for as many nodes.
+    pub(crate) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
     }
 
     /// Adds the reference that was met next.
     pub(crate) fn push_reference(&mut self, reference: AnyReference) {
-        self.nodes.push(Node::Reference(self.cells.len()));
+        if self.cells.is_empty() {
+            self.cells.reserve(self.nodes.capacity());
+        }
+        self.nodes.push(Some(reference.node()));
         self.cells.push(reference);
     }
 
@@ -253,14 +246,14 @@ impl References {
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {
-                *node = Node::Released;
+                *node = None;
             }
         }
     }
 
     /// Adds nodes that have no identity any more.
     pub(crate) fn skip(&mut self, count: usize) {
-        self.nodes.resize(self.nodes.len() + count, Node::Released);
+        self.nodes.resize(self.nodes.len() + count, None);
     }
 }
 

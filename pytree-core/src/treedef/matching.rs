@@ -71,6 +71,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         mut self,
         tree: &'a T,
     ) -> Option<References> {
+        self.references.reserve(self.treedef.numbered);
         tree.visit(&mut self);
         let matches = self.matches
             && self.node == self.treedef.nodes.len()
