@@ -223,8 +223,13 @@ fn what_is_no_regular_file_stays() {
     assert!(write(scratch.0.join("none").join("state"), b"x").is_err());
     #[cfg(unix)]
     {
-        let error = write("/dev/null", b"x").unwrap_err().to_string();
+        // A socket of the test: if a bug replaced it, no device of the machine would be lost.
+        let socket = scratch.0.join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let error = write(&socket, b"x").unwrap_err().to_string();
         assert!(error.contains("else than a regular file"), "{error}");
+        assert!(!fs::symlink_metadata(&socket).unwrap().is_file());
+        fs::remove_file(&socket).unwrap();
     }
     assert!(scratch.names().is_empty());
 }
