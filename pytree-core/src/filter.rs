@@ -1,11 +1,15 @@
 //! Filters: which leaves an operation is for.
 
+mod rule;
+mod terms;
+
 use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
+use self::rule::Rule;
 use crate::error::TreeError;
 use crate::kind::{Collection, CollectionId, LeafKind};
 use crate::leaf::Leaf;
@@ -13,8 +17,6 @@ use crate::nodes::Aliases;
 use crate::path::{Key, KeyPath};
 use crate::suggest::Effort;
 use crate::treedef::TreeDef;
-
-type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
 
 /// Accepts some leaves of a tree, by kind, collection, path, type or predicate.
 ///
@@ -28,22 +30,6 @@ type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct Filter(Rule);
-
-#[derive(Clone)]
-enum Rule {
-    Everything,
-    Nothing,
-    Param,
-    AnyState,
-    State(CollectionId),
-    Path(KeyPath),
-    Contains(String),
-    Type(TypeId, &'static str),
-    Predicate(Arc<Predicate>),
-    Not(Box<Rule>),
-    And(Box<Rule>, Box<Rule>),
-    Or(Box<Rule>, Box<Rule>),
-}
 
 impl Filter {
     /// Every leaf.
@@ -128,10 +114,7 @@ impl Filter {
         if wanted.is_empty() {
             return Ok(());
         }
-        let leads_to_place = |path: &KeyPath| {
-            path.keys().is_empty() || treedef.find(path, |node| treedef.has_place(node)).is_some()
-        };
-        match wanted.into_iter().find(|path| !leads_to_place(path)) {
+        match treedef.first_without_place(&wanted) {
             None => Ok(()),
             Some(path) if treedef.is_static(path) => {
                 let path = path.clone();
@@ -237,116 +220,27 @@ fn nearest_prefix(path: &KeyPath, places: &[KeyPath]) -> Option<KeyPath> {
     nearest.map(|(prefix, _)| prefix)
 }
 
-impl Rule {
-    fn collect_paths<'a>(&'a self, paths: &mut Vec<&'a KeyPath>) {
-        match self {
-            Self::Path(path) => paths.push(path),
-            Self::Not(rule) => rule.collect_paths(paths),
-            Self::And(left, right) | Self::Or(left, right) => {
-                left.collect_paths(paths);
-                right.collect_paths(paths);
-            }
-            _ => {}
-        }
-    }
-
-    fn collect_names<'a>(&'a self, names: &mut Vec<&'a String>) {
-        match self {
-            Self::Contains(name) => names.push(name),
-            Self::Not(rule) => rule.collect_names(names),
-            Self::And(left, right) | Self::Or(left, right) => {
-                left.collect_names(names);
-                right.collect_names(names);
-            }
-            _ => {}
-        }
-    }
-
-    fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: Option<&dyn Leaf>) -> bool {
-        match self {
-            Self::Path(prefix) => prefix.is_prefix_of(path),
-            Self::Contains(name) => path.keys().iter().any(|key| key.is_plain(name)),
-            Self::Type(identity, _) => {
-                leaf.is_some_and(|leaf| leaf.as_any().type_id() == *identity)
-            }
-            Self::Predicate(predicate) => leaf.is_some_and(|leaf| predicate(path, leaf)),
-            Self::Not(rule) => !rule.accepts(path, kind, leaf),
-            Self::And(left, right) => {
-                left.accepts(path, kind, leaf) && right.accepts(path, kind, leaf)
-            }
-            Self::Or(left, right) => {
-                left.accepts(path, kind, leaf) || right.accepts(path, kind, leaf)
-            }
-            _ => self.accepts_kind(kind),
-        }
-    }
-
-    fn is_by_kind(&self) -> bool {
-        match self {
-            Self::Everything | Self::Nothing | Self::Param | Self::AnyState | Self::State(_) => {
-                true
-            }
-            Self::Not(rule) => rule.is_by_kind(),
-            Self::And(left, right) | Self::Or(left, right) => {
-                left.is_by_kind() && right.is_by_kind()
-            }
-            _ => false,
-        }
-    }
-
-    fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
-        match self {
-            Self::Everything => true,
-            Self::Param => kind == Some(LeafKind::Param),
-            Self::AnyState => matches!(kind, Some(LeafKind::State(_))),
-            Self::State(collection) => kind == Some(LeafKind::State(*collection)),
-            Self::Not(rule) => !rule.accepts_kind(kind),
-            Self::And(left, right) => left.accepts_kind(kind) && right.accepts_kind(kind),
-            Self::Or(left, right) => left.accepts_kind(kind) || right.accepts_kind(kind),
-            _ => false,
-        }
-    }
-}
-
 impl Not for Filter {
     type Output = Self;
     fn not(self) -> Self {
-        Self(Rule::Not(Box::new(self.0)))
+        Self(self.0.inverted())
     }
 }
 impl BitAnd for Filter {
     type Output = Self;
     fn bitand(self, other: Self) -> Self {
-        Self(Rule::And(Box::new(self.0), Box::new(other.0)))
+        Self(self.0.and(other.0))
     }
 }
 impl BitOr for Filter {
     type Output = Self;
     fn bitor(self, other: Self) -> Self {
-        Self(Rule::Or(Box::new(self.0), Box::new(other.0)))
+        Self(self.0.or(other.0))
     }
 }
 
 impl fmt::Debug for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Everything => f.write_str("everything"),
-            Self::Nothing => f.write_str("nothing"),
-            Self::Param => f.write_str("param"),
-            Self::AnyState => f.write_str("state"),
-            Self::State(collection) => write!(f, "state({collection:?})"),
-            Self::Path(path) => write!(f, "path({path})"),
-            Self::Contains(name) => write!(f, "path_contains({name})"),
-            Self::Type(_, name) => write!(f, "type({name})"),
-            Self::Predicate(_) => f.write_str("predicate"),
-            Self::Not(rule) => write!(f, "!{rule:?}"),
-            Self::And(left, right) => write!(f, "({left:?} & {right:?})"),
-            Self::Or(left, right) => write!(f, "({left:?} | {right:?})"),
-        }
     }
 }

@@ -78,10 +78,12 @@ pub struct Unflattener<'a> {
     staged: Vec<Staged>,
     /// For each node that was entered and not left, where its subtree begins and ends.
     open: Vec<(usize, usize)>,
-    /// Whether `open` is kept: if someone asks for the nodes, or the treedef is so deep that a typed value of it may
+    /// Whether `open` is kept: if someone asks for nodes, or the treedef is so deep that a typed value of it may
     /// be too deep.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
+    /// The nodes built so far that have a fixed number of children, if someone asks for them.
+    fixed: Option<&'a mut Vec<usize>>,
 }
 
 /// What becomes of the values of references that are used in a value that is put together.
@@ -150,11 +152,23 @@ impl Unflattener<'_> {
     /// [`TreeError::NodeType`] if the treedef has another node there.
     #[inline]
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
+        self.enter_as(shape, false)
+    }
+
+    #[inline]
+    fn enter_as(
+        &mut self,
+        shape: &'static NodeShape,
+        is_fixed: bool,
+    ) -> Result<usize, TreeError> {
         match self.treedef.0.nodes.get(self.node) {
             Some(node) if node.shape.becomes(shape) => {
                 if !self.tracks {
                     self.node += 1;
                     return Ok(node.arity as usize);
+                }
+                if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
+                    fixed.push(self.node);
                 }
                 while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
                     self.open.pop();
@@ -184,7 +198,7 @@ impl Unflattener<'_> {
         arity: usize,
     ) -> Result<(), TreeError> {
         let path_node = self.node;
-        let found = self.enter(shape)?;
+        let found = self.enter_as(shape, true)?;
         if found == arity {
             return Ok(());
         }
@@ -396,6 +410,20 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
+/// The nodes of a `T` that have a fixed number of children, such as its arrays, by a treedef and leaves of one.
+pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+) -> Result<Vec<usize>, TreeError> {
+    let mut fixed = Vec::new();
+    let outside = Outside {
+        fixed: Some(&mut fixed),
+        ..Outside::default()
+    };
+    build(treedef, leaves.iter().cloned(), outside, T::unflatten)?;
+    Ok(fixed)
+}
+
 /// What there is outside of a value that is built.
 #[derive(Default)]
 pub(crate) struct Outside<'a> {
@@ -406,6 +434,8 @@ pub(crate) struct Outside<'a> {
     /// The references that were read, which must still hold what was read when something is written.
     pub(crate) read: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,
+    /// Receives the nodes that have a fixed number of children.
+    pub(crate) fixed: Option<&'a mut Vec<usize>>,
 }
 
 /// Builds a value from a treedef and as many leaves as it has: the value, and its references.
@@ -430,8 +460,11 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         read: outside.read,
         staged: Vec::new(),
         open: Vec::new(),
-        tracks: outside.on_exit.is_some() || treedef.depth() > DEPTH_LIMIT,
+        tracks: outside.on_exit.is_some()
+            || outside.fixed.is_some()
+            || treedef.depth() > DEPTH_LIMIT,
         on_exit: outside.on_exit,
+        fixed: outside.fixed,
     };
     let built = match unflatten(&mut source) {
         Ok(built) => built,

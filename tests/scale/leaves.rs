@@ -10,7 +10,7 @@ use pytree::prelude::*;
 use pytree::{Dictionary, PytreeOf, nodes};
 
 use crate::measure::{SOME, Sheet, measure, refused};
-use crate::models::{Layer, Layers, hashed, layers, numbers, sorted};
+use crate::models::{Layer, Layers, Sown, hashed, layers, numbers, sorted};
 
 fn hash(treedef: &TreeDef) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -311,6 +311,32 @@ fn models_are_linear_in_leaves() {
             let mut map = map.clone();
             partition::pop(&mut map, &Filter::everything()).unwrap()
         });
+        sheet.add(
+            "model: pop from arrays",
+            |size| {
+                let sown = |number: usize| Sown {
+                    all: [vec![number as f32]],
+                };
+                (0..size).map(sown).collect::<Vec<_>>()
+            },
+            |list| {
+                let mut list = list.clone();
+                partition::pop(&mut list, &Filter::any_state()).unwrap()
+            },
+        );
+        sheet.add(
+            "model: split by many paths",
+            |size| {
+                let path = |number: usize| Filter::path(format!("[{number}]"));
+                let odd = (1..size).step_by(2);
+                let filter = odd.fold(path(0), |all, number| all | path(number));
+                (vec![1.0_f32; size], filter)
+            },
+            |(list, filter)| {
+                let filters = [filter.clone(), Filter::everything()];
+                partition::split::<_, f32>(list, filters).unwrap()
+            },
+        );
         sheet.add("model: static values set", layers, |layers| {
             edit::set_static(layers, &Filter::path_contains("width"), 9_usize).unwrap()
         });

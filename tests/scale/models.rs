@@ -19,6 +19,13 @@ pub struct Layers {
     pub layers: Vec<Layer>,
 }
 
+/// An array whose items hold what can be taken out.
+#[derive(Module, Clone, Debug)]
+pub struct Sown {
+    #[state]
+    pub all: [Vec<f32>; 1],
+}
+
 pub fn layers(size: usize) -> Layers {
     let layer = |number: usize| Layer {
         weight: Tensor::from(number as f32),

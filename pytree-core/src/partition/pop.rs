@@ -14,13 +14,12 @@ use crate::error::TreeError;
 use crate::filter::Filter;
 use crate::insertion::InsertionOrder;
 use crate::leaf::Leaf;
-use crate::path::KeyPath;
 use crate::pytree::PytreeOf;
 use crate::reference::References;
 use crate::shape::{self, NodeKind};
 use crate::statics::StaticBox;
 use crate::treedef::{Builder, TreeDef};
-use crate::unflatten::{Contents, unflatten_unchecked};
+use crate::unflatten::{Contents, fixed_nodes, unflatten_unchecked};
 
 /// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
 ///
@@ -106,20 +105,13 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
                 return Ok(popped);
             }
             // An array looks like a list until it is built, and a tuple like values that were sown.
-            Err(TreeError::Arity { path, .. })
-                if plan.fix(list_at(&rest.treedef, &path, &rest.old)) => {}
+            Err(TreeError::Arity { .. }) if plan.fixed.is_empty() => {
+                plan.fixed
+                    .extend(fixed_nodes::<M, L>(&treedef, &leaves)?);
+            }
             Err(error) => return Err(error),
         }
     }
-}
-
-/// The list or tuple at a path, by its number in the old treedef.
-fn list_at(treedef: &TreeDef, path: &KeyPath, old: &[usize]) -> Option<usize> {
-    let nodes = &treedef.0.nodes;
-    let is_list = |at: usize| matches!(nodes[at].shape.kind, NodeKind::List | NodeKind::Tuple);
-    treedef
-        .find(path, is_list)
-        .and_then(|at| old.get(at).copied())
 }
 
 /// What is left of a model.

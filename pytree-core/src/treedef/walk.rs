@@ -127,6 +127,26 @@ impl TreeDef {
         None
     }
 
+    /// The first of some paths at and below which no place is, present or absent. The root needs none.
+    pub(crate) fn first_without_place<'p>(&self, paths: &[&'p KeyPath]) -> Option<&'p KeyPath> {
+        /// Each path is searched among the children of the nodes above it: of more paths, all places are walked once.
+        const FEW: usize = 8;
+        if paths.len() <= FEW {
+            let leads_to_place = |path: &KeyPath| {
+                path.keys().is_empty() || self.find(path, |node| self.has_place(node)).is_some()
+            };
+            return paths.iter().copied().find(|path| !leads_to_place(path));
+        }
+        let mut places = Vec::new();
+        self.walk_places(|place| places.push(place.path.clone()));
+        places.sort_unstable();
+        let leads_to_place = |path: &KeyPath| {
+            let next = places.get(places.partition_point(|place| place < path));
+            path.keys().is_empty() || next.is_some_and(|place| path.is_prefix_of(place))
+        };
+        paths.iter().copied().find(|path| !leads_to_place(path))
+    }
+
     /// Whether there is a place, present or absent, at or below a node.
     pub(crate) fn has_place(&self, node: usize) -> bool {
         let end = node + self.0.nodes[node].size as usize;

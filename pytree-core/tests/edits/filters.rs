@@ -301,3 +301,53 @@ fn filters_are_shown_as_they_are_written() {
         assert_eq!(format!("{filter:?}"), shown);
     }
 }
+
+#[test]
+fn many_terms_accept_what_each_does() {
+    let paths = ["a", "a.b", "a[0]", "b[1].c", "b[10]", "c", "['a']", "d.e.f"];
+    let places = [
+        "a", "a.b.c", "a[0]", "a[1]", "ab", "b[1]", "b[1].c.d", "b[1].d", "b[10][3]", "b[2]", "c.x",
+        "['a'].x", "d.e", "d.e.f", "d.e.g", "e",
+    ];
+    let any = paths.map(Filter::path).into_iter().reduce(|all, path| all | path).unwrap();
+    let none = paths.map(|path| !Filter::path(path)).into_iter().reduce(|all, path| all & path);
+    let (none, kind) = (none.unwrap(), Filter::param());
+    for place in places {
+        let path = place.parse().unwrap();
+        let expected = paths.iter().any(|path_of| Filter::path(path_of).accepts(&path, None, &1.0));
+        assert_eq!(any.accepts(&path, None, &1.0), expected, "{place}");
+        assert_eq!(none.accepts(&path, None, &1.0), !expected, "{place}");
+        let param = Some(pytree_core::LeafKind::Param);
+        assert!((any.clone() | kind.clone()).accepts(&path, param, &1.0));
+        assert!((kind.clone() & any.clone() | !kind.clone()).accepts(&path, None, &1.0));
+        assert_eq!((none.clone() & kind.clone()).accepts(&path, param, &1.0), !expected);
+        assert!(!(none.clone() & kind.clone()).accepts(&path, None, &1.0));
+    }
+}
+
+#[test]
+fn hundred_thousand_terms_do_not_recurse() {
+    let work = || {
+        let values = vec![1.0_f32; 100_000];
+        let path = |number: usize| Filter::path(format!("[{number}]"));
+        let left = (1..values.len()).fold(path(0), |all, number| all | path(number));
+        let right = (1..values.len()).fold(path(0), |all, number| path(number) | all);
+        let not = (1..values.len()).fold(!path(0), |all, number| all & !path(number));
+        for filter in [left, right, !not] {
+            let part: Partition<_, f32> = partition::filter(&values, &filter);
+            assert_eq!(part.leaves().len(), values.len());
+            assert!(format!("{:?}", filter.clone()).contains("path([99999])"));
+        }
+        let absent = (0..values.len()).fold(path(200_000), |all, number| path(number) | all);
+        let error = absent.check(&tree::structure(&values)).unwrap_err();
+        assert!(error.to_string().contains("[200000]"), "{error}");
+    };
+    // The stack of any thread that is not the first.
+    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
+fn terms_are_shown_side_by_side() {
+    let filter = Filter::param() | Filter::path("a") | Filter::path("b") & !!Filter::any_state();
+    assert_eq!(format!("{filter:?}"), "(param | path(a) | (path(b) & state))");
+}

@@ -43,7 +43,7 @@ fn a_misspelt_name_is_corrected() {
         & (Filter::path_contains("slope") | !Filter::path_contains("slop"));
     assert_eq!(
         chosen(&both).unwrap_err(),
-        "the filter ((path_contains(coun) & !param) & (path_contains(slope) | !path_contains(slop))) selects no leaf: no path has a step `coun`; did you mean `count`?: no path has a step `slop`; did you mean `slope`?"
+        "the filter (path_contains(coun) & !param & (path_contains(slope) | !path_contains(slop))) selects no leaf: no path has a step `coun`; did you mean `count`?: no path has a step `slop`; did you mean `slope`?"
     );
 }
 

@@ -1,6 +1,6 @@
 //! Where a model is cut so that selected leaves are out of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::kind::LeafKind;
 use crate::shape::NodeKind;
@@ -24,8 +24,8 @@ pub(super) struct Plan<'t> {
     kept_before: Vec<usize>,
     /// The selected leaves, by their nodes.
     selected: Vec<usize>,
-    /// Lists and tuples that keep their length.
-    fixed: BTreeSet<usize>,
+    /// Nodes that keep their number of children, as arrays do.
+    pub(super) fixed: HashSet<usize>,
     /// For each node, the variable that it is in: the field that decides the kind of what is below.
     variables: Vec<Option<usize>>,
     /// The nodes to be cut.
@@ -67,16 +67,11 @@ impl<'t> Plan<'t> {
             parents,
             kept_before,
             selected: leaves,
-            fixed: BTreeSet::new(),
+            fixed: HashSet::new(),
             variables,
             cuts: BTreeMap::new(),
             held: BTreeSet::new(),
         }
-    }
-
-    /// Keeps the length of a list or tuple. Whether that is new.
-    pub(super) fn fix(&mut self, list: Option<usize>) -> bool {
-        list.is_some_and(|list| self.fixed.insert(list))
     }
 
     /// Decides where to cut.
