@@ -91,7 +91,7 @@ impl Jaxpr {
 
     /// The operations, in the order in which they are done.
     pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
-        (0..self.equations.len()).map(|position| JaxprEquation::new(self, position))
+        JaxprEquation::all(self)
     }
 
     /// Whether running it does something besides computing its outputs, such as printing.

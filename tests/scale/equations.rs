@@ -33,6 +33,10 @@ fn compile(sheet: &mut Sheet, name: &str, program: fn(usize) -> Program) {
         recorded(program.clone())
     });
     sheet.add(&of("display"), jaxpr, |jaxpr| jaxpr.to_string());
+    sheet.add(&of("display of each equation"), jaxpr, |jaxpr| {
+        let lines = jaxpr.equations().map(|equation| equation.to_string());
+        lines.collect::<Vec<_>>()
+    });
     sheet.add(&of("passes"), jaxpr, |jaxpr| each_pass(jaxpr));
     sheet.add(&of("verifier"), jaxpr, |jaxpr| verify(jaxpr).unwrap());
     sheet.add(

@@ -334,7 +334,7 @@ fn models_are_linear_in_leaves() {
             },
             |(list, filter)| {
                 let filters = [filter.clone(), Filter::everything()];
-                partition::split::<_, f32>(list, filters).unwrap()
+                partition::split::<_, f32, 2>(list, filters).unwrap()
             },
         );
         sheet.add("model: static values set", layers, |layers| {

@@ -1,7 +1,7 @@
 //! Time grows with the number of equations or leaves, not with its square.
 //!
-//! Each operation is measured at a size and at a tenth of it; it may take at most 30 times as long, which leaves room for
-//! caches that overflow. The time is that of the thread, so that other programs on the machine matter little. The sizes
+//! Each operation is measured at a size and at a tenth of it; it may take at most 20 times as long, which leaves room for
+//! caches that overflow. The least time of some runs counts, so that other programs on the machine matter little. The sizes
 //! are 10⁵ for the longest programs and 2·10⁴ for all others, in release builds, in which `.ci/run` runs this test; debug
 //! builds, which are so much slower, have a tenth of that. Everything runs on a thread with 2 MiB of stack, so that a
 //! recursion along a chain of equations or tensors fails, too.

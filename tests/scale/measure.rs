@@ -1,7 +1,7 @@
 //! Times at two sizes, and how they compare.
 
 use std::hint::black_box;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Debug builds are so much slower.
@@ -13,12 +13,16 @@ pub const MANY: usize = 100_000 / FEWER;
 /// How many equations or leaves everything else has: with more, most of the time is that of caches that overflow.
 pub const SOME: usize = 20_000 / FEWER;
 
-/// How many times the time at a size may be that at a tenth of it. What is linear takes 8 to 20 times as long, and up to
-/// 25 where others use the machine's caches; what is quadratic takes 50 to 100 times as long.
-const MOST: f64 = 30.0;
+/// How many times the time at a size may be that at a tenth of it. What is linear takes 8 to 18 times as long, and what
+/// is quadratic 50 to 100 times.
+const MOST: f64 = 20.0;
 
 /// Rounds until a ratio that other programs on the machine made too large must be right.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 6;
+
+/// How often and how long something is run in a round: the least time of a run counts.
+const RUNS: usize = 5;
+const ENOUGH: Duration = Duration::from_millis(20);
 
 /// The stack of a thread that a program starts: that of the main thread is larger.
 const STACK: usize = 2 << 20;
@@ -26,9 +30,9 @@ const STACK: usize = 2 << 20;
 /// Two measurements at one time would disturb each other.
 static MEASURING: Mutex<()> = Mutex::new(());
 
-/// The least time in which something is measured: the system's account of a thread's time is no finer than some
-/// milliseconds.
-const LEAST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 30 });
+/// The system's account of a thread's time is no finer than some milliseconds: what is shorter is measured by the time
+/// of day, which is right if nothing interrupts one of the runs.
+const SHORT: Duration = Duration::from_millis(40);
 
 /// The operations measured so far.
 pub struct Sheet {
@@ -46,16 +50,24 @@ impl Sheet {
     ) {
         let time = |size: usize| {
             let mut prepared = prepare(size);
-            let start = now();
-            let mut runs = 0;
-            loop {
+            let mut least = Duration::MAX;
+            let mut spent = Duration::ZERO;
+            for _ in 0..RUNS {
+                let (start, of_thread) = (Instant::now(), time_of_thread());
                 drop(black_box(run(black_box(&mut prepared))));
-                runs += 1;
-                let spent = now() - start;
-                if spent >= LEAST {
-                    return spent / runs;
+                let mut time = start.elapsed();
+                if let (true, Some(before), Some(after)) =
+                    (time > SHORT, of_thread, time_of_thread())
+                {
+                    time = time.min(after - before);
+                }
+                least = least.min(time);
+                spent += time;
+                if spent > ENOUGH {
+                    break;
                 }
             }
+            least
         };
         let (mut small, mut large) = (Duration::MAX, Duration::MAX);
         let mut ratio = f64::INFINITY;
@@ -84,15 +96,11 @@ impl Sheet {
     }
 }
 
-/// The time that this thread has run for; where the system does not say, the time of day, in which other programs
-/// take part.
-fn now() -> Duration {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    match text.split(' ').next().map(str::parse) {
-        Some(Ok(nanoseconds)) => Duration::from_nanos(nanoseconds),
-        _ => START.elapsed(),
-    }
+/// The time that this thread has run for, if the system says it.
+fn time_of_thread() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds = text.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
 }
 
 /// Measures up to a size, on a thread with a small stack, one sheet at a time.

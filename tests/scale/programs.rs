@@ -58,6 +58,19 @@ pub fn unused_shapes(size: usize) -> Program {
     })
 }
 
+/// A chain of the same vector in other shapes, whose end is read in each of many passes.
+pub fn used_shapes(size: usize) -> Program {
+    Arc::new(move |x| {
+        let each = 0..size / 4;
+        let last = each.fold(x.sin(), |now, _| now.broadcast_to([1, 2]).reshape([2]));
+        let each = 0..size / 8;
+        each.fold(x.clone(), |y, _| {
+            let product = (y + &last).reshape([1, 2]).matmul(&x.reshape([2, 1]));
+            product.reshape([1]) * &last
+        })
+    })
+}
+
 /// Reductions and products end passes.
 pub fn mixed(size: usize) -> Program {
     Arc::new(move |x| {
@@ -138,13 +151,14 @@ pub fn needless(size: usize) -> Program {
 /// A name, and the program of a size.
 pub type Named = (&'static str, fn(usize) -> Program);
 
-pub const ALL: [Named; 13] = [
+pub const ALL: [Named; 14] = [
     ("chain", chain),
     ("numbers", numbers),
     ("fan", fan),
     ("captured", captured),
     ("shapes", shapes),
     ("unused shapes", unused_shapes),
+    ("used shapes", used_shapes),
     ("mixed", mixed),
     ("integers", integers),
     ("calls", calls),

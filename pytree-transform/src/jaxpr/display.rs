@@ -46,15 +46,14 @@ impl fmt::Debug for Jaxpr {
     }
 }
 
-/// One equation of a jaxpr, on one line.
-pub(super) fn equation(jaxpr: &Jaxpr, position: usize) -> String {
+/// Each equation of a jaxpr, on one line.
+pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
     let (mut names, _) = Names::of(jaxpr);
     names.binders(jaxpr);
-    let docs: Vec<Doc> = jaxpr.equations[..=position]
-        .iter()
-        .map(|equation| names.equation(jaxpr, equation))
-        .collect();
-    docs.last().map(Doc::format_flat).unwrap_or_default()
+    let equations = jaxpr.equations.iter();
+    equations
+        .map(|equation| names.equation(jaxpr, equation).format_flat())
+        .collect()
 }
 
 /// The parameters of a primitive as it writes them.

@@ -2,20 +2,30 @@
 
 use std::fmt;
 use std::panic::Location;
+use std::sync::{Arc, OnceLock};
 
 use super::{Equation, Jaxpr, display};
 use crate::dtype::AbstractArray;
 
 /// One operation of a [`Jaxpr`]; displays as its line of the jaxpr, `b:f32[3] = sin a`.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,
     position: usize,
+    /// The lines of all equations, written when the first is displayed: the names of a line's variables depend on all
+    /// lines before it.
+    lines: Arc<OnceLock<Vec<String>>>,
 }
 
 impl<'j> JaxprEquation<'j> {
-    pub(super) fn new(jaxpr: &'j Jaxpr, position: usize) -> Self {
-        Self { jaxpr, position }
+    /// Each equation of a jaxpr.
+    pub(super) fn all(jaxpr: &'j Jaxpr) -> impl ExactSizeIterator<Item = Self> {
+        let lines = Arc::default();
+        (0..jaxpr.equations.len()).map(move |position| Self {
+            jaxpr,
+            position,
+            lines: Arc::clone(&lines),
+        })
     }
 
     fn equation(&self) -> &'j Equation {
@@ -62,7 +72,8 @@ impl<'j> JaxprEquation<'j> {
 
 impl fmt::Display for JaxprEquation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&display::equation(self.jaxpr, self.position))
+        let lines = self.lines.get_or_init(|| display::lines(self.jaxpr));
+        f.write_str(&lines[self.position])
     }
 }
 

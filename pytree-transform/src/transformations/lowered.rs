@@ -30,7 +30,8 @@ pub struct Lowered {
 /// A step of a schedule: one equation, or several that run in one pass over memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The positions of its equations in the jaxpr, in order.
+    /// The positions of its equations in the jaxpr, in order. Of views in a row that an earlier step has, only the last
+    /// one is among them.
     pub equations: Vec<usize>,
     /// Whether they are fused: what passes between them is never written to memory.
     pub fused: bool,
@@ -91,7 +92,10 @@ impl Lowered {
 
 fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
     let equations = match planned.single {
-        Some(position) => vec![position],
+        Some(position) => {
+            between.listed[position] = true;
+            vec![position]
+        }
         None => between.equations(&planned.inputs, &planned.outputs),
     };
     Step {
@@ -109,6 +113,9 @@ struct Between<'j> {
     /// For each variable, the number of the last search that met it: so nothing is cleared between two.
     met: Vec<usize>,
     search: usize,
+    /// For each equation, whether a step has it: what it needs is not listed again, or a row of views would be listed as
+    /// often as it is read.
+    listed: Vec<bool>,
 }
 
 impl<'j> Between<'j> {
@@ -118,6 +125,7 @@ impl<'j> Between<'j> {
             makers: jaxpr.makers(),
             met: vec![0; jaxpr.variables.len()],
             search: 0,
+            listed: vec![false; jaxpr.equations.len()],
         }
     }
 
@@ -135,7 +143,9 @@ impl<'j> Between<'j> {
             }
             if let Some(position) = self.makers[variable.index()] {
                 found.push(position);
-                wanted.extend_from_slice(&self.jaxpr.equations[position].inputs);
+                if !std::mem::replace(&mut self.listed[position], true) {
+                    wanted.extend_from_slice(&self.jaxpr.equations[position].inputs);
+                }
             }
         }
         found.sort_unstable();
