@@ -10,6 +10,8 @@
 
 mod places;
 
+use std::collections::HashSet;
+
 pub use self::places::ReferencePlace;
 use crate::error::TreeError;
 use crate::kept::Kept;
@@ -347,7 +349,9 @@ impl Outcome {
         if self.written.is_empty() {
             return (self.clone(), (0..self.whole.num_leaves()).collect());
         }
-        let is_kept = |position: &usize| written.contains(position);
+        // As many as the argument has references: each is looked up in one step.
+        let kept: HashSet<usize> = written.iter().copied().collect();
+        let is_kept = |position: &usize| kept.contains(position);
         let written: Vec<usize> = self.written.iter().copied().filter(is_kept).collect();
         let mut builder = Builder::default();
         if !written.is_empty() {
@@ -360,7 +364,7 @@ impl Outcome {
             let held = nodes[start..end].iter();
             let held = held.filter(|node| node.shape.kind == NodeKind::Leaf);
             let after = before + held.count();
-            if position.is_none_or(|position| written.contains(position)) {
+            if position.is_none_or(is_kept) {
                 builder.nodes_of(&self.whole, start..end);
                 leaves.extend(before..after);
             }

@@ -35,6 +35,7 @@ pub(crate) struct Keeper<'a> {
 
 impl Kept {
     /// The one that adds; of several, each adds where the one before ended.
+    #[inline]
     pub(crate) fn keeper(&self) -> Keeper<'_> {
         Keeper {
             chunk: &self.first,

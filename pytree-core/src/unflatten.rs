@@ -156,11 +156,7 @@ impl Unflattener<'_> {
     }
 
     #[inline]
-    fn enter_as(
-        &mut self,
-        shape: &'static NodeShape,
-        is_fixed: bool,
-    ) -> Result<usize, TreeError> {
+    fn enter_as(&mut self, shape: &'static NodeShape, is_fixed: bool) -> Result<usize, TreeError> {
         match self.treedef.0.nodes.get(self.node) {
             Some(node) if node.shape.becomes(shape) => {
                 if !self.tracks {

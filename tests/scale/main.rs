@@ -18,6 +18,7 @@
 mod equations;
 mod leaves;
 mod measure;
+mod memory;
 mod models;
 mod programs;
 mod sharing;

@@ -106,8 +106,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
             }
             // An array looks like a list until it is built, and a tuple like values that were sown.
             Err(TreeError::Arity { .. }) if plan.fixed.is_empty() => {
-                plan.fixed
-                    .extend(fixed_nodes::<M, L>(&treedef, &leaves)?);
+                plan.fixed.extend(fixed_nodes::<M, L>(&treedef, &leaves)?);
             }
             Err(error) => return Err(error),
         }

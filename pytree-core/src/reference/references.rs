@@ -258,6 +258,7 @@ impl References {
 }
 
 impl Default for References {
+    #[inline]
     fn default() -> Self {
         Self {
             cells: Vec::new(),

@@ -227,6 +227,7 @@ fn too_deep(builder: &Builder) -> ! {
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
+    #[inline]
     pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
         Self {
             builder: Builder::default(),
@@ -243,6 +244,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     }
 
     /// Keeps what references hold, so that their leaves can be visited.
+    #[inline]
     pub(crate) fn keeping(mut self, kept: &'a Kept) -> Self {
         self.keeper = Some(kept.keeper());
         self

@@ -306,21 +306,33 @@ fn filters_are_shown_as_they_are_written() {
 fn many_terms_accept_what_each_does() {
     let paths = ["a", "a.b", "a[0]", "b[1].c", "b[10]", "c", "['a']", "d.e.f"];
     let places = [
-        "a", "a.b.c", "a[0]", "a[1]", "ab", "b[1]", "b[1].c.d", "b[1].d", "b[10][3]", "b[2]", "c.x",
-        "['a'].x", "d.e", "d.e.f", "d.e.g", "e",
+        "a", "a.b.c", "a[0]", "a[1]", "ab", "b[1]", "b[1].c.d", "b[1].d", "b[10][3]", "b[2]",
+        "c.x", "['a'].x", "d.e", "d.e.f", "d.e.g", "e",
     ];
-    let any = paths.map(Filter::path).into_iter().reduce(|all, path| all | path).unwrap();
-    let none = paths.map(|path| !Filter::path(path)).into_iter().reduce(|all, path| all & path);
+    let any = paths
+        .map(Filter::path)
+        .into_iter()
+        .reduce(|all, path| all | path)
+        .unwrap();
+    let none = paths
+        .map(|path| !Filter::path(path))
+        .into_iter()
+        .reduce(|all, path| all & path);
     let (none, kind) = (none.unwrap(), Filter::param());
     for place in places {
         let path = place.parse().unwrap();
-        let expected = paths.iter().any(|path_of| Filter::path(path_of).accepts(&path, None, &1.0));
+        let expected = paths
+            .iter()
+            .any(|path_of| Filter::path(path_of).accepts(&path, None, &1.0));
         assert_eq!(any.accepts(&path, None, &1.0), expected, "{place}");
         assert_eq!(none.accepts(&path, None, &1.0), !expected, "{place}");
         let param = Some(pytree_core::LeafKind::Param);
         assert!((any.clone() | kind.clone()).accepts(&path, param, &1.0));
         assert!((kind.clone() & any.clone() | !kind.clone()).accepts(&path, None, &1.0));
-        assert_eq!((none.clone() & kind.clone()).accepts(&path, param, &1.0), !expected);
+        assert_eq!(
+            (none.clone() & kind.clone()).accepts(&path, param, &1.0),
+            !expected
+        );
         assert!(!(none.clone() & kind.clone()).accepts(&path, None, &1.0));
     }
 }
@@ -343,11 +355,19 @@ fn hundred_thousand_terms_do_not_recurse() {
         assert!(error.to_string().contains("[200000]"), "{error}");
     };
     // The stack of any thread that is not the first.
-    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .stack_size(2 << 20)
+        .spawn(work)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 #[test]
 fn terms_are_shown_side_by_side() {
     let filter = Filter::param() | Filter::path("a") | Filter::path("b") & !!Filter::any_state();
-    assert_eq!(format!("{filter:?}"), "(param | path(a) | (path(b) & state))");
+    assert_eq!(
+        format!("{filter:?}"),
+        "(param | path(a) | (path(b) & state))"
+    );
 }
