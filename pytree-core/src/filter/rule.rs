@@ -55,18 +55,18 @@ impl Rule {
 
     pub(super) fn and(self, other: Self) -> Self {
         let terms = |rule| match rule {
-            Self::All(terms) => terms,
-            rule => Box::new(Terms::one(rule)),
+            Self::All(terms) => *terms,
+            rule => Terms::one(rule),
         };
-        Self::All(terms(self).followed_by(terms(other)))
+        Self::All(Box::new(terms(self).followed_by(terms(other))))
     }
 
     pub(super) fn or(self, other: Self) -> Self {
         let terms = |rule| match rule {
-            Self::Any(terms) => terms,
-            rule => Box::new(Terms::one(rule)),
+            Self::Any(terms) => *terms,
+            rule => Terms::one(rule),
         };
-        Self::Any(terms(self).followed_by(terms(other)))
+        Self::Any(Box::new(terms(self).followed_by(terms(other))))
     }
 
     pub(super) fn collect_paths<'a>(&'a self, paths: &mut Vec<&'a KeyPath>) {

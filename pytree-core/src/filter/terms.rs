@@ -34,7 +34,7 @@ impl Terms {
     }
 
     /// These terms, then others. The fewer ones are moved, so that many terms can be joined one by one from either end.
-    pub(super) fn followed_by(mut self: Box<Self>, mut other: Box<Self>) -> Box<Self> {
+    pub(super) fn followed_by(mut self, mut other: Self) -> Self {
         if self.terms.len() >= other.terms.len() {
             self.terms.append(&mut other.terms);
             self.index = OnceLock::new();
