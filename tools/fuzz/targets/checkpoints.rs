@@ -13,7 +13,11 @@ use pytree::prelude::*;
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
     let name = format!("pytree-fuzz-{}.safetensors", std::process::id());
     let memory = PathBuf::from("/dev/shm");
-    let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    let folder = if memory.is_dir() {
+        memory
+    } else {
+        std::env::temp_dir()
+    };
     folder.join(name)
 });
 
@@ -25,7 +29,10 @@ fn check(template: &State) {
     let _ = checkpoint::load_with(&*FILE, template, &options).map_err(|error| error.to_string());
     if let Ok(loaded) = checkpoint::load(&*FILE, template) {
         let shapes = |state: &State| -> Vec<_> {
-            state.values().map(|leaf| (leaf.dtype(), leaf.shape().to_vec())).collect()
+            state
+                .values()
+                .map(|leaf| (leaf.dtype(), leaf.shape().to_vec()))
+                .collect()
         };
         assert_eq!(shapes(&loaded), shapes(template));
     }
@@ -33,10 +40,16 @@ fn check(template: &State) {
 
 fuzz_target!(|bytes: &[u8]| {
     let weight = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
-    let state = State::from([("weight".to_owned(), weight), ("step".to_owned(), Tensor::from(7_i64))]);
+    let state = State::from([
+        ("weight".to_owned(), weight),
+        ("step".to_owned(), Tensor::from(7_i64)),
+    ]);
     match bytes.split_first() {
         Some((b'{', _)) => {
-            let end = bytes.iter().rposition(|&byte| byte == b'}').map_or(0, |end| end + 1);
+            let end = bytes
+                .iter()
+                .rposition(|&byte| byte == b'}')
+                .map_or(0, |end| end + 1);
             let length = (end as u64).to_le_bytes();
             std::fs::write(&*FILE, [&length[..], bytes].concat())
         }

@@ -13,7 +13,11 @@ fn input(bytes: &mut Unstructured<'_>) -> Result<(Vec<Tensor>, String)> {
         let rank = bytes.int_in_range(0..=4)?;
         let lengths = (0..rank).map(|_| bytes.int_in_range(0..=3));
         let shape = lengths.collect::<Result<Vec<usize>>>()?;
-        let dtype = if bytes.ratio(1, 20)? { DType::I32 } else { DType::F32 };
+        let dtype = if bytes.ratio(1, 20)? {
+            DType::I32
+        } else {
+            DType::F32
+        };
         operands.push(Tensor::ones(dtype, shape));
     }
     let rest = bytes.bytes(bytes.len())?;

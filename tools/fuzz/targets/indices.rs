@@ -10,7 +10,11 @@ use pytree_fuzz::{call, edge};
 
 fn index(bytes: &mut Unstructured<'_>) -> Result<Index> {
     let bound = |bytes: &mut Unstructured<'_>| -> Result<Option<isize>> {
-        Ok(if bytes.ratio(1, 3)? { None } else { Some(edge(bytes)? as isize) })
+        Ok(if bytes.ratio(1, 3)? {
+            None
+        } else {
+            Some(edge(bytes)? as isize)
+        })
     };
     Ok(match bytes.int_in_range(0..=7)? {
         0 | 1 => Index::At(edge(bytes)? as isize),
@@ -31,9 +35,15 @@ fn check(bytes: &mut Unstructured<'_>) -> Result<()> {
     let shape = lengths.collect::<Result<Vec<usize>>>()?;
     let x = Tensor::ones(DType::F32, shape);
     let count = bytes.int_in_range(0..=4)?;
-    let indices = (0..count).map(|_| index(bytes)).collect::<Result<Vec<Index>>>()?;
+    let indices = (0..count)
+        .map(|_| index(bytes))
+        .collect::<Result<Vec<Index>>>()?;
     let read = call(file!(), || x.index(&indices));
-    assert_eq!(read.is_some(), x.try_index(&indices).is_ok(), "{indices:?} of {x:?}");
+    assert_eq!(
+        read.is_some(),
+        x.try_index(&indices).is_ok(),
+        "{indices:?} of {x:?}"
+    );
     let written = call(file!(), || x.at(&indices).set(2.0_f32));
     if let (Some(read), Some(written)) = (read, written) {
         assert!(read.len() <= x.len(), "{indices:?} of {x:?}");

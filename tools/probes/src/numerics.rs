@@ -82,21 +82,31 @@ const MATRICES: [(&str, Function); 14] = [
 fn read(path: &Path, dtype: DType) -> Tensor {
     let bytes = std::fs::read(path).expect("the inputs are there");
     if dtype == DType::F32 {
-        let numbers = bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        let numbers = bytes
+            .chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
         Tensor::new([bytes.len() / 4], numbers.collect::<Vec<f32>>())
     } else {
-        let numbers = bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap()));
+        let numbers = bytes
+            .chunks_exact(8)
+            .map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap()));
         Tensor::new([bytes.len() / 8], numbers.collect::<Vec<f64>>())
     }
 }
 
 /// Writes a result, once it was computed by operations and compiled with the same bits.
-fn write(folder: &Path, name: &str, function: impl Fn(&Tensor) -> Tensor, x: &Tensor) {
+fn write<F>(folder: &Path, name: &str, function: F, x: &Tensor)
+where
+    F: Fn(&Tensor) -> Tensor + Clone + Send + Sync + 'static,
+{
     let result = function(x).convert(DType::F64).to_vec::<f64>();
-    let compiled = jit(|x: Tensor| function(&x))(x.clone());
+    let compiled = jit(move |x: Tensor| function(&x))(x.clone());
     let compiled = compiled.convert(DType::F64).to_vec::<f64>();
     let bytes = |numbers: &[f64]| -> Vec<u8> {
-        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+        numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect()
     };
     assert_eq!(bytes(&result), bytes(&compiled), "{name} compiled");
     let path = folder.join(format!("{}-{name}.out", x.dtype()));
@@ -114,7 +124,7 @@ fn main() {
         let x = input("binary");
         let x = x.reshape([2, x.len() / 2]);
         for (name, function) in BINARY {
-            let of_halves = |x: &Tensor| function(&x.index(ix![0]), &x.index(ix![1]));
+            let of_halves = move |x: &Tensor| function(&x.index(ix![0]), &x.index(ix![1]));
             write(folder, name, of_halves, &x);
         }
         let x = input("matrix");

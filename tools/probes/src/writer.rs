@@ -24,11 +24,15 @@ fn main() {
     let zeros = Tensor::zeros(DType::F32, [1 << 16]);
     let (mut saves, mut foreign) = (0, 0);
     while Instant::now() < end {
-        checkpoint::save(path, &Tensor::full(DType::F32, [1 << 16], number)).expect("the save succeeds");
+        checkpoint::save(path, &Tensor::full(DType::F32, [1 << 16], number))
+            .expect("the save succeeds");
         saves += 1;
         let loaded = checkpoint::load(path, &zeros).expect("the file is whole");
         let numbers = loaded.to_vec::<f32>();
-        assert!(numbers.iter().all(|number| *number == numbers[0]), "a file of two writers");
+        assert!(
+            numbers.iter().all(|number| *number == numbers[0]),
+            "a file of two writers"
+        );
         foreign += usize::from(f64::from(numbers[0]) != number);
     }
     println!("{saves} {foreign}");
