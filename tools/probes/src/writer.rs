@@ -1,4 +1,5 @@
-//! Saves and loads one checkpoint again and again: `writer PATH SECONDS NUMBER`, or `writer PATH once` for one save.
+//! Saves and loads one checkpoint again and again: `writer PATH SECONDS NUMBER`; `writer PATH once` saves once, and
+//! `writer PATH check` loads once.
 //!
 //! Each saved tensor holds one number only, so that a file of two writers is seen.
 
@@ -19,9 +20,13 @@ fn main() {
         }
         return;
     }
+    let zeros = Tensor::zeros(DType::F32, [1 << 16]);
+    if seconds == "check" {
+        checkpoint::load(path, &zeros).expect("the file is whole");
+        return;
+    }
     let number: f64 = rest[0].parse().expect("a number");
     let end = Instant::now() + Duration::from_secs(seconds.parse().expect("seconds"));
-    let zeros = Tensor::zeros(DType::F32, [1 << 16]);
     let (mut saves, mut foreign) = (0, 0);
     while Instant::now() < end {
         checkpoint::save(path, &Tensor::full(DType::F32, [1 << 16], number))
