@@ -1,0 +1,75 @@
+//! References under shuttle, which runs the threads of a program in many orders of their steps.
+//!
+//! `tools/deep-check interleavings` makes this a test of a copy of pytree-core in which the locks and atomics of references
+//! are shuttle's. Turns, which only a call takes that loses several times, stay as they are: they wait for a time.
+
+use pytree_core::crossing::{put_together_with, repeated, take_apart};
+use pytree_core::{Contents, Ref};
+use shuttle::thread;
+
+/// How many orders are tried. One at random is a step of some thread at each lock and atomic.
+const ORDERS: usize = 20_000;
+
+/// Moves one from the first reference to the second, as a compiled call does.
+fn transfer(pair: &(Ref<i32>, Ref<i32>)) {
+    repeated(|| {
+        let (leaves, treedef, references) = take_apart::<i32, _>(pair);
+        let moved = vec![leaves[0] - 1, leaves[1] + 1];
+        put_together_with::<i32, (Ref<i32>, Ref<i32>)>(&treedef, moved, &references, Contents::Written)
+    })
+    .unwrap();
+}
+
+fn pair() -> (Ref<i32>, Ref<i32>) {
+    (Ref::new(10), Ref::new(0))
+}
+
+#[test]
+fn calls_take_effect_at_one_instant() {
+    shuttle::check_random(
+        || {
+            let pair = pair();
+            let mut threads = Vec::new();
+            for _ in 0..2 {
+                let pair = pair.clone();
+                threads.push(thread::spawn(move || transfer(&pair)));
+            }
+            // Readers see the sum at all times.
+            let (leaves, _, _) = take_apart::<i32, _>(&pair);
+            assert_eq!(leaves.iter().sum::<i32>(), 10);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!((pair.0.get(), pair.1.get()), (8, 2));
+        },
+        ORDERS,
+    );
+}
+
+#[test]
+fn calls_against_each_other_do_not_deadlock() {
+    shuttle::check_random(
+        || {
+            let pair = pair();
+            let other = (pair.1.clone(), pair.0.clone());
+            let thread = thread::spawn(move || transfer(&other));
+            transfer(&pair);
+            thread.join().unwrap();
+            assert_eq!((pair.0.get(), pair.1.get()), (10, 0));
+        },
+        ORDERS,
+    );
+}
+
+#[test]
+fn updates_beside_calls_are_not_lost() {
+    shuttle::check_random(
+        || {
+            let pair = pair();
+            let first = pair.0.clone();
+            let thread = thread::spawn(move || first.update(|value| value + 100));
+            transfer(&pair);
+            thread.join().unwrap();
+            assert_eq!((pair.0.get(), pair.1.get()), (109, 1));
+        },
+        ORDERS,
+    );
+}
