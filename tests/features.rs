@@ -40,6 +40,41 @@ fn has_test(file: &str, name: &str) -> bool {
     })
 }
 
+/// The problems of a cell that names tests.
+fn missing_tests(what: &str, tests: &str) -> Vec<String> {
+    let exists = |test: &str| {
+        test.split_once("::")
+            .is_some_and(|(path, name)| has_test(&read(path), name))
+    };
+    let names = quoted(tests).into_iter();
+    let missing = names.filter(|test| !exists(test));
+    missing
+        .map(|test| format!("`{what}` names `{test}`, which is no test"))
+        .collect()
+}
+
+#[test]
+fn tests_named_for_promises_exist() {
+    let document = read("docs/reliability.md");
+    let (promises, _) = document
+        .split_once("# The deep check")
+        .expect("the promises come first");
+    let rows = rows(promises);
+    assert!(rows.len() > 30, "the tables are read");
+    let mut problems = Vec::new();
+    for row in rows {
+        let [promise, tests] = row[..] else {
+            problems.push(format!("a row has {} cells: {row:?}", row.len()));
+            continue;
+        };
+        if quoted(tests).is_empty() {
+            problems.push(format!("`{promise}` names no test"));
+        }
+        problems.extend(missing_tests(promise, tests));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 #[test]
 fn every_test_that_the_features_name_exists() {
     let document = read("docs/features.md");
@@ -54,12 +89,7 @@ fn every_test_that_the_features_name_exists() {
         if place.is_empty() || quoted(tests).is_empty() {
             problems.push(format!("`{feature}` names no place or no test"));
         }
-        for test in quoted(tests) {
-            match test.split_once("::") {
-                Some((path, name)) if has_test(&read(path), name) => {}
-                _ => problems.push(format!("`{feature}` names `{test}`, which is no test")),
-            }
-        }
+        problems.extend(missing_tests(feature, tests));
         for folder in quoted(place)
             .iter()
             .filter(|name| name.starts_with("tests/"))

@@ -29,11 +29,16 @@ const YIELDS: usize = 64;
 pub(crate) fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
-        let set = VARIABLES.iter().find_map(|variable| {
-            let count = std::env::var(variable).ok()?.trim().parse().ok()?;
-            (count > 0).then_some(count)
-        });
+        let set = count_in(|variable| std::env::var(variable).ok());
         set.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get))
+    })
+}
+
+/// Returns the number of threads that the environment sets. What is not a positive number sets none.
+fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    VARIABLES.iter().find_map(|variable| {
+        let count = environment(variable)?.trim().parse().ok()?;
+        (count > 0).then_some(count)
     })
 }
 
@@ -238,6 +243,23 @@ mod tests {
             total.fetch_add(part, Ordering::Relaxed);
         });
         total.into_inner()
+    }
+
+    #[test]
+    fn variables_set_the_number_of_threads() {
+        for (ours, rayons, count) in [
+            (Some("3"), Some("8"), Some(3)),
+            (None, Some(" 8 "), Some(8)),
+            (Some("0"), Some("1"), Some(1)),
+            (Some("many"), Some("0"), None),
+            (None, None, None),
+        ] {
+            let value = |variable: &str| match variable {
+                "PYTREE_NUM_THREADS" => ours.map(str::to_owned),
+                _ => rayons.map(str::to_owned),
+            };
+            assert_eq!(count_in(value), count, "{ours:?}, {rayons:?}");
+        }
     }
 
     #[test]
