@@ -232,6 +232,8 @@ impl Drop for Posted {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
 
@@ -310,6 +312,23 @@ mod tests {
             });
             assert!(elements.iter().all(|&element| element == 1));
         }
+    }
+
+    #[test]
+    fn sleeping_callers_are_woken() {
+        let (done, is_done) = mpsc::channel();
+        // Where no worker wakes it, the caller sleeps for ever.
+        thread::spawn(move || {
+            for _ in 0..20 {
+                run_parts(vec![0, 1], |_: usize| {
+                    let is_worker = thread::current().name() == Some("pytree-worker");
+                    thread::sleep(Duration::from_millis(if is_worker { 10 } else { 1 }));
+                });
+            }
+            done.send(()).expect("the test waits");
+        });
+        let woken = is_done.recv_timeout(Duration::from_secs(60));
+        assert!(woken.is_ok(), "a caller was not woken in a minute");
     }
 
     #[test]
