@@ -1,6 +1,5 @@
-//! What the documents claim is so: every test that `docs/features.md` and `docs/reliability.md`
-//! name exists, and code and messages that
-//! the documents quote are in the files they are quoted from.
+//! What the documents claim is so: every test that `docs/features.md` and `docs/reliability.md` name exists, and code and
+//! messages that the documents quote are in the files they are quoted from.
 
 use std::fs;
 use std::path::Path;
