@@ -327,8 +327,8 @@ mod tests {
             }
             done.send(()).expect("the test waits");
         });
-        let woken = is_done.recv_timeout(Duration::from_secs(60));
-        assert!(woken.is_ok(), "a caller was not woken in a minute");
+        let woken = is_done.recv_timeout(Duration::from_secs(50));
+        assert!(woken.is_ok(), "a caller was not woken in 50 s");
     }
 
     #[test]
