@@ -94,9 +94,10 @@ pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T
     part(&results, start, combine)
 }
 
-/// Returns the number of rows of a block: an eighth of all rows, so that threads can share few rows too, but at most 64.
+/// Returns the number of rows of a block: an eighth of all rows, so that threads can share few rows too, but at least 32,
+/// which are added as XLA does, and at most 64.
 pub(crate) fn block_rows(rows: usize) -> usize {
-    (rows / 8).next_power_of_two().clamp(8, 64)
+    (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
 /// Combines rows into `target`, which begins as the neutral element.
