@@ -2,8 +2,8 @@
 //!
 //! Each operation is measured at a size and at a tenth of it; it may take at most 20 times as long, which leaves room for
 //! caches that overflow. The least time of some runs counts, so that other programs on the machine matter little. The sizes
-//! are 10⁵ for the longest programs and 2·10⁴ for all others, in release builds, in which `.ci/run` runs this test; debug
-//! builds, which are so much slower, have a tenth of that. Everything runs on a thread with 2 MiB of stack, so that a
+//! are 10⁵ for the longest programs and 2·10⁴ for all others, in release builds: `cargo test --release --test scale`. A run of
+//! all tests leaves it out. Debug builds have a tenth of these sizes, where what looks 256 equations ahead is not yet linear. Everything runs on a thread with 2 MiB of stack, so that a
 //! recursion along a chain of equations or tensors fails, too.
 
 #![allow(
