@@ -13,7 +13,7 @@ pub const MANY: usize = 100_000 / FEWER;
 /// How many equations or leaves everything else has: with more, most of the time is that of caches that overflow.
 pub const SOME: usize = 20_000 / FEWER;
 
-/// How many times the time at a size may be that at a tenth of it. What is linear takes 8 to 24 times as long, and
+/// How many times the time at a size may be that at a tenth of it. What is linear takes up to 23 times as long, and
 /// most where only the smaller size fits the caches; what is quadratic takes 50 to 100 times as long.
 const MOST: f64 = 30.0;
 
