@@ -1,121 +1,170 @@
 //! Text with places where lines may break: what jaxprs are laid out with.
 //!
 //! A group stands on one line if it fits the rest of it; otherwise each break of it is a line's end, and its own
-//! groups are asked in turn (Wadler, "A prettier printer", 2003).
+//! groups are asked in turn (Wadler, "A prettier printer", 2003). Texts and their structure are written one after
+//! another, as in Oppen, "Prettyprinting" (1980), so that a long jaxpr needs no tree of small allocations.
+
+use std::fmt::{Display, Write as _};
 
 /// A text whose lines are not broken yet.
-#[derive(Clone, Debug)]
-pub(crate) enum Doc {
-    Text(String),
-    /// A line's end, or this text.
-    Break(&'static str),
-    /// With lines that begin two places further to the right.
-    Nest(Box<Self>),
-    /// On one line if it fits.
-    Group(Box<Self>),
-    Concat(Vec<Self>),
+#[derive(Default)]
+pub(crate) struct Layout {
+    /// All texts, one after another.
+    text: String,
+    tokens: Vec<Token>,
 }
 
-impl Doc {
-    pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::Text(text.into())
+#[derive(Clone, Copy)]
+enum Token {
+    /// The text up to this place.
+    TextUpTo(usize),
+    /// A line's end, or this text.
+    Break(&'static str),
+    /// What follows has lines that begin two places further to the right.
+    Nest,
+    EndNest,
+    /// What follows stands on one line if it fits.
+    Group,
+    EndGroup,
+}
+
+impl Layout {
+    pub(crate) fn text(&mut self, text: impl Display) {
+        // Writing to a string does not fail.
+        let _ = write!(self.text, "{text}");
+        match self.tokens.last_mut() {
+            Some(Token::TextUpTo(end)) => *end = self.text.len(),
+            _ => self.tokens.push(Token::TextUpTo(self.text.len())),
+        }
     }
 
-    pub(crate) fn group(inner: Self) -> Self {
-        Self::Group(Box::new(inner))
+    pub(crate) fn line_break(&mut self, on_one_line: &'static str) {
+        self.tokens.push(Token::Break(on_one_line));
     }
 
-    pub(crate) fn nest(inner: Self) -> Self {
-        Self::Nest(Box::new(inner))
+    pub(crate) fn nest(&mut self, inner: impl FnOnce(&mut Self)) {
+        self.tokens.push(Token::Nest);
+        inner(self);
+        self.tokens.push(Token::EndNest);
+    }
+
+    pub(crate) fn group(&mut self, inner: impl FnOnce(&mut Self)) {
+        self.tokens.push(Token::Group);
+        inner(self);
+        self.tokens.push(Token::EndGroup);
     }
 
     /// Items with a break between, which is `separator` if they stand on one line.
-    pub(crate) fn joined(separator: &'static str, items: Vec<Self>) -> Self {
-        let mut parts = Vec::with_capacity(2 * items.len());
-        for item in items {
-            if !parts.is_empty() {
-                parts.push(Self::Break(separator));
+    pub(crate) fn joined<I: IntoIterator>(
+        &mut self,
+        separator: &'static str,
+        items: I,
+        mut item: impl FnMut(&mut Self, I::Item),
+    ) {
+        for (position, each) in items.into_iter().enumerate() {
+            if position > 0 {
+                self.line_break(separator);
             }
-            parts.push(item);
+            item(self, each);
         }
-        Self::Concat(parts)
     }
 
     /// Items on as few lines as possible.
-    pub(crate) fn filled(separator: &'static str, items: Vec<Self>) -> Self {
-        let mut parts = Vec::with_capacity(3 * items.len());
-        for item in items {
-            if !parts.is_empty() {
-                parts.push(Self::text(separator));
-                parts.push(Self::group(Self::Break(" ")));
-            }
-            parts.push(item);
-        }
-        Self::nest(Self::group(Self::Concat(parts)))
+    pub(crate) fn filled<I: IntoIterator>(
+        &mut self,
+        separator: &'static str,
+        items: I,
+        mut item: impl FnMut(&mut Self, I::Item),
+    ) {
+        self.nest(|layout| {
+            layout.group(|layout| {
+                for (position, each) in items.into_iter().enumerate() {
+                    if position > 0 {
+                        layout.text(separator);
+                        layout.group(|layout| layout.line_break(" "));
+                    }
+                    item(layout, each);
+                }
+            });
+        });
     }
 
     /// Something in brackets, which stand on lines of their own if it does not fit one.
-    pub(crate) fn bracketed(open: &'static str, inner: Self, close: &'static str) -> Self {
-        Self::group(Self::Concat(vec![
-            Self::nest(Self::Concat(vec![Self::text(open), Self::Break(""), inner])),
-            Self::Break(""),
-            Self::text(close),
-        ]))
+    pub(crate) fn bracketed(
+        &mut self,
+        [open, close]: [&'static str; 2],
+        inner: impl FnOnce(&mut Self),
+    ) {
+        self.group(|layout| {
+            layout.nest(|layout| {
+                layout.text(open);
+                layout.line_break("");
+                inner(layout);
+            });
+            layout.line_break("");
+            layout.text(close);
+        });
     }
 
     /// The text with lines of at most `width` characters where that can be.
     pub(crate) fn format(&self, width: usize) -> String {
-        let mut text = String::new();
-        let mut column = 0;
-        let mut rest = vec![(0_usize, false, self)];
-        while let Some((indent, flat, doc)) = rest.pop() {
-            match doc {
-                Self::Text(part) => {
-                    text.push_str(part);
-                    column += part.chars().count();
+        let mut lines = String::with_capacity(self.text.len() + self.tokens.len());
+        let (mut start, mut column, mut indent) = (0, 0, 0);
+        // For each open group, whether it stands on one line.
+        let mut flat = vec![false];
+        for (position, &token) in self.tokens.iter().enumerate() {
+            let is_flat = flat.last().copied().unwrap_or(false);
+            match token {
+                Token::TextUpTo(end) => {
+                    let text = &self.text[start..end];
+                    lines.push_str(text);
+                    column += text.chars().count();
+                    start = end;
                 }
-                Self::Break(part) if flat => {
-                    text.push_str(part);
-                    column += part.len();
+                Token::Break(text) if is_flat => {
+                    lines.push_str(text);
+                    column += text.len();
                 }
-                Self::Break(_) => {
-                    text.push('\n');
-                    text.extend(std::iter::repeat_n(' ', indent));
+                Token::Break(_) => {
+                    lines.push('\n');
+                    lines.extend(std::iter::repeat_n(' ', indent));
                     column = indent;
                 }
-                Self::Nest(inner) => rest.push((indent + 2, flat, inner)),
-                Self::Group(inner) => {
-                    let fits = flat || inner.fits(width.saturating_sub(column));
-                    rest.push((indent, fits, inner));
+                Token::Nest => indent += 2,
+                Token::EndNest => indent -= 2,
+                Token::Group => {
+                    let left = width.saturating_sub(column);
+                    flat.push(is_flat || self.fits(position + 1, start, left));
                 }
-                Self::Concat(parts) => {
-                    rest.extend(parts.iter().rev().map(|part| (indent, flat, part)));
+                Token::EndGroup => {
+                    flat.pop();
                 }
             }
         }
-        text
+        lines
     }
 
-    /// The text on one line.
-    pub(crate) fn format_flat(&self) -> String {
-        Self::group(self.clone()).format(usize::MAX)
-    }
-
-    /// Whether it fits on one line of this many characters.
-    fn fits(&self, mut width: usize) -> bool {
-        let mut rest = vec![self];
-        while let Some(doc) = rest.pop() {
-            let length = match doc {
-                Self::Text(part) => part.chars().count(),
-                Self::Break(part) => part.len(),
-                Self::Nest(inner) | Self::Group(inner) => {
-                    rest.push(inner);
+    /// Whether the group whose tokens and text begin here fits on one line of this many characters.
+    fn fits(&self, first: usize, mut start: usize, mut width: usize) -> bool {
+        let mut depth = 0_usize;
+        for &token in &self.tokens[first..] {
+            let length = match token {
+                Token::TextUpTo(end) => {
+                    let text = &self.text[start..end];
+                    start = end;
+                    text.chars().count()
+                }
+                Token::Break(text) => text.len(),
+                Token::EndGroup if depth == 0 => return true,
+                Token::Group => {
+                    depth += 1;
                     0
                 }
-                Self::Concat(parts) => {
-                    rest.extend(parts.iter().rev());
+                Token::EndGroup => {
+                    depth -= 1;
                     0
                 }
+                Token::Nest | Token::EndNest => 0,
             };
             match width.checked_sub(length) {
                 Some(left) => width = left,

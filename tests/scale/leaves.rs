@@ -401,14 +401,14 @@ fn models_are_linear_in_leaves() {
                 )
             },
         );
+        for name in [
+            "saved".to_owned(),
+            SOME.to_string(),
+            (SOME / 10).to_string(),
+        ] {
+            std::fs::remove_file(file(&name)).unwrap();
+        }
     });
-    for name in [
-        "saved".to_owned(),
-        SOME.to_string(),
-        (SOME / 10).to_string(),
-    ] {
-        std::fs::remove_file(file(&name)).unwrap();
-    }
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Times at two sizes, and how they compare.
 
+use std::any::type_name;
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cpu_time::ThreadTime;
 
 /// Debug builds are so much slower.
 const FEWER: usize = if cfg!(debug_assertions) { 10 } else { 1 };
@@ -27,12 +31,16 @@ const ENOUGH: Duration = Duration::from_millis(20);
 /// The stack of a thread that a program starts: that of the main thread is larger.
 const STACK: usize = 2 << 20;
 
-/// Two measurements at one time would disturb each other.
-static MEASURING: Mutex<()> = Mutex::new(());
+/// Set in the processes that measure.
+const MEASURES: &str = "PYTREE_SCALE_MEASURES";
 
-/// The system's account of a thread's time is no finer than some milliseconds: what is shorter is measured by the time
-/// of day, which is right if nothing interrupts one of the runs.
-const SHORT: Duration = Duration::from_millis(40);
+/// The C library keeps what is freed, whatever its size: memory that each run takes from the system and gives back costs
+/// more at the larger size, where blocks are larger.
+const KEEP_FREED_MEMORY: [(&str, &str); 3] = [
+    ("MALLOC_ARENA_MAX", "1"),
+    ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
+    ("MALLOC_TRIM_THRESHOLD_", "17179869184"),
+];
 
 /// The operations measured so far.
 pub struct Sheet {
@@ -53,14 +61,10 @@ impl Sheet {
             let mut least = Duration::MAX;
             let mut spent = Duration::ZERO;
             for _ in 0..RUNS {
-                let (start, of_thread) = (Instant::now(), time_of_thread());
+                // What other programs on the machine do is not counted.
+                let start = ThreadTime::now();
                 drop(black_box(run(black_box(&mut prepared))));
-                let mut time = start.elapsed();
-                if let (true, Some(before), Some(after)) =
-                    (time > SHORT, of_thread, time_of_thread())
-                {
-                    time = time.min(after - before);
-                }
+                let time = start.elapsed();
                 least = least.min(time);
                 spent += time;
                 if spent > ENOUGH {
@@ -96,22 +100,13 @@ impl Sheet {
     }
 }
 
-/// The time that this thread has run for, if the system says it.
-fn time_of_thread() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanoseconds = text.split(' ').next()?.parse().ok()?;
-    Some(Duration::from_nanos(nanoseconds))
-}
-
-/// Measures up to a size, on a thread with a small stack, one sheet at a time.
-pub fn measure(size: usize, fill: impl FnOnce(&mut Sheet) + Send) {
-    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+/// Measures up to a size, in a process of its own and on a thread with a small stack, one sheet at a time.
+pub fn measure<F: FnOnce(&mut Sheet) + Send>(size: usize, fill: F) {
+    if std::env::var_os(MEASURES).is_none() {
+        return measure_in_a_process(type_name::<F>());
+    }
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK);
         let work = || {
-            // Freeing a large block lets the allocator keep freed memory from here on; what is given back to the
-            // system after each run would cost more at the larger size.
-            drop(black_box(vec![1_u8; 31 << 20]));
             let mut sheet = Sheet {
                 size,
                 too_slow: Vec::new(),
@@ -119,11 +114,41 @@ pub fn measure(size: usize, fill: impl FnOnce(&mut Sheet) + Send) {
             fill(&mut sheet);
             sheet.check();
         };
+        let thread = std::thread::Builder::new().stack_size(STACK);
         let outcome = thread.spawn_scoped(scope, work).unwrap().join();
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
         }
     });
+}
+
+/// Runs the test that a closure belongs to in a new process.
+fn measure_in_a_process(closure: &str) {
+    let test = closure.split("::").skip(1).collect::<Vec<_>>().join("::");
+    let test = test.trim_end_matches("::{{closure}}");
+    let _alone = alone();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(MEASURES, "1")
+        .envs(KEEP_FREED_MEMORY)
+        .output()
+        .unwrap();
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("1 passed"),
+        "no test is named {test}"
+    );
+}
+
+/// Two measurements at one time would disturb each other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The message of a panic, which is not printed.

@@ -7,7 +7,7 @@ use pytree::make_jaxpr;
 use pytree::nn::checkpoint;
 use pytree::prelude::*;
 
-use crate::measure::MANY;
+use crate::measure::{MANY, alone};
 use crate::models::{layers, numbers};
 use crate::programs::{chain, vector};
 
@@ -96,6 +96,7 @@ fn peak_memory_is_linear() {
         println!("<{added}>");
         return;
     }
+    let _alone = alone();
     let mut too_much = Vec::new();
     for task in TASKS {
         let peak = |size: usize| -> f64 { child(task, size).parse().unwrap() };

@@ -6,9 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::fmt::Write as _;
+
+use smallvec::SmallVec;
 
 use super::{Equation, Jaxpr, Variable};
-use crate::layout::Doc;
+use crate::layout::Layout;
 use crate::primitive::Primitive;
 use crate::tensor::Tensor;
 
@@ -21,15 +24,15 @@ const LONG: usize = 10;
 impl fmt::Display for Jaxpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut names, shared) = Names::of(self);
-        let mut parts = Vec::new();
+        let mut layout = Layout::default();
         for (name, jaxpr) in shared {
-            parts.push(Doc::text(format!("let {name} = ")));
-            parts.push(names.jaxpr_in_full(jaxpr));
-            parts.push(Doc::text(" in"));
-            parts.push(Doc::Break(" "));
+            layout.text(format_args!("let {name} = "));
+            names.jaxpr_in_full(&mut layout, jaxpr);
+            layout.text(" in");
+            layout.line_break(" ");
         }
-        parts.push(names.jaxpr_in_full(self));
-        f.write_str(&Doc::Concat(parts).format(WIDTH))
+        names.jaxpr_in_full(&mut layout, self);
+        f.write_str(&layout.format(WIDTH))
     }
 }
 
@@ -38,7 +41,7 @@ impl fmt::Debug for Jaxpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
         for (_, constant) in &self.constants {
-            if let (None, Some(array)) = (literal(constant), constant.array()) {
+            if let (false, Some(array)) = (is_literal(constant), constant.array()) {
                 write!(f, " {:p}", std::sync::Arc::as_ptr(array))?;
             }
         }
@@ -49,10 +52,15 @@ impl fmt::Debug for Jaxpr {
 /// Each equation of a jaxpr, on one line.
 pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
     let (mut names, _) = Names::of(jaxpr);
-    names.binders(jaxpr);
+    let scope = names.scope(jaxpr);
+    names.binders(&mut Layout::default(), scope);
     let equations = jaxpr.equations.iter();
     equations
-        .map(|equation| names.equation(jaxpr, equation).format_flat())
+        .map(|equation| {
+            let mut layout = Layout::default();
+            layout.group(|layout| names.equation(layout, scope, equation));
+            layout.format(usize::MAX)
+        })
         .collect()
 }
 
@@ -67,45 +75,50 @@ pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     Written(primitive).to_string()
 }
 
-/// The value of a constant that is written where it is used.
-fn literal(value: &Tensor) -> Option<String> {
-    (value.rank() == 0 && value.array().is_some()).then(|| value.to_string())
+/// Whether a constant is written where it is used.
+fn is_literal(value: &Tensor) -> bool {
+    value.rank() == 0 && value.array().is_some()
 }
 
-/// `a=1 b=(2, 3)` as its pairs: the spaces outside of brackets part them.
-fn pairs(parameters: &str) -> Vec<String> {
-    let mut pairs = Vec::new();
-    let mut current = String::new();
+/// `a=1 b=(2, 3)` as its pairs of key and whole: the spaces outside of brackets part them.
+fn pairs(parameters: &str) -> Vec<(&str, &str)> {
     let mut depth = 0_usize;
-    for character in parameters.chars() {
+    let parted = parameters.split(|character| {
         match character {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            ' ' if depth == 0 => {
-                pairs.push(std::mem::take(&mut current));
-                continue;
-            }
             _ => {}
         }
-        current.push(character);
-    }
-    pairs.push(current);
-    pairs.retain(|pair| !pair.is_empty());
-    pairs
+        character == ' ' && depth == 0
+    });
+    parted
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| (pair.split('=').next().unwrap_or_default(), pair))
+        .collect()
 }
 
-/// The name of a number in letters.
-fn letters(number: usize) -> String {
-    let mut letters = Vec::new();
-    let mut rest = number;
-    loop {
-        letters.push(char::from(b'a' + u8::try_from(rest % 26).unwrap_or(0)));
-        rest /= 26;
-        if rest == 0 {
-            break;
+/// The name of a variable.
+#[derive(Clone, Copy)]
+enum Name {
+    /// That of a number in letters: 0 is `a`, 26 is `ba`.
+    Number(usize),
+    /// `_`, which nothing uses.
+    Unused,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Number(number) = *self else {
+            return f.write_str("_");
+        };
+        let digits = std::iter::successors(Some(number), |rest| Some(rest / 26));
+        let count = digits.clone().skip(1).take_while(|&rest| rest > 0).count() + 1;
+        let digits: SmallVec<[usize; 16]> = digits.take(count).collect();
+        for digit in digits.iter().rev() {
+            f.write_char(char::from(b'a' + u8::try_from(digit % 26).unwrap_or(0)))?;
         }
+        Ok(())
     }
-    letters.iter().rev().collect()
 }
 
 /// A jaxpr among others: where it is in memory.
@@ -115,44 +128,64 @@ fn place(jaxpr: &Jaxpr) -> Place {
     std::ptr::from_ref(jaxpr).addr()
 }
 
+/// A jaxpr whose variables are named, by its position in [`Names::scopes`].
+type Scope = usize;
+
 /// The names given so far.
-struct Names {
-    variables: HashMap<(Place, Variable), String>,
+struct Names<'j> {
+    scopes: Vec<Variables<'j>>,
+    positions: HashMap<Place, Scope>,
     next: usize,
     /// The names of jaxprs that are written in front.
     shared: HashMap<Place, String>,
     /// These names again: no variable has one of them.
     taken: HashSet<String>,
-    facts: HashMap<Place, Facts>,
 }
 
-/// What is looked up of the variables of a jaxpr.
-struct Facts {
-    /// Those that something uses.
-    used: HashSet<Variable>,
-    inputs: HashSet<Variable>,
-    /// The constants that are written where they are used.
-    literals: HashMap<Variable, String>,
+/// The variables of a jaxpr.
+struct Variables<'j> {
+    jaxpr: &'j Jaxpr,
+    facts: Vec<Facts<'j>>,
 }
 
-impl Facts {
-    fn of(jaxpr: &Jaxpr) -> Self {
+/// What is known of a variable.
+#[derive(Clone, Default)]
+struct Facts<'j> {
+    name: Option<Name>,
+    is_used: bool,
+    is_input: bool,
+    /// The value of a constant that is written where it is used.
+    literal: Option<&'j Tensor>,
+}
+
+impl<'j> Variables<'j> {
+    fn of(jaxpr: &'j Jaxpr) -> Self {
+        let mut facts = vec![Facts::default(); jaxpr.variables.len()];
         let operands = jaxpr.equations.iter().flat_map(|equation| &equation.inputs);
-        let constants = jaxpr.constants.iter();
-        Self {
-            used: operands.chain(&jaxpr.outputs).copied().collect(),
-            inputs: jaxpr.inputs.iter().copied().collect(),
-            literals: constants
-                .filter_map(|(variable, value)| Some((*variable, literal(value)?)))
-                .collect(),
+        for variable in operands.chain(&jaxpr.outputs) {
+            facts[variable.index()].is_used = true;
         }
+        for variable in &jaxpr.inputs {
+            facts[variable.index()].is_input = true;
+        }
+        for (variable, value) in &jaxpr.constants {
+            facts[variable.index()].literal = is_literal(value).then_some(value);
+        }
+        Self { jaxpr, facts }
     }
 }
 
-impl Names {
+/// A parameter of an equation.
+enum Parameter<'t, 'j> {
+    Text(&'t str),
+    /// Nested jaxprs of one name.
+    Bodies(&'t [(&'static str, &'j Jaxpr)]),
+}
+
+impl<'j> Names<'j> {
     /// No variable named yet; and the jaxprs to be written in front.
-    fn of(jaxpr: &Jaxpr) -> (Self, Vec<(String, &Jaxpr)>) {
-        let mut counts: Vec<(&Jaxpr, usize, String)> = Vec::new();
+    fn of(jaxpr: &'j Jaxpr) -> (Self, Vec<(String, &'j Jaxpr)>) {
+        let mut counts: Vec<(&'j Jaxpr, usize, String)> = Vec::new();
         let mut positions: HashMap<Place, usize> = HashMap::new();
         let mut queue = std::collections::VecDeque::from([(jaxpr, "jaxpr".to_owned())]);
         while let Some((next, name)) = queue.pop_front() {
@@ -165,15 +198,17 @@ impl Names {
             positions.insert(place(next), counts.len());
             counts.push((next, 1 + long, name));
             for equation in &next.equations {
-                let name = pairs(&parameters(&*equation.primitive))
+                let bodies = equation.primitive.bodies();
+                if bodies.is_empty() {
+                    continue;
+                }
+                let parameters = parameters(&*equation.primitive);
+                let name = pairs(&parameters)
                     .iter()
-                    .find_map(|pair| pair.strip_prefix("name=").map(str::to_owned));
-                let name = name.map_or_else(
-                    || "jaxpr".to_owned(),
-                    |name| name.trim_matches(['<', '>']).to_owned(),
-                );
-                for (_, body) in equation.primitive.bodies() {
-                    queue.push_back((body, name.clone()));
+                    .find_map(|(_, pair)| pair.strip_prefix("name="))
+                    .map_or("jaxpr", |name| name.trim_matches(['<', '>']));
+                for (_, body) in bodies {
+                    queue.push_back((body, name.to_owned()));
                 }
             }
         }
@@ -190,207 +225,201 @@ impl Names {
             shared.push((unique, jaxpr));
         }
         let names = Self {
-            variables: HashMap::new(),
+            scopes: Vec::new(),
+            positions: HashMap::new(),
             next: 0,
             shared: shared
                 .iter()
                 .map(|(name, jaxpr)| (place(jaxpr), name.clone()))
                 .collect(),
             taken: shared.iter().map(|(name, _)| name.clone()).collect(),
-            facts: HashMap::new(),
         };
         (names, shared)
     }
 
-    fn name(&mut self, jaxpr: &Jaxpr, variable: Variable) -> String {
-        if let Some(known) = self.variables.get(&(place(jaxpr), variable)) {
-            return known.clone();
+    fn scope(&mut self, jaxpr: &'j Jaxpr) -> Scope {
+        let next = self.scopes.len();
+        let scope = *self.positions.entry(place(jaxpr)).or_insert(next);
+        if scope == next {
+            self.scopes.push(Variables::of(jaxpr));
+        }
+        scope
+    }
+
+    fn facts(&mut self, scope: Scope, variable: Variable) -> &mut Facts<'j> {
+        &mut self.scopes[scope].facts[variable.index()]
+    }
+
+    fn name(&mut self, scope: Scope, variable: Variable) -> Name {
+        if let Some(known) = self.facts(scope, variable).name {
+            return known;
         }
         let name = loop {
-            let name = letters(self.next);
+            let name = Name::Number(self.next);
             self.next += 1;
-            if !self.taken.contains(&name) {
+            if self.taken.is_empty() || !self.taken.contains(&name.to_string()) {
                 break name;
             }
         };
-        self.variables
-            .insert((place(jaxpr), variable), name.clone());
+        self.facts(scope, variable).name = Some(name);
         name
     }
 
-    fn facts(&mut self, jaxpr: &Jaxpr) -> &Facts {
-        let facts = self.facts.entry(place(jaxpr));
-        facts.or_insert_with(|| Facts::of(jaxpr))
-    }
-
-    fn is_used(&mut self, jaxpr: &Jaxpr, variable: Variable) -> bool {
-        self.facts(jaxpr).used.contains(&variable)
-    }
-
-    fn is_literal(&mut self, jaxpr: &Jaxpr, variable: Variable) -> bool {
-        self.facts(jaxpr).literals.contains_key(&variable)
-    }
-
     /// A variable where it is used: its name, or the value of a constant without axes.
-    fn operand(&mut self, jaxpr: &Jaxpr, variable: Variable) -> Doc {
-        let value = self.facts(jaxpr).literals.get(&variable);
-        Doc::text(match value {
-            Some(value) => format!("{value}:{}", jaxpr.info(variable)),
-            None => self.name(jaxpr, variable),
-        })
+    fn operand(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
+        let jaxpr = self.scopes[scope].jaxpr;
+        match self.facts(scope, variable).literal {
+            Some(value) => layout.text(format_args!("{value}:{}", jaxpr.info(variable))),
+            None => layout.text(self.name(scope, variable)),
+        }
     }
 
-    /// Variables where they are assigned, with their types.
-    fn assigned(&mut self, jaxpr: &Jaxpr, variables: &[Variable], may_drop: bool) -> Doc {
-        let mut names = Vec::new();
-        for &variable in variables {
-            let name = if may_drop && !self.is_used(jaxpr, variable) {
-                "_".to_owned()
-            } else {
-                self.name(jaxpr, variable)
-            };
-            names.push(Doc::text(format!("{name}:{}", jaxpr.info(variable))));
-        }
-        Doc::filled("", names)
+    /// A variable where it is assigned, with its type.
+    fn binder(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
+        let name = self.name(scope, variable);
+        let info = self.scopes[scope].jaxpr.info(variable);
+        layout.text(format_args!("{name}:{info}"));
     }
 
     /// Constants and inputs, which are named first.
-    fn binders(&mut self, jaxpr: &Jaxpr) -> [Doc; 2] {
-        let literals = &self.facts(jaxpr).literals;
-        let constants = jaxpr.constants.iter().map(|(variable, _)| *variable);
-        let constants: Vec<Variable> = constants
-            .filter(|variable| !literals.contains_key(variable))
-            .collect();
-        [
-            self.assigned(jaxpr, &constants, false),
-            self.assigned(jaxpr, &jaxpr.inputs, false),
-        ]
+    fn binders(&mut self, layout: &mut Layout, scope: Scope) {
+        let jaxpr = self.scopes[scope].jaxpr;
+        let constants = jaxpr
+            .constants
+            .iter()
+            .filter(|(_, value)| !is_literal(value));
+        layout.filled("", constants, |layout, (variable, _)| {
+            self.binder(layout, scope, *variable);
+        });
+        layout.text("; ");
+        layout.filled("", &jaxpr.inputs, |layout, &variable| {
+            self.binder(layout, scope, variable);
+        });
     }
 
-    fn jaxpr_in_full(&mut self, jaxpr: &Jaxpr) -> Doc {
-        let [constants, inputs] = self.binders(jaxpr);
-        let equations = jaxpr
-            .equations
-            .iter()
-            .map(|equation| self.equation(jaxpr, equation))
-            .collect();
-        let outputs = jaxpr
-            .outputs
-            .iter()
-            .map(|&output| self.operand(jaxpr, output))
-            .collect();
-        let end = if jaxpr.outputs.len() == 1 { ",)" } else { ")" };
-        Doc::group(Doc::Concat(vec![
-            Doc::nest(Doc::Concat(vec![
-                Doc::text("{ lambda "),
-                constants,
-                Doc::text("; "),
-                inputs,
-                Doc::text(". let"),
-                Doc::nest(Doc::Concat(vec![
-                    Doc::Break(" "),
-                    Doc::joined("; ", equations),
-                ])),
-                Doc::Break(" "),
-                Doc::text("in ("),
-                Doc::filled(",", outputs),
-                Doc::text(end),
-            ])),
-            Doc::text(" }"),
-        ]))
+    fn jaxpr_in_full(&mut self, layout: &mut Layout, jaxpr: &'j Jaxpr) {
+        let scope = self.scope(jaxpr);
+        layout.group(|layout| {
+            layout.nest(|layout| {
+                layout.text("{ lambda ");
+                self.binders(layout, scope);
+                layout.text(". let");
+                layout.nest(|layout| {
+                    layout.line_break(" ");
+                    layout.joined("; ", &jaxpr.equations, |layout, equation| {
+                        self.equation(layout, scope, equation);
+                    });
+                });
+                layout.line_break(" ");
+                layout.text("in (");
+                layout.filled(",", &jaxpr.outputs, |layout, &output| {
+                    self.operand(layout, scope, output);
+                });
+                layout.text(if jaxpr.outputs.len() == 1 { ",)" } else { ")" });
+            });
+            layout.text(" }");
+        });
     }
 
-    fn body(&mut self, jaxpr: &Jaxpr) -> Doc {
+    fn body(&mut self, layout: &mut Layout, jaxpr: &'j Jaxpr) {
         match self.shared.get(&place(jaxpr)) {
-            Some(name) => Doc::text(name.clone()),
-            None => self.jaxpr_in_full(jaxpr),
+            Some(name) => layout.text(name),
+            None => self.jaxpr_in_full(layout, jaxpr),
         }
     }
 
-    fn equation(&mut self, jaxpr: &Jaxpr, equation: &Equation) -> Doc {
+    fn equation(&mut self, layout: &mut Layout, scope: Scope, equation: &'j Equation) {
         let primitive = &*equation.primitive;
         let bodies = primitive.bodies();
         let is_call = primitive.name() == "jit";
         if let (true, [(_, body)]) = (is_call, &bodies[..])
             && !self.shared.contains_key(&place(body))
         {
-            self.suggest((body, &body.inputs), (jaxpr, &equation.inputs));
-            self.suggest((body, &body.outputs), (jaxpr, &equation.outputs));
+            let inner = self.scope(body);
+            self.suggest((inner, &body.inputs), (scope, &equation.inputs));
+            self.suggest((inner, &body.outputs), (scope, &equation.outputs));
         }
-        let results = self.assigned(jaxpr, &equation.outputs, true);
-        let mut written: Vec<(String, Doc)> = pairs(&parameters(primitive))
-            .into_iter()
-            .map(|pair| {
-                let key = pair.split('=').next().unwrap_or_default().to_owned();
-                (key, Doc::text(pair))
-            })
-            .collect();
-        written.extend(self.nested(&bodies));
-        // The name of a call comes first, all else by the alphabet.
-        written.sort_by_key(|(key, _)| (!(is_call && key == "name"), key.clone()));
-        let operands = equation
-            .inputs
-            .iter()
-            .map(|&input| self.operand(jaxpr, input))
-            .collect();
-        let mut parts = Vec::new();
+        layout.filled("", &equation.outputs, |layout, &variable| {
+            if self.facts(scope, variable).is_used {
+                self.binder(layout, scope, variable);
+            } else {
+                layout.text(format_args!(
+                    "_:{}",
+                    self.scopes[scope].jaxpr.info(variable)
+                ));
+            }
+        });
         if !equation.outputs.is_empty() {
-            parts.extend([results, Doc::text(" = ")]);
+            layout.text(" = ");
         }
-        parts.push(Doc::text(primitive.name()));
+        layout.text(primitive.name());
+        let parameters = parameters(primitive);
+        let mut written: Vec<(&str, Parameter<'_, 'j>)> = pairs(&parameters)
+            .into_iter()
+            .map(|(key, pair)| (key, Parameter::Text(pair)))
+            .collect();
+        let nested = bodies.chunk_by(|(name, _), (next, _)| name == next);
+        written.extend(nested.map(|bodies| (bodies[0].0, Parameter::Bodies(bodies))));
+        // The name of a call comes first, all else by the alphabet.
+        written.sort_by_key(|&(key, _)| (!(is_call && key == "name"), key));
         if !written.is_empty() {
-            let written = written.into_iter().map(|(_, doc)| doc).collect();
-            parts.push(Doc::bracketed("[", Doc::joined(" ", written), "]"));
+            layout.bracketed(["[", "]"], |layout| {
+                layout.joined(" ", written, |layout, (key, parameter)| {
+                    self.parameter(layout, key, parameter);
+                });
+            });
         }
-        parts.extend([Doc::text(" "), Doc::filled("", operands)]);
-        Doc::Concat(parts)
+        layout.text(" ");
+        layout.filled("", &equation.inputs, |layout, &input| {
+            self.operand(layout, scope, input);
+        });
     }
 
-    /// Nested jaxprs by their names; several of one name are a list.
-    fn nested(&mut self, bodies: &[(&'static str, &Jaxpr)]) -> Vec<(String, Doc)> {
-        let mut written: Vec<(String, Doc)> = Vec::new();
-        let mut rest = bodies;
-        while let Some(&(name, body)) = rest.first() {
-            let count = rest.iter().take_while(|(other, _)| *other == name).count();
-            let doc = if count == 1 && name != "branches" {
-                self.body(body)
-            } else {
-                let list = rest[..count].iter().map(|(_, body)| self.body(body));
-                let list = list.collect();
-                Doc::bracketed("(", Doc::joined(" ", list), ")")
-            };
-            written.push((
-                name.to_owned(),
-                Doc::Concat(vec![Doc::text(format!("{name}=")), doc]),
-            ));
-            rest = &rest[count..];
+    /// Nested jaxprs are written by their name; several of one name are a list.
+    fn parameter(&mut self, layout: &mut Layout, key: &str, parameter: Parameter<'_, 'j>) {
+        match parameter {
+            Parameter::Text(text) => layout.text(text),
+            Parameter::Bodies(&[(_, body)]) if key != "branches" => {
+                layout.text(format_args!("{key}="));
+                self.body(layout, body);
+            }
+            Parameter::Bodies(bodies) => {
+                layout.text(format_args!("{key}="));
+                layout.bracketed(["(", ")"], |layout| {
+                    layout.joined(" ", bodies, |layout, (_, body)| self.body(layout, body));
+                });
+            }
         }
-        written
     }
 
     /// Gives variables of a nested jaxpr the names of those outside that they are.
     fn suggest(
         &mut self,
-        (inner, variables): (&Jaxpr, &[Variable]),
-        (outer, like): (&Jaxpr, &[Variable]),
+        (inner, variables): (Scope, &[Variable]),
+        (outer, like): (Scope, &[Variable]),
     ) {
         if variables.len() != like.len() {
             return;
         }
         let mut used = HashSet::new();
         for (&variable, &like) in variables.iter().zip(like) {
-            let key = (place(inner), variable);
-            if self.is_literal(outer, like) || self.is_literal(inner, variable) {
+            let Facts {
+                is_used,
+                is_input,
+                literal,
+                ..
+            } = *self.facts(outer, like);
+            let known = self.facts(inner, variable);
+            if literal.is_some() || known.literal.is_some() || known.name.is_some() {
                 continue;
             }
-            if !self.variables.contains_key(&key) && used.insert(like) {
-                let is_input = self.facts(outer).inputs.contains(&like);
-                let name = if is_input || self.is_used(outer, like) {
+            if used.insert(like) {
+                let name = if is_input || is_used {
                     self.name(outer, like)
                 } else {
-                    "_".to_owned()
+                    Name::Unused
                 };
-                self.variables.insert(key, name);
+                self.facts(inner, variable).name = Some(name);
             }
         }
     }
