@@ -7,73 +7,52 @@
 // The derive names this crate by its own name; inside of it that name must exist too.
 extern crate self as pytree_core;
 
-mod annotated;
-mod containers;
-pub mod crossing;
-mod dictionary;
-mod diff;
-mod dynamic;
-pub mod dynamic_module;
-pub mod edit;
-pub mod error;
-pub mod field;
-pub mod filter;
-pub mod freeze;
-mod functions;
-mod identity;
-mod insertion;
-mod kept;
-pub mod kind;
-pub mod leaf;
-pub mod level;
-pub mod lint;
-pub mod nodes;
-pub mod object;
-pub mod partition;
-pub mod path;
-mod pytree;
-pub mod ravel;
-mod reference;
-pub mod refs;
-
-pub mod select;
-pub mod shape;
-mod shared;
-pub mod state;
-pub mod statics;
-pub mod suggest;
+mod base;
+mod contract;
+mod module;
+mod node;
+mod notations;
+mod references;
+mod tools;
 mod treedef;
-mod unflatten;
+mod trees;
 
-pub use crate::annotated::{Annotated, Metadata};
-pub use crate::dictionary::{Dictionary, Entry};
-pub use crate::diff::{LeafChange, LeafDiff, ModelDiff, ValueDiff, diff};
-pub use crate::dynamic::{Subtree, Tree, TreeBuilder};
-pub use crate::dynamic_module::{DynamicModule, RegistrationProblem};
-pub use crate::error::TreeError;
-pub use crate::filter::Filter;
-pub use crate::freeze::{Freeze, Frozen};
-pub use crate::functions::{graph, match_structure, tree};
-pub use crate::identity::Identity;
-pub use crate::insertion::InsertionOrder;
-pub use crate::kind::{Collection, CollectionId, FieldKind, LeafKind};
-pub use crate::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
-pub use crate::lint::{Finding, lint};
-pub use crate::partition::Partition;
-pub use crate::path::{AsKeyPath, Key, KeyPath};
-pub use crate::pytree::{
+pub use crate::base::error::TreeError;
+pub use crate::base::identity::Identity;
+pub use crate::base::kind::{Collection, CollectionId, FieldKind, LeafKind};
+pub use crate::base::path::{AsKeyPath, Key, KeyPath};
+pub use crate::base::{error, kind, path, suggest};
+pub use crate::contract::pytree::{
     Module, ModuleType, Pytree, PytreeOf, ReferenceNode, SelectPart, SharedNode, SharedVisit,
     Visitor, select_partition,
 };
-pub use crate::reference::{
+pub use crate::contract::unflatten::{Contents, Unflattener};
+pub use crate::module::annotated::{Annotated, Metadata};
+pub use crate::module::dynamic_module::{DynamicModule, RegistrationProblem};
+pub use crate::module::freeze::{Freeze, Frozen};
+pub use crate::module::{dynamic_module, field, freeze, object};
+pub use crate::node::insertion::InsertionOrder;
+pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
+pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
+pub use crate::node::{leaf, shape, statics};
+pub use crate::notations::dictionary::{Dictionary, Entry};
+pub use crate::notations::state::{PlaceProblem, State};
+pub use crate::notations::{refs, state};
+pub use crate::references::reference::{
     Access, AnyReference, Ref, ReferenceError, References, Unrepeated, WeakRef,
 };
-pub use crate::select::{Selector, at};
-pub use crate::shared::{Shared, Weak};
-pub use crate::state::{PlaceProblem, State};
-pub use crate::statics::{StaticBox, StaticData, StaticRef, StaticValue};
+pub use crate::references::shared::{Shared, Weak};
+pub use crate::references::{crossing, level};
+pub use crate::tools::diff::{LeafChange, LeafDiff, ModelDiff, ValueDiff, diff};
+pub use crate::tools::lint::{Finding, lint};
+pub use crate::tools::select::{Selector, at};
+pub use crate::tools::{edit, lint, nodes, ravel, select};
 pub use crate::treedef::{NodeView, Sharing, TreeDef};
-pub use crate::unflatten::{Contents, Unflattener};
+pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
+pub use crate::trees::filter::Filter;
+pub use crate::trees::functions::{graph, match_structure, tree};
+pub use crate::trees::partition::Partition;
+pub use crate::trees::{filter, partition};
 
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
@@ -85,8 +64,8 @@ pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 /// generate other paths.
 #[doc(hidden)]
 pub mod traits {
-    pub use crate::insertion::InsertionOrder;
-    pub use crate::kind::Collection;
-    pub use crate::leaf::Leaf;
-    pub use crate::pytree::{Module, Pytree};
+    pub use crate::base::kind::Collection;
+    pub use crate::contract::pytree::{Module, Pytree};
+    pub use crate::node::insertion::InsertionOrder;
+    pub use crate::node::leaf::Leaf;
 }

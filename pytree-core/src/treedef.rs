@@ -33,10 +33,10 @@ use self::keys::{child_key, path_of};
 pub(crate) use self::matching::Match;
 pub(crate) use self::prefix::Fit;
 pub(crate) use self::walk::Step;
-use crate::kind::LeafKind;
-use crate::path::{Key, KeyPath};
-use crate::shape::{self, NodeKind, NodeShape};
-use crate::statics::StaticBox;
+use crate::base::kind::LeafKind;
+use crate::base::path::{Key, KeyPath};
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::StaticBox;
 
 /// One node of a treedef.
 #[derive(Clone, Copy, Debug)]

@@ -2,15 +2,15 @@
 
 use super::keys::key_below;
 use super::{Counts, NOTHING, Node, TreeDef};
-use crate::identity::{Identity, IdentityMap};
-use crate::kept::{Content, Keeper, Kept};
-use crate::leaf::Leaf;
-use crate::path::{Key, KeyPath};
-use crate::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
-use crate::reference::{AnyReference, References};
-use crate::shape::{self, NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticRef};
-use crate::unflatten::DEPTH_LIMIT;
+use crate::base::identity::{Identity, IdentityMap};
+use crate::base::path::{Key, KeyPath};
+use crate::contract::kept::{Content, Keeper, Kept};
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
+use crate::contract::unflatten::DEPTH_LIMIT;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticRef};
+use crate::references::reference::{AnyReference, References};
 
 /// Builds a treedef node by node, in preorder.
 #[derive(Debug, Default)]
@@ -223,7 +223,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
 #[cold]
 fn too_deep(builder: &Builder) -> ! {
     let path = builder.path_to(builder.open.len().saturating_sub(1));
-    panic!("{}", crate::error::too_deep(DEPTH_LIMIT, &path));
+    panic!("{}", crate::base::error::too_deep(DEPTH_LIMIT, &path));
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
@@ -356,7 +356,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         if self.sharing == Sharing::Duplicate {
             if let Some((_, depth)) = self.inside.iter().find(|(open, _)| *open == identity) {
                 let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
-                panic!("{}", crate::error::cycle_in_a_tree(&path, &back));
+                panic!("{}", crate::base::error::cycle_in_a_tree(&path, &back));
             }
             self.inside.push((identity, self.builder.open.len()));
             return SharedVisit::Descend;
@@ -397,14 +397,17 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         match &mut self.keeper {
             Some(keeper) => keeper.keep(content),
-            None => panic!("{}", crate::error::behind_a_reference(&self.builder.path())),
+            None => panic!(
+                "{}",
+                crate::base::error::behind_a_reference(&self.builder.path())
+            ),
         }
     }
     fn weak(&mut self, target: Option<Identity>) {
         assert!(
             self.sharing == Sharing::Preserve || target.is_none(),
             "{}",
-            crate::error::weak_in_a_tree(&self.builder.path())
+            crate::base::error::weak_in_a_tree(&self.builder.path())
         );
         self.enter(&shape::WEAK, 1);
         if let Some(position) = target.and_then(|target| self.known?.number(target)) {

@@ -4,9 +4,9 @@
 //! sense that [prefixes](super::prefix) have.
 
 use super::{Builder, Fit, TreeDef};
-use crate::dynamic::Tree;
-use crate::error::{Difference, TreeError};
-use crate::shape::NodeKind;
+use crate::base::error::{Difference, TreeError};
+use crate::node::shape::NodeKind;
+use crate::trees::dynamic::Tree;
 
 impl TreeDef {
     /// The structure in which each leaf of either structure is replaced by what the other has there: the least of

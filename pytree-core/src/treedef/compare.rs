@@ -1,10 +1,10 @@
 //! How two structures differ.
 
 use super::TreeDef;
-use crate::error::{Difference, DifferenceKind};
-use crate::path::KeyPath;
-use crate::shape::NodeKind;
-use crate::statics::StaticBox;
+use crate::base::error::{Difference, DifferenceKind};
+use crate::base::path::KeyPath;
+use crate::node::shape::NodeKind;
+use crate::node::statics::StaticBox;
 
 impl TreeDef {
     /// Every way in which this structure differs from `other`, from the root down: node types first,

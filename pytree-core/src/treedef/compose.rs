@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::{Builder, TreeDef};
-use crate::error::TreeError;
-use crate::path::{Key, KeyPath};
-use crate::shape::{self, NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticRef};
+use crate::base::error::TreeError;
+use crate::base::path::{Key, KeyPath};
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticRef};
 
 /// Making treedefs of treedefs.
 impl TreeDef {
@@ -133,7 +133,7 @@ impl TreeDef {
         mut function: impl FnMut(NodeView<'_>, Vec<A>) -> A,
     ) -> Result<A, TreeError> {
         let leaves: Vec<A> = leaves.into_iter().collect();
-        crate::unflatten::check_count(self, leaves.len())
+        crate::contract::unflatten::check_count(self, leaves.len())
             .map_err(|error| error.while_doing("cannot fold"))?;
         let mut leaves = leaves.into_iter();
         let mut values: Vec<A> = Vec::new();

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Inner;
-use crate::shape::NodeKind;
-use crate::statics::StaticBox;
+use crate::node::shape::NodeKind;
+use crate::node::statics::StaticBox;
 
 /// What is written of a tree. Ordered dictionaries and named tuples look different in the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

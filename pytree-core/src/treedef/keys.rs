@@ -1,9 +1,9 @@
 //! The keys of children, and the paths they make.
 
 use super::Inner;
-use crate::path::{Key, KeyPath};
-use crate::shape::{NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticData};
+use crate::base::path::{Key, KeyPath};
+use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticData};
 
 pub(super) fn child_key(inner: &Inner, node: usize, position: usize) -> Option<Key> {
     key_below(inner.nodes[node].shape, inner.aux_of(node), position)

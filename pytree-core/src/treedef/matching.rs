@@ -2,15 +2,15 @@
 
 use super::keys::path_of;
 use super::{Inner, Sharing, Step, TreeDef};
-use crate::identity::{Identity, IdentityMap};
-use crate::kept::{Content, Keeper, Kept};
-use crate::leaf::Leaf;
-use crate::path::KeyPath;
-use crate::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
-use crate::reference::References;
-use crate::shape::{self, NodeShape};
-use crate::statics::StaticRef;
-use crate::unflatten::DEPTH_LIMIT;
+use crate::base::identity::{Identity, IdentityMap};
+use crate::base::path::KeyPath;
+use crate::contract::kept::{Content, Keeper, Kept};
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
+use crate::contract::unflatten::DEPTH_LIMIT;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{self, NodeShape};
+use crate::node::statics::StaticRef;
+use crate::references::reference::References;
 
 /// Compares a tree with a stored treedef without building one, handing each leaf on.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
@@ -114,7 +114,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         assert!(
             self.depth < DEPTH_LIMIT,
             "{}",
-            crate::error::too_deep(DEPTH_LIMIT, &self.path())
+            crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
         );
         self.depth += 1;
         self.node(shape, arity);
@@ -193,14 +193,14 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         match &mut self.keeper {
             Some(keeper) => keeper.keep(content),
-            None => panic!("{}", crate::error::behind_a_reference(&self.path())),
+            None => panic!("{}", crate::base::error::behind_a_reference(&self.path())),
         }
     }
     fn weak(&mut self, target: Option<Identity>) {
         assert!(
             self.sharing == Sharing::Preserve || target.is_none(),
             "{}",
-            crate::error::weak_in_a_tree(&self.path())
+            crate::base::error::weak_in_a_tree(&self.path())
         );
         self.node(&shape::WEAK, 1);
         let stored = self.alias();

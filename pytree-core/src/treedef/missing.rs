@@ -1,9 +1,9 @@
 //! What was meant by a path that leads nowhere.
 
 use super::TreeDef;
-use crate::error::TreeError;
-use crate::path::{Key, KeyPath};
-use crate::suggest::{Effort, LOOKED_AT};
+use crate::base::error::TreeError;
+use crate::base::path::{Key, KeyPath};
+use crate::base::suggest::{Effort, LOOKED_AT};
 
 impl TreeDef {
     /// Whether a path leads to a static field.

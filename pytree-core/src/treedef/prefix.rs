@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::TreeDef;
-use crate::dynamic::Tree;
-use crate::error::{Difference, DifferenceKind, PrefixMisfit, TreeError};
-use crate::shape::NodeKind;
-use crate::statics::StaticBox;
+use crate::base::error::{Difference, DifferenceKind, PrefixMisfit, TreeError};
+use crate::node::shape::NodeKind;
+use crate::node::statics::StaticBox;
+use crate::trees::dynamic::Tree;
 
 /// What counts as a fit of two structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,8 +39,8 @@ use xxhash_rust::xxh3::xxh3_128;
 use self::read::Reader;
 use self::write::Writer;
 use super::TreeDef;
-use crate::error::TreeError;
-use crate::shape::{self, NodeKind, NodeShape};
+use crate::base::error::TreeError;
+use crate::node::shape::{self, NodeKind, NodeShape};
 
 /// What the bytes of a treedef begin with.
 const MAGIC: &[u8] = b"PYTD";

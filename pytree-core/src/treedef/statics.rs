@@ -1,8 +1,8 @@
 //! Static values of a treedef replaced: by type, and at the places of static fields.
 
 use super::TreeDef;
-use crate::path::{Key, KeyPath};
-use crate::statics::{StaticBox, StaticValue};
+use crate::base::path::{Key, KeyPath};
+use crate::node::statics::{StaticBox, StaticValue};
 
 impl TreeDef {
     /// The treedef with every static value of the type `T` replaced by what `function` makes of it.

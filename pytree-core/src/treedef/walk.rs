@@ -2,11 +2,11 @@
 
 use super::keys::child_key;
 use super::{Inner, Node, TreeDef};
-use crate::kind::LeafKind;
-use crate::leaf::Leaf;
-use crate::path::KeyPath;
-use crate::shape::{Field, NodeKind, NodeShape};
-use crate::statics::StaticRef;
+use crate::base::kind::LeafKind;
+use crate::base::path::KeyPath;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{Field, NodeKind, NodeShape};
+use crate::node::statics::StaticRef;
 
 /// What a visitor is shown of a dynamic tree.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ mod data;
 use std::collections::{BTreeSet, HashSet};
 
 use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
-use crate::error::TreeError;
-use crate::insertion::InsertionOrder;
-use crate::kind::{CollectionId, FieldKind};
-use crate::shape::{self, NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticData, StaticValue};
+use crate::base::error::TreeError;
+use crate::base::kind::{CollectionId, FieldKind};
+use crate::node::insertion::InsertionOrder;
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
 
 /// A shape that is not made yet: shapes are kept forever, so that they are made once all of the bytes are right.

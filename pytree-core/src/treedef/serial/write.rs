@@ -4,9 +4,9 @@ use std::any::TypeId;
 use std::collections::HashMap;
 
 use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
-use crate::kind::FieldKind;
-use crate::shape::{NodeKind, NodeShape};
-use crate::statics::{StaticBox, StaticData};
+use crate::base::kind::FieldKind;
+use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticData};
 use crate::treedef::TreeDef;
 
 /// Writes treedefs.

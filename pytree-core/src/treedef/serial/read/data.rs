@@ -1,8 +1,8 @@
 //! The parts that bytes are made of: numbers, texts, and the data of static values.
 
 use super::{Reader, fail};
-use crate::error::TreeError;
-use crate::statics::{FloatBits, StaticData};
+use crate::base::error::TreeError;
+use crate::node::statics::{FloatBits, StaticData};
 
 /// The deepest that the data of a static value nest.
 const NESTING: usize = 64;

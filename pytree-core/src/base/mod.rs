@@ -1,0 +1,7 @@
+//! What everything else names: paths, kinds, identities, suggestions and errors.
+
+pub mod error;
+pub(crate) mod identity;
+pub mod kind;
+pub mod path;
+pub mod suggest;

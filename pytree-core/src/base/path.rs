@@ -1,0 +1,296 @@
+//! Key paths: where in a tree a leaf or a node is.
+//!
+//! A path displays as one would write it in Rust or Python, `layers[0].weight` or `['a'][1].x`, and what
+//! it displays parses back.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use crate::base::error::TreeError;
+use crate::node::leaf::write_quoted;
+
+/// One step of a [`KeyPath`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Key {
+    /// A field of a struct: `.weight`.
+    Field(Cow<'static, str>),
+    /// A position in a sequence or tuple, or an integer key of a map: `[0]`.
+    Index(i128),
+    /// A text key of a map: `['a']`.
+    Text(String),
+    /// A key of a map that is neither a number nor a text, as it displays: `[(1, 2)]`.
+    Other(String),
+}
+
+impl Key {
+    /// The key that displays as `text` in brackets. What reads as a number or a quoted text is one, so that
+    /// a path is what it parses back to.
+    pub(crate) fn of_display(text: &str) -> Self {
+        match parse_bracket(&format!("{text}]")) {
+            Some((key, "")) => key,
+            _ => Self::Other(text.to_owned()),
+        }
+    }
+}
+
+impl Key {
+    /// The step without punctuation, as [`KeyPath::join`] has it.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::Field(name) => name.to_string(),
+            Self::Index(index) => index.to_string(),
+            Self::Text(name) | Self::Other(name) => name.clone(),
+        }
+    }
+
+    /// Whether the step without punctuation is `text`.
+    pub(crate) fn is_plain(&self, text: &str) -> bool {
+        match self {
+            Self::Field(name) => name == text,
+            Self::Index(_) => self.plain() == text,
+            Self::Text(name) | Self::Other(name) => name == text,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Index(index) => write!(f, "[{index}]"),
+            Self::Text(text) => {
+                f.write_char('[')?;
+                write_quoted(f, text)?;
+                f.write_char(']')
+            }
+            Self::Other(text) => write!(f, "[{text}]"),
+        }
+    }
+}
+
+/// Where in a tree a leaf or a node is: a sequence of [`Key`]s from the root.
+///
+/// # Examples
+/// ```
+/// use pytree_core::KeyPath;
+/// let path: KeyPath = "layers[0].weight".parse()?;
+/// assert_eq!(path.keys().len(), 3);
+/// assert_eq!(path.to_string(), "layers[0].weight");
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyPath(Vec<Key>);
+
+impl KeyPath {
+    /// The path of the root.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// The steps from the root.
+    pub fn keys(&self) -> &[Key] {
+        &self.0
+    }
+
+    /// Adds a step.
+    pub fn push(&mut self, key: Key) {
+        self.0.push(key);
+    }
+
+    /// Takes the last step off.
+    pub fn pop(&mut self) -> Option<Key> {
+        self.0.pop()
+    }
+
+    /// Whether this path leads to `other` or above it.
+    pub fn is_prefix_of(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
+    /// The steps without punctuation, joined by `separator`: `layers/0/weight`.
+    pub fn join(&self, separator: &str) -> String {
+        let mut text = String::new();
+        for (position, key) in self.0.iter().enumerate() {
+            if position > 0 {
+                text.push_str(separator);
+            }
+            text.push_str(&key.plain());
+        }
+        text
+    }
+
+    /// The steps as a Python tuple, as Flax NNX prints a path: `('layers', 0, 'weight')`.
+    pub fn tuple(&self) -> String {
+        let steps = self.0.iter().map(|key| match key {
+            Key::Field(name) => quoted(name),
+            Key::Text(text) => quoted(text),
+            Key::Index(index) => index.to_string(),
+            Key::Other(text) => text.clone(),
+        });
+        let steps: Vec<String> = steps.collect();
+        let comma = if steps.len() == 1 { "," } else { "" };
+        format!("({}{comma})", steps.join(", "))
+    }
+
+    /// The path as messages name it: the root has a name too.
+    pub fn or_root(&self) -> String {
+        if self.0.is_empty() {
+            "the root".to_owned()
+        } else {
+            self.to_string()
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    // Writing to a text does not fail.
+    let _ = write_quoted(&mut quoted, text);
+    quoted
+}
+
+/// A [`KeyPath`], or a text that is one: `tree.get("layers[0]")`.
+pub trait AsKeyPath {
+    /// The path.
+    ///
+    /// # Errors
+    /// [`TreeError::PathSyntax`] if the text is none.
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError>;
+}
+
+impl AsKeyPath for KeyPath {
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+impl AsKeyPath for str {
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
+        self.parse().map(Cow::Owned)
+    }
+}
+impl AsKeyPath for String {
+    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
+        (**self).as_key_path()
+    }
+}
+
+impl FromIterator<Key> for KeyPath {
+    fn from_iter<I: IntoIterator<Item = Key>>(keys: I) -> Self {
+        Self(keys.into_iter().collect())
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, key) in self.0.iter().enumerate() {
+            match key {
+                Key::Field(name) if position == 0 => f.write_str(name)?,
+                key => key.fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for KeyPath {
+    type Err = TreeError;
+
+    fn from_str(text: &str) -> Result<Self, TreeError> {
+        parse(text).map_err(|(position, expected)| TreeError::PathSyntax {
+            text: text.to_owned(),
+            position,
+            expected,
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
+    let mut path = KeyPath::root();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let position = text.len() - rest.len();
+        if let Some(inner) = rest.strip_prefix('[') {
+            let (key, after) = parse_bracket(inner).ok_or((position, "a key and `]` after `[`"))?;
+            path.push(key);
+            rest = after;
+        } else {
+            let named = match rest.strip_prefix('.') {
+                Some(named) => named,
+                None if position == 0 => rest,
+                None => return Err((position, "`.` or `[`")),
+            };
+            let end = named.find(['.', '[']).unwrap_or(named.len());
+            if end == 0 {
+                return Err((position, "a field name"));
+            }
+            path.push(Key::Field(named[..end].to_owned().into()));
+            rest = &named[end..];
+        }
+    }
+    Ok(path)
+}
+
+/// The character that an escape stands for, after its backslash.
+fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
+    let digits = match characters.next()?.1 {
+        'n' => return Some('\n'),
+        't' => return Some('\t'),
+        'r' => return Some('\r'),
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        other => return Some(other),
+    };
+    let mut code = 0_u32;
+    for _ in 0..digits {
+        code = code.checked_mul(16)? + characters.next()?.1.to_digit(16)?;
+    }
+    char::from_u32(code)
+}
+
+/// Parses what follows `[`, up to and with `]`.
+fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
+    let quote = inner.chars().next()?;
+    if quote == '\'' || quote == '"' {
+        let mut name = String::new();
+        let mut characters = inner[1..].char_indices();
+        while let Some((position, character)) = characters.next() {
+            match character {
+                '\\' => name.push(escaped(&mut characters)?),
+                character if character == quote => {
+                    let after = inner[1 + position + 1..].strip_prefix(']')?;
+                    return Some((Key::Text(name), after));
+                }
+                character => name.push(character),
+            }
+        }
+        return None;
+    }
+    let mut depth = 0_usize;
+    let mut quote = None;
+    let mut escaped = false;
+    for (position, character) in inner.char_indices() {
+        match (quote, character) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if open == character => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '[' | '(' | '{') => depth += 1,
+            (None, ']') if depth == 0 => {
+                let key = &inner[..position];
+                if key.is_empty() {
+                    return None;
+                }
+                let key = key
+                    .parse()
+                    .map_or_else(|_| Key::Other(key.to_owned()), Key::Index);
+                return Some((key, &inner[position + 1..]));
+            }
+            (None, ']' | ')' | '}') => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+    }
+    None
+}

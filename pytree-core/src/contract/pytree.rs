@@ -1,0 +1,340 @@
+//! The traits a value implements to be a pytree or a module, and the visitor they speak to.
+//!
+//! A value is visited in preorder: a node announces its shape and the number of its children, then its
+//! static values and keys, then the children. Traversal is object-safe, so that a `Box<dyn Layer>` is a
+//! module like any other. What a derive generates is this and nothing else.
+
+use std::sync::Arc;
+
+use crate::base::error::TreeError;
+use crate::base::identity::Identity;
+use crate::base::kind::FieldKind;
+use crate::base::path::{Key, KeyPath};
+use crate::contract::kept::Kept;
+use crate::contract::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
+use crate::module::field::ModuleField;
+use crate::node::leaf::{Leaf, short_name};
+use crate::node::shape::NodeShape;
+use crate::node::statics::StaticRef;
+use crate::references::reference::AnyReference;
+use crate::treedef::{Flatten, Sharing, Step, TreeDef};
+use crate::trees::dynamic::Tree;
+use crate::trees::partition::Partition;
+
+/// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
+///
+/// Implemented by `#[derive(Module)]` and `#[derive(Pytree)]`, by numbers, strings, arrays, and the
+/// standard containers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a pytree",
+    label = "a pytree is needed here",
+    note = "write `#[derive(Module)]` on the type if it is a model, `#[derive(Pytree)]` if it is a plain container, `#[derive(Leaf)]` if it is a leaf"
+)]
+pub trait Pytree: 'static {
+    /// Shows the tree to `visitor` in preorder.
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
+
+    /// Builds a value from the treedef and leaves of `source`.
+    ///
+    /// # Errors
+    /// If the treedef at this place is of another type, or a leaf is.
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError>
+    where
+        Self: Sized;
+}
+
+/// A pytree all of whose leaves are `L`: `PytreeOf<Tensor>` can be traced.
+///
+/// The derive implements it for every `L` that all fields hold, so that a type of ndarray leaves derives
+/// like any other and is refused only where tensors are asked for.
+#[diagnostic::on_unimplemented(
+    message = "expected every leaf to be `{L}`, found `{Self}`",
+    label = "a pytree whose leaves are all `{L}` is needed here",
+    note = "change the fields that hold other leaves to `{L}`, or make them static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
+)]
+pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
+    /// Calls `visit` with each leaf, in order; a shared node is visited at each of its places.
+    ///
+    /// The derive writes the walk over the fields; the default goes by [`Pytree::visit`].
+    ///
+    /// # Panics
+    /// If a trait object in the tree holds a leaf of another type.
+    #[track_caller]
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.visit(&mut EachLeaf {
+            visit: |leaf| visit(typed(leaf)),
+            open: Vec::new(),
+        });
+    }
+
+    /// The value with each leaf replaced by what `function` makes of it, in order; a shared node becomes one at
+    /// each of its places.
+    ///
+    /// The derive writes the walk over the fields; the default takes the tree apart and puts it together.
+    ///
+    /// # Panics
+    /// If a trait object in the tree holds a leaf of another type.
+    #[must_use]
+    #[track_caller]
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        let mut leaves = Vec::new();
+        let kept = Kept::default();
+        let treedef = Flatten::new(Sharing::Duplicate, |leaf| {
+            leaves.push(function(typed(leaf)));
+        })
+        .keeping(&kept)
+        .run(self);
+        rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+    }
+}
+
+/// The leaf as an `L`; the type of the tree promises that it is one, but for trait objects.
+#[track_caller]
+pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
+    // The upcast saves a virtual call; what is inside an `AnyLeaf` is found the other way.
+    let direct: &dyn std::any::Any = leaf;
+    match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
+        Some(leaf) => leaf,
+        None => panic!(
+            "cannot flatten: expected every leaf to be of type {}, found {}; a trait object or a tree of mixed leaves holds it",
+            short_name(std::any::type_name::<L>()),
+            short_name(leaf.type_name()),
+        ),
+    }
+}
+
+/// A tree that was just taken apart goes together again.
+#[track_caller]
+pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
+    match outcome {
+        Ok(tree) => tree,
+        Err(error @ TreeError::TooDeep { .. }) => panic!("{error}"),
+        Err(error) => panic!(
+            "a tree does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
+        ),
+    }
+}
+
+/// Visits the leaves and nothing else.
+struct EachLeaf<F> {
+    visit: F,
+    /// The nodes that began and have not ended, with the number of the children that are over.
+    open: Vec<(&'static NodeShape, usize)>,
+}
+
+impl<F> EachLeaf<F> {
+    /// A child of the node that began last is over.
+    fn ended(&mut self) {
+        if let Some((_, over)) = self.open.last_mut() {
+            *over += 1;
+        }
+    }
+
+    /// Where the next node is; the children of maps are told by their positions.
+    fn path(&self) -> KeyPath {
+        let nodes = self
+            .open
+            .iter()
+            .filter(|(shape, _)| !shape.kind.is_transparent());
+        let key = |(shape, over): &(&'static NodeShape, usize)| match shape.fields.get(*over) {
+            Some(field) => Key::Field(field.name.into()),
+            None => Key::Index(i128::try_from(*over).unwrap_or(i128::MAX)),
+        };
+        nodes.map(key).collect()
+    }
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
+    fn enter(&mut self, shape: &'static NodeShape, _: usize) {
+        assert!(
+            self.open.len() < DEPTH_LIMIT,
+            "{}",
+            crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
+        );
+        self.open.push((shape, 0));
+    }
+    fn aux(&mut self, _: StaticRef<'a>) {}
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        (self.visit)(leaf);
+        self.ended();
+    }
+    fn exit(&mut self) {
+        self.open.pop();
+        self.ended();
+    }
+    fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
+        panic!("{}", crate::base::error::behind_a_reference(&self.path()));
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        assert!(
+            target.is_none(),
+            "{}",
+            crate::base::error::weak_in_a_tree(&self.path())
+        );
+        self.ended();
+    }
+    fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        leaves.for_each(&mut self.visit);
+        self.ended();
+    }
+}
+
+/// What a part of a tree looks like to the user: see [`SelectPart`].
+///
+/// The part of a leaf is the leaf, the part of a tuple is the tuple of the parts, and the part of
+/// anything else is a [`Partition`]. Gradients come in this form.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no parts of `{L}` leaves",
+    label = "a module, a tensor, or a tuple or container of them is needed here",
+    note = "a type of your own gets them by `#[derive(Module)]` or `#[derive(Pytree)]`"
+)]
+pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
+    /// The part's type.
+    type Part: PytreeOf<L>;
+
+    /// Makes the part from a tree of this type's structure in which some leaves are absent.
+    ///
+    /// # Errors
+    /// If the tree is of another structure, or the leaf of a place that can't be absent is.
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError>;
+}
+
+/// A pytree with an enforced kind for every leaf.
+///
+/// Implemented by `#[derive(Module)]`; every module can be a field without attribute of another.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a module",
+    label = "a module is needed here",
+    note = "write `#[derive(Module)]` on the type"
+)]
+pub trait Module: Pytree + ModuleField {
+    /// The name-to-kind registry: the kind of every field, in declaration order. For an enum, that of
+    /// the present variant.
+    fn registry(&self) -> &'static [(&'static str, FieldKind)];
+}
+
+/// The part of [`Module`] that belongs to the type and not to a value.
+pub trait ModuleType: Module + Sized {
+    /// The name-to-kind registry of a struct, in declaration order; empty for an enum, whose variants
+    /// each have their own: see [`Module::registry`].
+    const REGISTRY: &'static [(&'static str, FieldKind)];
+}
+
+/// What a visitor wants of a shared node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedVisit {
+    /// Show what is below it.
+    Descend,
+    /// It was seen before.
+    Skip,
+}
+
+/// A shared node, whatever it holds.
+pub trait SharedNode {
+    /// What tells it from others.
+    fn identity(&self) -> Identity;
+
+    /// A handle that keeps it alive.
+    fn handle(&self) -> Arc<dyn std::any::Any + Send + Sync>;
+}
+
+/// A mutable reference, whatever it holds.
+pub trait ReferenceNode {
+    /// What tells it from others.
+    fn identity(&self) -> Identity;
+
+    /// A handle of it.
+    fn handle(&self) -> AnyReference;
+}
+
+/// Receives a tree in preorder.
+pub trait Visitor<'a> {
+    /// A node with `arity` children begins; its static values and keys follow, then the children, then
+    /// [`exit`](Self::exit).
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize);
+
+    /// A static value or, for maps, a key of the node that began last.
+    fn aux(&mut self, value: StaticRef<'a>);
+
+    /// A leaf.
+    fn leaf(&mut self, leaf: &'a dyn Leaf);
+
+    /// A place whose leaf is in another part.
+    fn absent(&mut self) {
+        self.enter(&crate::node::shape::ABSENT, 0);
+        self.exit();
+    }
+
+    /// The node that began last and has not ended, ends.
+    fn exit(&mut self);
+
+    /// A dynamic tree is met, which is flat already. The default shows it node by node.
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        treedef.show_nodes(leaves, |step| match step {
+            Step::Enter(shape, arity) => self.enter(shape, arity),
+            Step::Aux(value) => self.aux(value),
+            Step::Leaf(leaf) => self.leaf(leaf),
+            Step::Absent => self.absent(),
+            Step::Alias(_) => {
+                self.enter(&crate::node::shape::ALIAS, 0);
+                self.exit();
+            }
+            Step::Exit => self.exit(),
+        });
+    }
+
+    /// A shared node is met. The default is to descend at each place, as trees do.
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        let _ = identity;
+        SharedVisit::Descend
+    }
+
+    /// A shared node is met, of which a handle can be had. The default needs none.
+    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+        self.shared(node.identity())
+    }
+
+    /// A mutable reference is met. The default takes it for a shared node.
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
+        self.shared(reference.identity())
+    }
+
+    /// Keeps what a reference holds at the moment for as long as leaves are borrowed from it.
+    ///
+    /// # Panics
+    /// If the visitor keeps nothing, which is the default: it lends its leaves out, and those of a reference may be
+    /// replaced while they are borrowed.
+    fn keep(&mut self, content: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
+        drop(content);
+        panic!(
+            "{}",
+            crate::base::error::behind_a_reference(&KeyPath::root())
+        );
+    }
+
+    /// A weak edge is met: the node it leads to, if it leads anywhere.
+    ///
+    /// # Panics
+    /// If it leads somewhere and the visitor sees a tree, which is the default.
+    fn weak(&mut self, target: Option<Identity>) {
+        assert!(
+            target.is_none(),
+            "{}",
+            crate::base::error::weak_in_a_tree(&KeyPath::root())
+        );
+        self.enter(&crate::node::shape::WEAK, 1);
+        self.enter(&crate::node::shape::ALIAS, 0);
+        self.exit();
+        self.exit();
+    }
+}
+
+/// The default of [`SelectPart`] for a type that is not a leaf or a tuple.
+///
+/// # Errors
+/// As [`SelectPart::select_part`].
+pub fn select_partition<T: PytreeOf<L>, L: Leaf + Clone>(
+    tree: Tree<L>,
+) -> Result<Partition<T, L>, TreeError> {
+    Ok(Partition::from_tree(tree))
+}

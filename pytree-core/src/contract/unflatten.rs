@@ -1,0 +1,495 @@
+//! Unflattening: a treedef and leaves become a value again.
+
+mod links;
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+use self::links::Numbered;
+use crate::base::error::{LeafMismatch, TreeError};
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticData, StaticValue};
+use crate::references::reference::{References, Staged};
+use crate::treedef::TreeDef;
+
+/// Where the leaves of an unflattening come from.
+trait LeafSource {
+    /// Moves the next leaf into `slot`, an `Option` of the type wanted, or tells the type it has.
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
+
+    /// The type of the next leaf, by identity and name; the leaf is dropped.
+    fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
+}
+
+impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str> {
+        let Some(leaf) = self.next() else {
+            return Err("nothing");
+        };
+        if let Some(slot) = slot.downcast_mut::<Option<L>>() {
+            *slot = Some(leaf);
+            return Ok(());
+        }
+        if let Some(slot) = slot.downcast_mut::<Option<AnyLeaf>>() {
+            *slot = Some(AnyLeaf::new(leaf));
+            return Ok(());
+        }
+        // The leaf may be one of any type that holds the type wanted.
+        Box::new(leaf)
+            .move_into(slot)
+            .map_err(|leaf| leaf.type_name())
+    }
+
+    fn next_type(&mut self) -> Option<(TypeId, &'static str)> {
+        self.next()
+            .map(|leaf| (leaf.as_any().type_id(), leaf.type_name()))
+    }
+}
+
+/// Reads a treedef in preorder while a value is built from it.
+///
+/// Each node calls [`enter`](Self::enter), then [`aux`](Self::aux) for its static values in order, then
+/// builds its children; a leaf calls [`leaf`](Self::leaf).
+pub struct Unflattener<'a> {
+    treedef: &'a TreeDef,
+    leaves: &'a mut dyn LeafSource,
+    node: usize,
+    aux: usize,
+    /// The nodes that aliases refer to, by their numbers.
+    numbered: Vec<Option<Numbered>>,
+    /// The number of the next one that begins.
+    next_number: usize,
+    /// Whether an alias may lead to a node that it is in, or to one that comes later.
+    leads_back: bool,
+    /// How many shared nodes and references there are in each other at most in the one that is built now, those that
+    /// aliases refer to among them.
+    links: usize,
+    /// The references that were built, or put in the place of those of the treedef.
+    references: References,
+    /// The references to use instead of new ones, by their positions among those of the treedef.
+    used: Option<(&'a References, Contents<'a>)>,
+    /// The references known from outside.
+    known: Option<&'a References>,
+    /// The references that were read, which must still hold what was read when something is written.
+    read: Option<&'a References>,
+    /// What is written to references that are not new, once all is built.
+    staged: Vec<Staged>,
+    /// For each node that was entered and not left, where its subtree begins and ends.
+    open: Vec<(usize, usize)>,
+    /// Whether `open` is kept: if someone asks for nodes, or the treedef is so deep that a typed value of it may
+    /// be too deep.
+    tracks: bool,
+    on_exit: Option<OnExit<'a>>,
+    /// The nodes built so far that have a fixed number of children, if someone asks for them.
+    fixed: Option<&'a mut Vec<usize>>,
+}
+
+/// What becomes of the values of references that are used in a value that is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents<'a> {
+    /// They stay, and so do shared nodes: nothing has changed.
+    Same,
+    /// They stay.
+    Kept,
+    /// They are replaced by those of the treedef and the leaves.
+    Written,
+    /// Those of the references for which it is true, by their positions, are replaced.
+    WrittenAt(&'a [bool]),
+}
+
+impl Contents<'_> {
+    fn is_written(self, position: usize) -> bool {
+        match self {
+            Self::Same | Self::Kept => false,
+            Self::Written => true,
+            Self::WrittenAt(written) => written.get(position) == Some(&true),
+        }
+    }
+}
+
+/// Receives each node and leaf that is built, children first: its place among the nodes, and the value.
+pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
+
+/// The deepest that typed values nest, in nodes; a dynamic tree has no bound.
+///
+/// To build a struct of six fields, one of 128 bytes and two maps or lists, takes 4.8 KiB of stack a level in a debug
+/// build: 1.2 MiB at this depth, of the 2 MiB that a thread has. At twice the depth it runs out of them.
+pub(crate) const DEPTH_LIMIT: usize = 256;
+
+/// The deepest that typed values nest through aliases, in nodes: each shared node or reference counts as the depth of
+/// the treedef.
+///
+/// They are built one after the other, but dropped one inside of the other, which takes about 100 bytes of stack a node
+/// in a debug build: half of the 2 MiB that a thread has.
+const LINKED_DEPTH_LIMIT: usize = 8192;
+
+impl std::fmt::Debug for Unflattener<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unflattener")
+            .field("treedef", self.treedef)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Unflattener<'_> {
+    /// The shape of the next node.
+    pub fn peek(&self) -> Option<&'static NodeShape> {
+        self.treedef.0.nodes.get(self.node).map(|node| node.shape)
+    }
+
+    /// Whether the next node is of the given shape: [`enter`](Self::enter) begins it then.
+    #[inline]
+    pub fn is_next(&self, shape: &NodeShape) -> bool {
+        self.peek().is_some_and(|next| next.becomes(shape))
+    }
+
+    /// Begins a node of the given shape and tells the number of its children.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if the treedef has another node there.
+    #[inline]
+    pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
+        self.enter_as(shape, false)
+    }
+
+    #[inline]
+    fn enter_as(&mut self, shape: &'static NodeShape, is_fixed: bool) -> Result<usize, TreeError> {
+        match self.treedef.0.nodes.get(self.node) {
+            Some(node) if node.shape.becomes(shape) => {
+                if !self.tracks {
+                    self.node += 1;
+                    return Ok(node.arity as usize);
+                }
+                if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
+                    fixed.push(self.node);
+                }
+                while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
+                    self.open.pop();
+                }
+                if self.open.len() >= DEPTH_LIMIT {
+                    return Err(self.too_deep(DEPTH_LIMIT));
+                }
+                self.open.push((self.node, self.node + node.size as usize));
+                self.node += 1;
+                Ok(node.arity as usize)
+            }
+            Some(node) => {
+                let (expected, found) = shape.told_apart(node.shape);
+                Err(self.wrong_type(expected, found))
+            }
+            None => Err(self.wrong_node(shape.name)),
+        }
+    }
+
+    /// As [`enter`](Self::enter), for a node with a fixed number of children.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`], or [`TreeError::Arity`] if the treedef has another number of children.
+    pub fn enter_fixed(
+        &mut self,
+        shape: &'static NodeShape,
+        arity: usize,
+    ) -> Result<(), TreeError> {
+        let path_node = self.node;
+        let found = self.enter_as(shape, true)?;
+        if found == arity {
+            return Ok(());
+        }
+        Err(TreeError::Arity {
+            path: self.treedef.path_of(path_node),
+            node: shape.name,
+            expected: arity,
+            found,
+        })
+    }
+
+    #[cold]
+    fn too_deep(&self, limit: usize) -> TreeError {
+        TreeError::TooDeep {
+            limit,
+            path: self.treedef.path_of(self.node),
+        }
+    }
+
+    /// Ends a node: called with the built value, which it gives back. By it a node that is made a pytree by hand
+    /// can be replaced and changed like a derived one.
+    pub fn exit<T: 'static>(&mut self, value: T) -> T {
+        let Some(on_exit) = &mut self.on_exit else {
+            return value;
+        };
+        let mut value = value;
+        // A node that was made a pytree by hand and does not call this is still open; it is of another type.
+        while let Some((start, end)) = self.open.pop() {
+            let shape = self.treedef.0.nodes[start].shape;
+            let is_struct = matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct);
+            let fits = !is_struct
+                || shape.is_dynamic()
+                || (shape.type_name)() == std::any::type_name::<T>();
+            if end == self.node && fits {
+                on_exit(start, &mut value);
+                break;
+            }
+        }
+        value
+    }
+
+    /// The error that the next node is not what is to be built; for enums, where no variant fits.
+    pub fn wrong_node(&self, expected: &str) -> TreeError {
+        let found = match self.peek() {
+            None => "nothing".to_owned(),
+            Some(shape) => shape.told_apart(&shape::NONE).0,
+        };
+        self.wrong_type(format!("`{}`", short_name(expected)), found)
+    }
+
+    #[cold]
+    fn wrong_type(&self, expected: String, found: String) -> TreeError {
+        TreeError::NodeType {
+            path: self
+                .treedef
+                .path_of(self.node.min(self.treedef.num_nodes().saturating_sub(1))),
+            expected,
+            found,
+        }
+    }
+
+    /// The next static value or key.
+    ///
+    /// # Errors
+    /// [`TreeError::StaticType`] if it is of another type.
+    pub fn aux<T: StaticValue>(&mut self) -> Result<T, TreeError> {
+        self.aux_with(StaticBox::to_value)
+    }
+
+    /// The next static value, of a type that is not a [`StaticValue`].
+    ///
+    /// # Errors
+    /// [`TreeError::StaticType`] if it is of another type.
+    pub fn aux_cloned<T: Clone + 'static>(&mut self) -> Result<T, TreeError> {
+        self.aux_with(|value| value.downcast_ref::<T>().cloned())
+    }
+
+    /// The next static value, as the treedef keeps it.
+    pub(crate) fn aux_box(&mut self) -> Result<StaticBox, TreeError> {
+        self.aux_with(|value| Some(value.clone()))
+    }
+
+    fn aux_with<T>(&mut self, read: impl FnOnce(&StaticBox) -> Option<T>) -> Result<T, TreeError> {
+        let stored = self.treedef.0.aux.get(self.aux);
+        self.aux += 1;
+        stored.and_then(read).ok_or_else(|| {
+            let path = self.treedef.path_of(self.node.saturating_sub(1));
+            match stored.and_then(StaticBox::downcast_ref) {
+                Some(StaticData::Opaque { type_name, text }) => TreeError::OpaqueStatic {
+                    path,
+                    type_name: type_name.clone(),
+                    text: text.clone(),
+                },
+                _ => TreeError::StaticType {
+                    path,
+                    expected: std::any::type_name::<T>(),
+                },
+            }
+        })
+    }
+
+    /// The next leaf.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if the treedef has a node there, [`TreeError::LeafTypes`] if the leaf is
+    /// of another type.
+    pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
+        match self.treedef.0.nodes.get(self.node) {
+            Some(node) if node.shape.kind == NodeKind::Leaf => {}
+            _ => return Err(self.wrong_node(&short_name(std::any::type_name::<L>()))),
+        }
+        let mut slot: Option<L> = None;
+        let outcome = self.leaves.next_leaf(&mut slot);
+        self.node += 1;
+        match (outcome, slot) {
+            (Ok(()), Some(mut leaf)) => {
+                if let Some(on_exit) = &mut self.on_exit {
+                    on_exit(self.node - 1, &mut leaf);
+                }
+                Ok(leaf)
+            }
+            (outcome, _) => Err(TreeError::LeafTypes {
+                doing: "cannot unflatten",
+                mismatches: vec![LeafMismatch {
+                    path: self.treedef.path_of(self.node - 1),
+                    expected: short_name(std::any::type_name::<L>()),
+                    found: short_name(outcome.err().unwrap_or("nothing")),
+                }],
+            }),
+        }
+    }
+
+    /// After a leaf of a wrong type: that one, and those of the rest whose types differ from what the
+    /// treedef was made from.
+    fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
+        for node in self.node..self.treedef.num_nodes() {
+            let shape = self.treedef.0.nodes[node].shape;
+            if shape.kind != NodeKind::Leaf {
+                continue;
+            }
+            let Some((found, name)) = self.leaves.next_type() else {
+                break;
+            };
+            let expected = (shape.identity)();
+            // A leaf that was absent for a while no longer knows its type.
+            if expected != found && expected != TypeId::of::<()>() {
+                mismatches.push(LeafMismatch {
+                    path: self.treedef.path_of(node),
+                    expected: short_name((shape.type_name)()),
+                    found: short_name(name),
+                });
+            }
+        }
+        mismatches
+    }
+
+    /// The whole subtree that comes next, as a treedef with its leaves.
+    pub(crate) fn subtree<L: Leaf>(&mut self) -> Result<(TreeDef, Vec<L>), TreeError> {
+        let start = self.node;
+        let subtree = self.treedef.subtree(start);
+        let end = start + subtree.num_nodes();
+        let mut leaves = Vec::with_capacity(subtree.num_leaves());
+        while self.node < end {
+            if self.treedef.0.nodes[self.node].shape.kind == NodeKind::Leaf {
+                leaves.push(self.leaf()?);
+            } else {
+                self.node += 1;
+            }
+        }
+        self.aux += subtree.0.aux.len();
+        // Aliases outside of a dynamic tree don't refer to what is in it, but its nodes are counted.
+        for _ in 0..subtree.0.numbered {
+            self.begin_numbered(|| Arc::new(()))?;
+        }
+        Ok((subtree, leaves))
+    }
+}
+
+/// Builds a `T` from a treedef and leaves of one type.
+///
+/// # Errors
+/// If there are too few or too many leaves, if the treedef is of another type, or a leaf is.
+pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<T, TreeError> {
+    check_count(treedef, leaves.len())?;
+    unflatten_unchecked(treedef, leaves.into_iter())
+}
+
+/// As [`unflatten`], from as many leaves as the treedef has.
+pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: impl Iterator<Item = L>,
+) -> Result<T, TreeError> {
+    unflatten_with(treedef, leaves, None)
+}
+
+/// As [`unflatten_unchecked`], with `on_exit` called for each node that is built.
+pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
+    treedef: &'a TreeDef,
+    leaves: impl Iterator<Item = L> + 'a,
+    on_exit: Option<OnExit<'a>>,
+) -> Result<T, TreeError> {
+    let outside = Outside {
+        on_exit,
+        ..Outside::default()
+    };
+    build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
+}
+
+/// The nodes of a `T` that have a fixed number of children, such as its arrays, by a treedef and leaves of one.
+pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+) -> Result<Vec<usize>, TreeError> {
+    let mut fixed = Vec::new();
+    let outside = Outside {
+        fixed: Some(&mut fixed),
+        ..Outside::default()
+    };
+    build(treedef, leaves.iter().cloned(), outside, T::unflatten)?;
+    Ok(fixed)
+}
+
+/// What there is outside of a value that is built.
+#[derive(Default)]
+pub(crate) struct Outside<'a> {
+    /// The references to use instead of new ones, by their positions among those of the treedef.
+    pub(crate) used: Option<(&'a References, Contents<'a>)>,
+    /// The references that the treedef takes for known.
+    pub(crate) known: Option<&'a References>,
+    /// The references that were read, which must still hold what was read when something is written.
+    pub(crate) read: Option<&'a References>,
+    pub(crate) on_exit: Option<OnExit<'a>>,
+    /// Receives the nodes that have a fixed number of children.
+    pub(crate) fixed: Option<&'a mut Vec<usize>>,
+}
+
+/// Builds a value from a treedef and as many leaves as it has: the value, and its references.
+pub(crate) fn build<'a, T, L: Leaf + Clone>(
+    treedef: &'a TreeDef,
+    mut leaves: impl Iterator<Item = L> + 'a,
+    outside: Outside<'a>,
+    unflatten: impl FnOnce(&mut Unflattener<'_>) -> Result<T, TreeError>,
+) -> Result<(T, References), TreeError> {
+    let mut source = Unflattener {
+        treedef,
+        leaves: &mut leaves,
+        node: 0,
+        aux: 0,
+        numbered: Vec::new(),
+        next_number: 0,
+        leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
+        links: 0,
+        references: References::default(),
+        used: outside.used,
+        known: outside.known,
+        read: outside.read,
+        staged: Vec::new(),
+        open: Vec::new(),
+        tracks: outside.on_exit.is_some()
+            || outside.fixed.is_some()
+            || treedef.depth() > DEPTH_LIMIT,
+        on_exit: outside.on_exit,
+        fixed: outside.fixed,
+    };
+    let built = match unflatten(&mut source) {
+        Ok(built) => built,
+        Err(TreeError::LeafTypes { doing, mismatches }) => {
+            return Err(TreeError::LeafTypes {
+                doing,
+                mismatches: source.all_mismatches(mismatches),
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    if source.node != treedef.num_nodes() {
+        return Err(source.wrong_node("nothing more"));
+    }
+    Ok((built, source.finish()?))
+}
+
+pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeError> {
+    let expected = treedef.num_leaves();
+    if found == expected {
+        return Ok(());
+    }
+    let mut leaves =
+        (0..treedef.num_nodes()).filter(|&node| treedef.0.nodes[node].shape.kind == NodeKind::Leaf);
+    let first_missing = leaves.nth(found).map(|node| treedef.path_of(node));
+    Err(TreeError::LeafCount {
+        doing: "cannot unflatten",
+        expected,
+        found,
+        first_missing,
+    })
+}

@@ -1,0 +1,288 @@
+//! Nodes that other places lead to: shared nodes, references, and the aliases and weak edges that name them by number.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use super::{Contents, DEPTH_LIMIT, LINKED_DEPTH_LIMIT, Unflattener};
+use crate::base::error::TreeError;
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::short_name;
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::references::reference::{AnyCell, AnyReference, Cell, Ref, References, Staged, WeakRef};
+use crate::references::shared::{Shared, Weak};
+
+/// A node that aliases refer to.
+pub(super) struct Numbered {
+    pub(super) node: Arc<dyn Any + Send + Sync>,
+    /// Whether it began; a weak edge may lead to one that comes later.
+    pub(super) began: bool,
+    /// How many shared nodes and references there are in each other at most, it and those inside. None yet while it is
+    /// built: what leads back to it is not dropped with it.
+    pub(super) links: usize,
+}
+
+impl Unflattener<'_> {
+    /// A shared node: built at its first place, found again at later ones.
+    pub(crate) fn shared<T: Pytree + Send + Sync>(&mut self) -> Result<Shared<T>, TreeError> {
+        if let Some(found) = self.alias()? {
+            return Ok(Shared(found));
+        }
+        self.enter_fixed(&shape::SHARED, 1)?;
+        let number = self.next_number;
+        if let Some((used, Contents::Same)) = self.used
+            && let Some(node) = used.node(number)
+            && let Ok(node) = node.downcast::<OnceLock<T>>()
+        {
+            let node = self.begin_numbered(|| node)?;
+            T::unflatten(self)?;
+            return Ok(Shared(node));
+        }
+        let links = std::mem::take(&mut self.links);
+        if !self.leads_back {
+            self.next_number += 1;
+            self.numbered.push(None);
+            let built = T::unflatten(self)?;
+            let built = self.exit(Shared::new(built));
+            self.numbered[number] = Some(Numbered {
+                node: Arc::clone(&built.0) as Arc<dyn Any + Send + Sync>,
+                began: true,
+                links: 0,
+            });
+            self.end_links(number, links);
+            return Ok(built);
+        }
+        let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
+        let built = T::unflatten(self)?;
+        if node.set(built).is_err() {
+            return Err(self.wrong_node("a shared node that is built once"));
+        }
+        let built = self.exit(Shared(node));
+        self.end_numbered(number, &built.0);
+        self.end_links(number, links);
+        Ok(built)
+    }
+
+    /// A reference: built at its first place, found again at later ones.
+    pub(crate) fn reference<T: Pytree + Send + Sync>(&mut self) -> Result<Ref<T>, TreeError> {
+        if let Some(found) = self.alias()? {
+            return Ok(Ref(found));
+        }
+        let shape = match self.peek() {
+            Some(shape) if shape.kind == NodeKind::Reference => shape,
+            _ => &shape::REFERENCE,
+        };
+        self.enter_fixed(shape, 1)?;
+        let (position, number) = (self.references.len(), self.next_number);
+        let links = std::mem::take(&mut self.links);
+        let used = self
+            .used
+            .and_then(|(used, contents)| Some((used.cells.get(position)?, contents)));
+        if let Some((used, contents)) = used {
+            let Some(cell) = used.cell::<T>() else {
+                return Err(self.wrong_node("a reference of the same type"));
+            };
+            self.references.cells.push(used.clone());
+            let node = self.begin_numbered(|| Arc::clone(&cell))?;
+            let value = T::unflatten(self)?;
+            if contents.is_written(position) {
+                self.staged.push(Staged::new(cell, value));
+            }
+            let built = self.exit(Ref(node));
+            self.end_numbered(number, &built.0);
+            self.end_links(number, links);
+            return Ok(built);
+        }
+        let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
+        let any: Arc<dyn AnyCell> = Arc::clone(&cell) as Arc<dyn AnyCell>;
+        self.references.cells.push(AnyReference(any));
+        let value = T::unflatten(self)?;
+        cell.fill(value);
+        let built = self.exit(Ref(cell));
+        self.end_numbered(number, &built.0);
+        self.end_links(number, links);
+        Ok(built)
+    }
+
+    /// A weak edge to a shared node.
+    pub(crate) fn weak<T: Pytree + Send + Sync>(&mut self) -> Result<Weak<T>, TreeError> {
+        let target = self.weak_target(|_| Arc::new(OnceLock::<T>::new()))?;
+        Ok(target.map_or_else(Weak::new, |node| Weak(Arc::downgrade(&node))))
+    }
+
+    /// A weak handle of a reference.
+    pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
+        &mut self,
+    ) -> Result<WeakRef<T>, TreeError> {
+        let target = self
+            .weak_target(|shape| Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE))))?;
+        Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
+    }
+
+    /// What an alias refers to, if the next node is one.
+    fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
+        let alias = self.node;
+        let Some(node) = self.treedef.0.nodes.get(alias) else {
+            return Ok(None);
+        };
+        let found = match node.shape.kind {
+            NodeKind::Alias => {
+                let number = node.target();
+                let numbered = number.and_then(|number| self.numbered.get(number)?.as_ref());
+                if let Some(numbered) = numbered {
+                    self.links = self.links.max(numbered.links);
+                    let depth = self.treedef.depth().min(DEPTH_LIMIT);
+                    if self.links.saturating_mul(depth) > LINKED_DEPTH_LIMIT {
+                        return Err(self.too_deep(LINKED_DEPTH_LIMIT));
+                    }
+                }
+                numbered.map(|numbered| Arc::clone(&numbered.node))
+            }
+            NodeKind::Argument => self
+                .known
+                .and_then(|known| known.node(node.target as usize)),
+            _ => return Ok(None),
+        };
+        self.node += 1;
+        match found.and_then(|node| node.downcast().ok()) {
+            Some(node) => Ok(Some(node)),
+            None => Err(self.wrong_alias::<N>(alias)),
+        }
+    }
+
+    #[cold]
+    fn wrong_alias<N>(&self, node: usize) -> TreeError {
+        TreeError::NodeType {
+            path: self.treedef.path_of(node),
+            expected: format!("`{}`", short_name(std::any::type_name::<N>())),
+            found: "an alias of a node of another type, or of one that is not in this tree"
+                .to_owned(),
+        }
+    }
+
+    /// Begins a node that aliases refer to: a new one, or the one that a weak edge before it leads to.
+    pub(super) fn begin_numbered<N: Any + Send + Sync>(
+        &mut self,
+        new: impl FnOnce() -> Arc<N>,
+    ) -> Result<Arc<N>, TreeError> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let node = self.numbered_node(number, new)?;
+        if let Some(Some(numbered)) = self.numbered.get_mut(number) {
+            numbered.began = true;
+        }
+        Ok(node)
+    }
+
+    /// Ends it: whoever looks at nodes as they are built may have put another in its place.
+    pub(super) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
+        if let Some(Some(numbered)) = self.numbered.get_mut(number)
+            && self.on_exit.is_some()
+        {
+            numbered.node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
+        }
+    }
+
+    /// Ends the count of what is in a node, of which there were `around` beside it so far.
+    pub(super) fn end_links(&mut self, number: usize, around: usize) {
+        let links = self.links + 1;
+        if let Some(Some(numbered)) = self.numbered.get_mut(number) {
+            numbered.links = links;
+        }
+        self.links = links.max(around);
+    }
+
+    /// The node of a number, which is made if it is not there yet.
+    pub(super) fn numbered_node<N: Any + Send + Sync>(
+        &mut self,
+        number: usize,
+        new: impl FnOnce() -> Arc<N>,
+    ) -> Result<Arc<N>, TreeError> {
+        if self.numbered.len() <= number {
+            self.numbered.resize_with(number + 1, || None);
+        }
+        if let Some(numbered) = &self.numbered[number] {
+            let found = Arc::clone(&numbered.node).downcast::<N>();
+            return found.map_err(|_| self.wrong_alias::<N>(self.node - 1));
+        }
+        let node = new();
+        self.numbered[number] = Some(Numbered {
+            node: Arc::clone(&node) as Arc<dyn Any + Send + Sync>,
+            began: false,
+            links: 0,
+        });
+        Ok(node)
+    }
+
+    /// What a weak edge leads to, which may come later.
+    fn weak_target<N: Any + Send + Sync>(
+        &mut self,
+        new: impl FnOnce(Option<&'static NodeShape>) -> Arc<N>,
+    ) -> Result<Option<Arc<N>>, TreeError> {
+        self.enter_fixed(&shape::WEAK, 1)?;
+        let is_known = self
+            .peek()
+            .is_some_and(|shape| shape.kind == NodeKind::Argument);
+        if is_known {
+            return self.alias();
+        }
+        self.enter_fixed(&shape::ALIAS, 0)?;
+        match self.treedef.0.nodes[self.node - 1].target() {
+            Some(number) if number < self.treedef.0.numbered => {
+                let shape = self.shape_of_numbered(number);
+                let used = self.used_as(number, shape);
+                let used = used.and_then(|node| node.downcast().ok());
+                self.numbered_node(number, || used.unwrap_or_else(|| new(shape)))
+                    .map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a value that is written, once all is built, to one of some references.
+    pub(crate) fn stage(
+        &mut self,
+        references: &References,
+        position: usize,
+    ) -> Result<(), TreeError> {
+        let Some(reference) = references.cells.get(position) else {
+            return Err(self.wrong_node("the value of a reference of the argument"));
+        };
+        let staged = Arc::clone(&reference.0).stage(self)?;
+        self.staged.push(staged);
+        Ok(())
+    }
+
+    /// The shape of the node of a number, also of one that comes later.
+    fn shape_of_numbered(&self, number: usize) -> Option<&'static NodeShape> {
+        let places = self.treedef.numbered_nodes();
+        let node = self.treedef.0.nodes.get(*places.get(number)?)?;
+        Some(node.shape)
+    }
+
+    /// The node that is used instead of a new one for a number.
+    fn used_as(
+        &self,
+        number: usize,
+        shape: Option<&NodeShape>,
+    ) -> Option<Arc<dyn Any + Send + Sync>> {
+        let (used, contents) = self.used?;
+        let is_used = shape?.kind == NodeKind::Reference || contents == Contents::Same;
+        used.node(number).filter(|_| is_used)
+    }
+
+    /// Whether all nodes began that weak edges lead to; then references that are not new are written.
+    pub(super) fn finish(mut self) -> Result<References, TreeError> {
+        let missing = self
+            .numbered
+            .iter()
+            .any(|numbered| numbered.as_ref().is_none_or(|numbered| !numbered.began));
+        if missing {
+            return Err(self.wrong_node("the node that a weak edge leads to"));
+        }
+        Staged::write_all(std::mem::take(&mut self.staged), self.read)?;
+        let nodes = self.numbered.into_iter().flatten();
+        Ok(self
+            .references
+            .of_built(nodes.map(|numbered| numbered.node)))
+    }
+}

@@ -1,0 +1,347 @@
+//! Values with metadata: names of axes for sharding, learning rates of their own, whatever a program says of a leaf.
+//!
+//! An [`Annotated`] stands in the tree like [`Shared`](crate::Shared) does, as a transparent node: paths and displays
+//! are those of the value. Its metadata is static data, part of the treedef, so it goes where the structure goes:
+//! through parts, transformations and checkpoints.
+
+use std::any::TypeId;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use indexmap::IndexMap;
+
+use crate::base::error::TreeError;
+use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::contract::unflatten::Unflattener;
+use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
+use crate::node::leaf::Leaf;
+use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
+use crate::treedef::TreeDef;
+use crate::trees::dynamic::Tree;
+use crate::trees::partition::Partition;
+
+/// What is said of a value: an ordered map of names and static data.
+///
+/// Equality and hash cover names, data and their order, so that equal metadata displays alike.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Metadata;
+/// let metadata = Metadata::new().with("sharding", ("data", "model")).with("rate", 0.5);
+/// assert_eq!(metadata.get("rate").unwrap().to_string(), "0.5");
+/// assert_eq!(metadata.value::<(String, String)>("sharding").unwrap().1, "model");
+/// assert_eq!(metadata.to_string(), "sharding=('data', 'model'), rate=0.5");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, pytree_derive::Leaf)]
+pub struct Metadata(Vec<(String, StaticData)>);
+
+/// The name of the record that metadata is as data.
+const RECORD: &str = "Metadata";
+
+impl Metadata {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The metadata with a value of this name, in the place of one that was there, or last.
+    #[must_use]
+    pub fn with<V: StaticValue>(mut self, name: &str, value: V) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Puts a value of this name, in the place of one that was there, or last.
+    pub fn set<V: StaticValue>(&mut self, name: &str, value: V) {
+        self.insert(name.to_owned(), value.static_data());
+    }
+
+    fn insert(&mut self, name: String, data: StaticData) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = data,
+            None => self.0.push((name, data)),
+        }
+    }
+
+    /// Takes the value of this name out.
+    pub fn remove(&mut self, name: &str) -> Option<StaticData> {
+        let position = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(position).1)
+    }
+
+    /// The data of this name.
+    pub fn get(&self, name: &str) -> Option<&StaticData> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, data)| data)
+    }
+
+    /// The value of this name, if there is one and it is a `V`.
+    pub fn value<V: StaticValue>(&self, name: &str) -> Option<V> {
+        V::from_static_data(self.get(name)?)
+    }
+
+    /// Names and data, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &StaticData)> {
+        self.0.iter().map(|(name, data)| (name.as_str(), data))
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds what `other` says; of a name that is in both, what `other` says counts.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (name, data) in other.0 {
+            self.insert(name, data);
+        }
+    }
+}
+
+impl fmt::Display for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (name, data)) in self.iter().enumerate() {
+            write!(f, "{}{name}={data}", if position == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl StaticValue for Metadata {
+    fn static_eq(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn static_hash(&self, hasher: &mut dyn std::hash::Hasher) {
+        self.static_data().add_to_hash(hasher);
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({self})")
+    }
+    fn static_data(&self) -> StaticData {
+        StaticData::Record {
+            name: RECORD.to_owned(),
+            fields: self.0.clone(),
+        }
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        let StaticData::Record { name, fields } = data else {
+            return None;
+        };
+        let fields: IndexMap<String, StaticData> = fields.iter().cloned().collect();
+        (name == RECORD).then(|| Self(fields.into_iter().collect()))
+    }
+}
+
+/// A value with [`Metadata`]: used as the value, and seen as it in paths, displays and kinds of leaves.
+///
+/// The metadata is part of the treedef. Two models that differ in it have different structures, and a compiled
+/// function is compiled once for each.
+///
+/// # Examples
+/// ```
+/// use ndarray::{Array2, array};
+/// use pytree_core::{Annotated, Module, edit, graph};
+///
+/// #[derive(Module, Debug)]
+/// struct Linear {
+///     #[param]
+///     kernel: Annotated<Array2<f32>>,
+///     #[param]
+///     bias: Array2<f32>,
+/// }
+///
+/// let kernel = Annotated::new(array![[1.0, 2.0]]).with("sharding", ("data", "model"));
+/// let linear = Linear { kernel, bias: array![[0.0]] };
+/// assert_eq!(linear.kernel.sum(), 3.0);
+///
+/// let structure = graph::structure(&linear);
+/// assert_eq!(structure.leaf_paths()[0].to_string(), "kernel");
+/// let said = structure.leaf_metadata();
+/// assert_eq!(said[0].to_string(), "sharding=('data', 'model')");
+/// assert!(said[1].is_empty());
+///
+/// // Of all kernels at once.
+/// let linear = edit::apply(linear, |kernel: &mut Annotated<Array2<f32>>| {
+///     kernel.metadata_mut().set("differentiable", false);
+/// });
+/// assert_eq!(linear.kernel.metadata().value("differentiable"), Some(false));
+/// ```
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Annotated<T> {
+    value: T,
+    metadata: Metadata,
+}
+
+impl<T> Annotated<T> {
+    /// A value of which nothing is said yet.
+    pub const fn new(value: T) -> Self {
+        Self {
+            value,
+            metadata: Metadata::new(),
+        }
+    }
+
+    /// The value with more said of it: a name, such as `sharding`, and static data, such as the names of its axes. What was
+    /// said under this name before is replaced.
+    #[must_use]
+    pub fn with<V: StaticValue>(mut self, name: &str, data: V) -> Self {
+        self.metadata.set(name, data);
+        self
+    }
+
+    /// What is said of the value.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// What is said of the value, to be changed in place.
+    pub const fn metadata_mut(&mut self) -> &mut Metadata {
+        &mut self.metadata
+    }
+
+    /// What `function` makes of the value, with the same metadata.
+    pub fn map<U>(self, function: impl FnOnce(T) -> U) -> Annotated<U> {
+        Annotated {
+            value: function(self.value),
+            metadata: self.metadata,
+        }
+    }
+
+    /// The value alone.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+/// A trait object's node has one child and one static value, as this has: what differs is the identity.
+static SHAPE: NodeShape = NodeShape {
+    identity: TypeId::of::<Annotated<()>>,
+    type_name: std::any::type_name::<Annotated<()>>,
+    statics: &["metadata"],
+    ..NodeShape::builtin(NodeKind::Object, "Annotated")
+};
+
+impl<T: Pytree> Pytree for Annotated<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&SHAPE, 1);
+        visitor.aux(StaticRef::new(&self.metadata));
+        self.value.visit(visitor);
+        visitor.exit();
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(&SHAPE, 1)?;
+        let metadata = source.aux()?;
+        let value = T::unflatten(source)?;
+        Ok(source.exit(Self { value, metadata }))
+    }
+}
+
+impl<T: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Annotated<T> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.value.each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self {
+            value: self.value.map_leaves(function),
+            metadata: self.metadata.clone(),
+        }
+    }
+}
+impl<T: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Annotated<T> {
+    type Part = Partition<Self, L>;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        select_partition(tree)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: ModuleField> ModuleField for Annotated<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: ParamField> ParamField for Annotated<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: StateField> StateField for Annotated<T> {}
+impl<T: HoldsArrays> HoldsArrays for Annotated<T> {}
+
+impl<T> From<T> for Annotated<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+impl<T> Deref for Annotated<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+impl<T> DerefMut for Annotated<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+impl<T: fmt::Debug> fmt::Debug for Annotated<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Annotated({:?}", self.value)?;
+        for (name, data) in self.metadata.iter() {
+            write!(f, ", {name}={data}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl TreeDef {
+    /// What is said of each leaf, in order, by all [`Annotated`] nodes above it. Of a name that several say, what the
+    /// innermost says counts.
+    pub fn leaf_metadata(&self) -> Vec<Metadata> {
+        let mut all = Vec::with_capacity(self.num_leaves());
+        // Of each node with metadata that is open, where it ends and what is said below it.
+        let mut open: Vec<(usize, Metadata)> = Vec::new();
+        for (at, node) in self.0.nodes.iter().enumerate() {
+            while open.last().is_some_and(|(end, _)| *end <= at) {
+                open.pop();
+            }
+            let said = || {
+                open.last()
+                    .map_or_else(Metadata::new, |(_, said)| said.clone())
+            };
+            if node.shape.kind == NodeKind::Leaf {
+                all.push(said());
+            } else if let Some(metadata) = metadata_of(node.shape, self.0.aux_of(at)) {
+                let mut said = said();
+                said.extend(metadata);
+                open.push((at + node.size as usize, said));
+            }
+        }
+        all
+    }
+}
+
+/// The metadata of a node, if it is that of an [`Annotated`] value.
+pub(crate) fn metadata_of(shape: &NodeShape, aux: &[StaticBox]) -> Option<Metadata> {
+    if shape != &SHAPE {
+        return None;
+    }
+    aux.first().and_then(StaticBox::to_value)
+}
+
+impl<L> Tree<L> {
+    /// What is said of each leaf, as a tree of this structure: see [`TreeDef::leaf_metadata`].
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Annotated, Tree};
+    /// let tree = Tree::of(&(Annotated::new(1.0_f32).with("axes", ("in", "out")), 2.0_f32));
+    /// let axes = tree.metadata().map(|said| said.value::<(String, String)>("axes"));
+    /// assert_eq!(axes.leaves()[0].as_ref().unwrap().0, "in");
+    /// assert_eq!(axes.leaves()[1], None);
+    /// ```
+    pub fn metadata(&self) -> Tree<Metadata> {
+        Tree::from_parts(self.treedef().clone(), self.treedef().leaf_metadata())
+    }
+}

@@ -1,0 +1,355 @@
+//! Modules whose fields are registered at run time.
+//!
+//! A derived module says in its type which of its fields are parameters, states, modules and static. A
+//! [`DynamicModule`] is told so, field by field, by a program that learns it only when it runs: one that builds
+//! a model from a description, or reads one from a file. Its node in a treedef equals that of a derived type
+//! with the same name and fields, so the one becomes the other.
+
+mod below;
+mod kinds;
+mod layout;
+mod problem;
+mod reading;
+mod register;
+mod traits;
+
+use self::layout::{Layout, Place};
+pub use self::problem::RegistrationProblem;
+pub(crate) use self::reading::not_trainable;
+use self::reading::{read_checked, read_tree, wrong_kinds};
+use crate::base::error::TreeError;
+use crate::base::kind::FieldKind;
+use crate::base::path::KeyPath;
+use crate::base::suggest::Effort;
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticValue};
+use crate::treedef::Builder;
+use crate::trees::dynamic::Tree;
+
+/// The names of a module's fields with their kinds.
+type Registry = &'static [(&'static str, FieldKind)];
+
+/// A module whose fields are registered at run time.
+///
+/// Fields that are trees come first, then static ones, each in the order they were registered. What is
+/// registered is checked: a parameter has float leaves, a sub-module has a kind for each leaf, and a name is
+/// there once. A call that fails changes nothing, and its error tells all that is wrong.
+///
+/// The registry is read-only. Clones share it; a change of one gives that one another.
+///
+/// A [`Shared`](crate::Shared) node in a value is registered at each of its places, as trees have it.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{DynamicModule, FieldKind, tree};
+/// let mut counter: DynamicModule = DynamicModule::new("Counter")?;
+/// counter.register_state("count", 0)?;
+/// counter.register_param("bias", 0.0)?;
+/// counter.set("count", counter.value::<i32>("count")? + 1)?;
+/// assert_eq!(counter.to_string(), "Counter { count: 1, bias: 0.0 }");
+/// assert_eq!(tree::structure(&counter).to_string(), "PyTreeDef(Counter { count: *, bias: * })");
+///
+/// let error = counter.register_param("bais", 1).unwrap_err();
+/// assert!(error.to_string().contains("expected a float array or number"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[derive(Clone)]
+pub struct DynamicModule<L = AnyLeaf> {
+    layout: Layout,
+    /// The values of the fields that are trees.
+    values: Vec<Tree<L>>,
+    /// The values of the static fields.
+    statics: Vec<StaticBox>,
+}
+
+impl DynamicModule<AnyLeaf> {
+    /// A module of a name, without fields, whose leaves may be of any types.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is no identifier.
+    pub fn new(name: &str) -> Result<Self, TreeError> {
+        Self::typed(name)
+    }
+}
+
+impl<L: Leaf + Clone> DynamicModule<L> {
+    /// A module of a name, without fields, all of whose leaves are `L`: `DynamicModule::<Tensor>::typed("Layer")` can
+    /// be traced.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is no identifier.
+    pub fn typed(name: &str) -> Result<Self, TreeError> {
+        if let Err(problem) = problem::check_name(name) {
+            return Err(failed("create", name, vec![problem]));
+        }
+        Ok(Self {
+            layout: Layout::empty(name),
+            values: Vec::new(),
+            statics: Vec::new(),
+        })
+    }
+
+    fn from_shape(
+        shape: &'static NodeShape,
+        values: Vec<Tree<L>>,
+        statics: Vec<StaticBox>,
+    ) -> Self {
+        Self {
+            layout: Layout::of(shape),
+            values,
+            statics,
+        }
+    }
+
+    /// A struct of any type, derived or not, as a module whose fields can be changed at run time.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the value is no struct or has leaves of another type than `L`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{DynamicModule, Module, Tree};
+    /// #[derive(Module, Clone, Debug, PartialEq)]
+    /// struct Line {
+    ///     #[param]
+    ///     slope: f32,
+    /// }
+    /// let line = Line { slope: 2.0 };
+    /// let module: DynamicModule = DynamicModule::from_value(&line)?;
+    /// assert_eq!(module.to_tree().to_value::<Line>()?, line);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn from_value<T: Pytree>(value: &T) -> Result<Self, TreeError> {
+        let tree = read_tree(value, &KeyPath::root()).map_err(|problems| {
+            let module = short_name(std::any::type_name::<T>());
+            failed("build", &module, problems)
+        })?;
+        Self::from_tree(tree)
+    }
+
+    /// A tree whose root is a struct as a module.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the root is no struct.
+    pub fn from_tree(tree: Tree<L>) -> Result<Self, TreeError> {
+        let root = tree.treedef().0.nodes.first().copied();
+        let Some(root) =
+            root.filter(|node| matches!(node.shape.kind, NodeKind::Struct | NodeKind::TupleStruct))
+        else {
+            let found = tree.root().root().describe();
+            let problem = RegistrationProblem::NotAStruct {
+                found: found.clone(),
+            };
+            return Err(failed("build", &found, vec![problem]));
+        };
+        let statics = tree.treedef().0.aux_of(0).to_vec();
+        Ok(Self::from_shape(root.shape, tree.into_children(), statics))
+    }
+
+    /// The module as a tree.
+    pub fn to_tree(&self) -> Tree<L> {
+        let mut builder = Builder::default();
+        builder.enter(self.layout.shape(), self.values.len());
+        self.statics
+            .iter()
+            .for_each(|value| builder.aux(value.clone()));
+        self.values
+            .iter()
+            .for_each(|value| builder.subtree(value.treedef()));
+        builder.exit();
+        let leaves = self.values.iter().flat_map(Tree::leaves).cloned().collect();
+        Tree::from_parts(builder.finish(), leaves)
+    }
+
+    /// The name of the module, as displays show it.
+    pub fn name(&self) -> &str {
+        self.layout.name()
+    }
+
+    /// The fields with their kinds, trees first; a subtree has none.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, Option<FieldKind>)> {
+        let trees = self.layout.fields().iter();
+        let statics = self.layout.statics().iter();
+        trees
+            .map(|(name, kind)| (&**name, *kind))
+            .chain(statics.map(|name| (&**name, Some(FieldKind::Static))))
+    }
+
+    /// The names of the fields that have a kind, with it: all but subtrees. Clones share it.
+    /// It is kept for the life of the process; [`fields`](Self::fields) makes nothing that is.
+    pub fn registry(&self) -> &'static [(&'static str, FieldKind)] {
+        kinds::registry_of(self.layout.shape())
+    }
+
+    /// The value of a field that is a tree.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if there is no such field, with the name that is most alike, or it is static.
+    pub fn get(&self, name: &str) -> Result<&Tree<L>, TreeError> {
+        self.tree_place("read a field of", name)
+            .map(|position| &self.values[position])
+    }
+
+    /// The leaves of a field that is a tree, to be changed in place. What is put there is not checked, as
+    /// [`set`](Self::set) does, but [`lint`](crate::tools::lint::lint) finds it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_mut(&mut self, name: &str) -> Result<&mut [L], TreeError> {
+        self.tree_place("read a field of", name)
+            .map(|position| self.values[position].leaves_mut())
+    }
+
+    /// The value of a field that is a tree, as a `T`.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get) and [`Tree::to_value`].
+    pub fn value<T: Pytree>(&self, name: &str) -> Result<T, TreeError> {
+        let value = self.get(name)?.to_value();
+        value.map_err(|error: TreeError| error.while_doing("cannot read a field"))
+    }
+
+    /// The value of a static field.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if there is no such field, it is a tree, or it holds no `T`.
+    pub fn get_static<T: StaticValue>(&self, name: &str) -> Result<T, TreeError> {
+        const DOING: &str = "read a static field of";
+        let value = &self.statics[self.static_place(DOING, name)?];
+        value.to_value().ok_or_else(|| {
+            self.failed(
+                DOING,
+                vec![RegistrationProblem::StaticType {
+                    name: name.to_owned(),
+                    expected: short_name(std::any::type_name::<T>()),
+                    found: format!("{value:?}"),
+                }],
+            )
+        })
+    }
+
+    /// Gives a field that is a tree another value, of any structure that its kind allows.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if there is no such field, it is static, or the value is not what the kind
+    /// asks for.
+    pub fn set(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        const DOING: &str = "change a field of";
+        let position = self.tree_place(DOING, name)?;
+        let kind = self.layout.fields()[position].1;
+        let tree =
+            read_checked(&value, name, kind).map_err(|problems| self.failed(DOING, problems))?;
+        self.values[position] = tree;
+        Ok(())
+    }
+
+    /// Gives a static field another value, which may be of another type.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if there is no such field, or it is a tree.
+    pub fn set_static(&mut self, name: &str, value: impl StaticValue) -> Result<(), TreeError> {
+        let position = self.static_place("change a static field of", name)?;
+        self.statics[position] = StaticBox::new(value);
+        Ok(())
+    }
+
+    /// Gives a field that is a tree another kind.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if there is no such field, the field or the kind is static, or the value is
+    /// not what the kind asks for.
+    pub fn set_kind(&mut self, name: &str, kind: FieldKind) -> Result<(), TreeError> {
+        const DOING: &str = "change the kind of a field of";
+        let position = self.tree_place(DOING, name)?;
+        if kind == FieldKind::Static {
+            return Err(self.failed(
+                DOING,
+                vec![RegistrationProblem::StaticField {
+                    name: name.to_owned(),
+                    is_static: false,
+                }],
+            ));
+        }
+        let problems = wrong_kinds(&self.values[position], name, Some(kind));
+        if !problems.is_empty() {
+            return Err(self.failed(DOING, problems));
+        }
+        self.layout.set_kind(position, Some(kind));
+        Ok(())
+    }
+
+    /// Takes a field out and gives back its value; of a static field, none.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if there is no such field.
+    pub fn unregister(&mut self, name: &str) -> Result<Option<Tree<L>>, TreeError> {
+        let place = self.place("take a field out of", name)?;
+        self.layout.remove(place);
+        match place {
+            Place::Tree(position) => Ok(Some(self.values.remove(position))),
+            Place::Static(position) => {
+                self.statics.remove(position);
+                Ok(None)
+            }
+        }
+    }
+
+    fn failed(&self, doing: &'static str, problems: Vec<RegistrationProblem>) -> TreeError {
+        failed(doing, self.name(), problems)
+    }
+
+    fn vacant(&self, name: &str) -> Result<(), RegistrationProblem> {
+        let kind = match self.layout.place(name) {
+            None => return Ok(()),
+            Some(Place::Tree(position)) => self.layout.fields()[position].1,
+            Some(Place::Static(_)) => Some(FieldKind::Static),
+        };
+        Err(RegistrationProblem::Registered {
+            name: name.to_owned(),
+            kind,
+        })
+    }
+
+    fn place(&self, doing: &'static str, name: &str) -> Result<Place, TreeError> {
+        if let Some(place) = self.layout.place(name) {
+            return Ok(place);
+        }
+        let fields = self.fields().map(|(found, _)| (found, found));
+        let nearest = Effort::default().nearest(name, fields);
+        let nearest = nearest.map(|(found, _)| found.to_owned());
+        let name = name.to_owned();
+        let problem = RegistrationProblem::NotRegistered { name, nearest };
+        Err(self.failed(doing, vec![problem]))
+    }
+
+    fn tree_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
+        match self.place(doing, name)? {
+            Place::Tree(position) => Ok(position),
+            Place::Static(_) => Err(self.of_other_sort(doing, name, true)),
+        }
+    }
+
+    fn static_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
+        match self.place(doing, name)? {
+            Place::Static(position) => Ok(position),
+            Place::Tree(_) => Err(self.of_other_sort(doing, name, false)),
+        }
+    }
+
+    fn of_other_sort(&self, doing: &'static str, name: &str, is_static: bool) -> TreeError {
+        let name = name.to_owned();
+        let problem = RegistrationProblem::StaticField { name, is_static };
+        self.failed(doing, vec![problem])
+    }
+}
+
+fn failed(doing: &'static str, module: &str, problems: Vec<RegistrationProblem>) -> TreeError {
+    let module = module.to_owned();
+    TreeError::Registration {
+        doing,
+        module,
+        problems,
+    }
+}

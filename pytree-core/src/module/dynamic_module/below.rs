@@ -1,0 +1,75 @@
+//! Changes to a module and all modules below it.
+
+use super::DynamicModule;
+use super::kinds::{self, Change};
+use crate::node::leaf::Leaf;
+use crate::node::statics::StaticValue;
+use crate::trees::dynamic::Tree;
+
+/// The static field that [`DynamicModule::train`] and [`DynamicModule::eval`] switch.
+const IS_TRAINING: &str = "is_training";
+
+impl<L: Leaf + Clone> DynamicModule<L> {
+    /// Makes every parameter of the module and of all below a state of the collection [`Frozen`](crate::Frozen).
+    ///
+    /// A typed module inside is read as before: [`value`](Self::value) gives it the kinds of its type.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{DynamicModule, Filter, partition};
+    /// let mut layer: DynamicModule = DynamicModule::new("Layer")?;
+    /// layer.register_param("weight", 1.5)?;
+    /// layer.freeze();
+    /// assert!(partition::filter(&layer, &Filter::param()).is_empty());
+    /// layer.unfreeze();
+    /// assert_eq!(partition::filter(&layer, &Filter::param()).len(), 1);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn freeze(&mut self) {
+        self.change_kinds(Change::Freeze);
+    }
+
+    /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all below, a parameter
+    /// again. A [`Freeze`](crate::Freeze) inside has a switch of its own, and stays as it is.
+    pub fn unfreeze(&mut self) {
+        self.change_kinds(Change::Thaw);
+    }
+
+    fn change_kinds(&mut self, change: Change) {
+        let has_own = |value: &Tree<L>| kinds::has_kinds(&value.treedef().0.nodes);
+        let kinds = self.layout.fields().iter().zip(&self.values);
+        let kinds: Vec<_> = kinds
+            .map(|((_, kind), value)| change.of(*kind, || has_own(value)))
+            .collect();
+        for (position, kind) in kinds.into_iter().enumerate() {
+            if self.layout.fields()[position].1 != kind {
+                self.layout.set_kind(position, kind);
+            }
+        }
+        for value in &mut self.values {
+            let treedef = kinds::with_kinds(value.treedef(), change);
+            let leaves = value.leaves().to_vec();
+            *value = Tree::from_parts(treedef, leaves);
+        }
+    }
+
+    /// Gives `value` to every static field of that name that holds a `T`, in the module and in all below, and tells
+    /// how many there are.
+    pub fn set_static_everywhere<T: StaticValue>(&mut self, name: &str, value: T) -> usize {
+        let (leaves, treedef) = self.to_tree().into_parts();
+        let (treedef, count) = kinds::with_static(&treedef, name, &value);
+        self.statics = treedef.0.aux_of(0).to_vec();
+        self.values = Tree::from_parts(treedef, leaves).into_children();
+        count
+    }
+
+    /// Sets the static field `is_training` of the module and of all below to `true`; tells how many there are.
+    pub fn train(&mut self) -> usize {
+        self.set_static_everywhere(IS_TRAINING, true)
+    }
+
+    /// Sets the static field `is_training` of the module and of all below to `false`; tells how many there are.
+    pub fn eval(&mut self) -> usize {
+        self.set_static_everywhere(IS_TRAINING, false)
+    }
+}

@@ -1,0 +1,172 @@
+//! The fields of a module as it is put together.
+//!
+//! A shape made at run time is kept for the life of the process, so that it is made when a tree is asked for and not
+//! for each field that is registered on the way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::base::kind::FieldKind;
+use crate::node::shape::{NodeKind, NodeShape};
+
+/// A field that is a tree: its name and its kind, which a subtree has not.
+pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
+
+/// Where a field is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Among those that are trees.
+    Tree(usize),
+    /// Among the static ones.
+    Static(usize),
+}
+
+/// From how many fields on a table finds one faster than a scan.
+const FEW: usize = 16;
+
+/// The name of a module and of its fields, with their kinds.
+#[derive(Clone)]
+pub(super) struct Layout {
+    kind: NodeKind,
+    name: Arc<str>,
+    fields: Vec<TreeField>,
+    statics: Vec<Arc<str>>,
+    /// Where each field is; empty while they are few.
+    table: HashMap<Arc<str>, Place>,
+    /// Made when it is first asked for.
+    shape: OnceLock<&'static NodeShape>,
+}
+
+impl Layout {
+    /// The layout of a struct without fields.
+    pub(super) fn empty(name: &str) -> Self {
+        Self {
+            kind: NodeKind::Struct,
+            name: name.into(),
+            fields: Vec::new(),
+            statics: Vec::new(),
+            table: HashMap::new(),
+            shape: OnceLock::new(),
+        }
+    }
+
+    /// The layout of a node.
+    pub(super) fn of(shape: &'static NodeShape) -> Self {
+        let made = OnceLock::new();
+        if shape.is_dynamic() {
+            let _ = made.set(shape);
+        }
+        let mut layout = Self {
+            kind: shape.kind,
+            name: shape.name.into(),
+            fields: shape
+                .fields
+                .iter()
+                .map(|field| (field.name.into(), field.kind))
+                .collect(),
+            statics: shape.statics.iter().map(|&name| name.into()).collect(),
+            table: HashMap::new(),
+            shape: made,
+        };
+        layout.fill_table();
+        layout
+    }
+
+    fn fill_table(&mut self) {
+        self.table.clear();
+        if self.fields.len() + self.statics.len() <= FEW {
+            return;
+        }
+        let trees = self.fields.iter().enumerate();
+        let trees = trees.map(|(at, (name, _))| (Arc::clone(name), Place::Tree(at)));
+        let statics = self.statics.iter().enumerate();
+        let statics = statics.map(|(at, name)| (Arc::clone(name), Place::Static(at)));
+        // Of two fields of one name a scan would find the first, and a tree before a static one.
+        self.table.extend(statics.rev().chain(trees.rev()));
+    }
+
+    /// Where the field of a name is.
+    pub(super) fn place(&self, name: &str) -> Option<Place> {
+        if !self.table.is_empty() {
+            return self.table.get(name).copied();
+        }
+        let tree = self.fields.iter().position(|(found, _)| **found == *name);
+        let in_statics = || self.statics.iter().position(|found| **found == *name);
+        tree.map(Place::Tree)
+            .or_else(|| in_statics().map(Place::Static))
+    }
+
+    /// Adds a field that is a tree.
+    pub(super) fn push(&mut self, name: &str, kind: Option<FieldKind>) {
+        let name: Arc<str> = name.into();
+        self.added(&name, Place::Tree(self.fields.len()));
+        self.fields.push((name, kind));
+    }
+
+    /// Adds a static field.
+    pub(super) fn push_static(&mut self, name: &str) {
+        let name: Arc<str> = name.into();
+        self.added(&name, Place::Static(self.statics.len()));
+        self.statics.push(name);
+    }
+
+    fn added(&mut self, name: &Arc<str>, place: Place) {
+        self.shape = OnceLock::new();
+        if self.table.is_empty() {
+            self.fill_table();
+        }
+        if !self.table.is_empty() {
+            self.table.insert(Arc::clone(name), place);
+        }
+    }
+
+    /// Takes a field out.
+    pub(super) fn remove(&mut self, place: Place) {
+        self.shape = OnceLock::new();
+        match place {
+            Place::Tree(position) => drop(self.fields.remove(position)),
+            Place::Static(position) => drop(self.statics.remove(position)),
+        }
+        self.fill_table();
+    }
+
+    /// Gives a field that is a tree another kind.
+    pub(super) fn set_kind(&mut self, position: usize, kind: Option<FieldKind>) {
+        self.shape = OnceLock::new();
+        self.fields[position].1 = kind;
+    }
+
+    /// The shape of the module's node.
+    pub(super) fn shape(&self) -> &'static NodeShape {
+        self.shape.get_or_init(|| {
+            let fields: Vec<_> = self
+                .fields
+                .iter()
+                .map(|(name, kind)| (&**name, *kind))
+                .collect();
+            let statics: Vec<&str> = self.statics.iter().map(|name| &**name).collect();
+            NodeShape::interned(self.kind, &self.name, &fields, &statics)
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn fields(&self) -> &[TreeField] {
+        &self.fields
+    }
+
+    pub(super) fn statics(&self) -> &[Arc<str>] {
+        &self.statics
+    }
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.name == other.name
+            && self.fields == other.fields
+            && self.statics == other.statics
+    }
+}

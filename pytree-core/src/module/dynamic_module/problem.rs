@@ -1,0 +1,159 @@
+//! What can be wrong with a registration.
+
+use std::fmt;
+
+use crate::base::kind::{FieldKind, LeafKind};
+use crate::base::path::KeyPath;
+
+/// One thing that is wrong with what a [`DynamicModule`](super::DynamicModule) was asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegistrationProblem {
+    /// A field of that name is there.
+    Registered {
+        /// The name.
+        name: String,
+        /// The kind it has; none for a subtree.
+        kind: Option<FieldKind>,
+    },
+    /// No field of that name is there.
+    NotRegistered {
+        /// The name.
+        name: String,
+        /// The name that is there and is most alike.
+        nearest: Option<String>,
+    },
+    /// A parameter has a leaf of which no gradient exists.
+    NotTrainable {
+        /// The path of the leaf, from the module.
+        path: KeyPath,
+        /// Its element type and shape, or its type.
+        found: String,
+    },
+    /// A sub-module has a leaf without kind.
+    WithoutKind {
+        /// The path of the leaf, from the module.
+        path: KeyPath,
+    },
+    /// A parameter, a state or a subtree has a leaf that has a kind of its own.
+    HasKind {
+        /// The path of the leaf, from the module.
+        path: KeyPath,
+        /// Its kind.
+        kind: LeafKind,
+    },
+    /// A leaf is of another type than those of the module.
+    LeafType {
+        /// The path of the leaf, from the module.
+        path: KeyPath,
+        /// The type of the module's leaves.
+        expected: String,
+        /// The type of the leaf.
+        found: String,
+    },
+    /// A static field was used as a tree, or the other way.
+    StaticField {
+        /// The name.
+        name: String,
+        /// Whether the field is static.
+        is_static: bool,
+    },
+    /// A static field holds a value of another type.
+    StaticType {
+        /// The name.
+        name: String,
+        /// The type that was asked for.
+        expected: String,
+        /// The value that is there.
+        found: String,
+    },
+    /// A name is no identifier, so that paths could not name what is there.
+    NotAName {
+        /// The name.
+        name: String,
+    },
+    /// A tree that is to be a module is none.
+    NotAStruct {
+        /// What it is.
+        found: String,
+    },
+}
+
+impl fmt::Display for RegistrationProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registered { name, kind } => write!(
+                f,
+                "`{name}` is registered already, as {}; `set` gives it another value, `set_kind` another kind",
+                kind.map_or("Subtree".to_owned(), |kind| kind.to_string())
+            ),
+            Self::NotRegistered { name, nearest } => {
+                write!(f, "there is no field `{name}`; ")?;
+                match nearest {
+                    Some(nearest) => write!(f, "did you mean `{nearest}`?"),
+                    None => f.write_str("register it first"),
+                }
+            }
+            Self::NotTrainable { path, found } => write!(
+                f,
+                "at {path}: expected a float array or number, of which gradients exist, found {found}; give it floats, or make the field a state"
+            ),
+            Self::WithoutKind { path } => write!(
+                f,
+                "at {path}: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree"
+            ),
+            Self::HasKind { path, kind } => write!(
+                f,
+                "at {path}: expected a leaf without kind, found a {kind} of a module; register the value as a module"
+            ),
+            Self::LeafType {
+                path,
+                expected,
+                found,
+            } => write!(
+                f,
+                "at {path}: expected a leaf of type {expected}, found {found}"
+            ),
+            Self::StaticField {
+                name,
+                is_static: true,
+            } => write!(
+                f,
+                "`{name}` is static, and no tree; use `get_static` and `set_static`, or register it anew"
+            ),
+            Self::StaticField { name, .. } => write!(
+                f,
+                "`{name}` is a tree, and not static; use `get` and `set`, or register it anew"
+            ),
+            Self::StaticType {
+                name,
+                expected,
+                found,
+            } => write!(
+                f,
+                "the static field `{name}` is {found}, which is no {expected}; ask for the type it was registered with"
+            ),
+            Self::NotAName { name } => write!(
+                f,
+                "the name `{name}` is no identifier, such as `layer_1`: a path could not lead there; put what has names of any sort into a map"
+            ),
+            Self::NotAStruct { found } => write!(
+                f,
+                "expected a struct at the root, found {found}; only structs have fields with names"
+            ),
+        }
+    }
+}
+
+/// Checks that a name is an identifier.
+pub(super) fn check_name(name: &str) -> Result<(), RegistrationProblem> {
+    let mut characters = name.chars();
+    let begins = |first: char| first == '_' || first.is_alphabetic();
+    if characters.next().is_some_and(begins)
+        && characters.all(|next| next == '_' || next.is_alphanumeric())
+    {
+        return Ok(());
+    }
+    let name = name.to_owned();
+    Err(RegistrationProblem::NotAName { name })
+}

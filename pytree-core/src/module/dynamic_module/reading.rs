@@ -1,0 +1,112 @@
+//! Reading values that are registered, and checking them against the kind they get.
+
+use std::any::Any;
+
+use super::RegistrationProblem;
+use crate::base::kind::FieldKind;
+use crate::base::path::{Key, KeyPath};
+use crate::contract::kept::Kept;
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::treedef::{Flatten, Sharing, TreeDef};
+use crate::trees::dynamic::Tree;
+
+/// The paths of a tree's leaves, from the module.
+fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
+    let below = |path: KeyPath| base.keys().iter().chain(path.keys()).cloned().collect();
+    treedef.leaf_paths().into_iter().map(below).collect()
+}
+
+/// The path of a field, from the module.
+fn path_of_field(name: &str) -> KeyPath {
+    KeyPath::from_iter([Key::Field(name.to_owned().into())])
+}
+
+/// A leaf of any type as an `L`, if it is one.
+fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
+    let mut slot: Option<L> = None;
+    let boxed = leaf.clone_boxed();
+    let any: &mut dyn Any = &mut slot;
+    if let Some(slot) = any.downcast_mut::<Option<AnyLeaf>>() {
+        *slot = Some(AnyLeaf::from_boxed(boxed));
+    } else {
+        boxed.move_into(&mut slot).ok()?;
+    }
+    slot
+}
+
+/// A value as a tree of `L`s, or each of its leaves that is none.
+pub(super) fn read_tree<L: Leaf, T: Pytree>(
+    value: &T,
+    base: &KeyPath,
+) -> Result<Tree<L>, Vec<RegistrationProblem>> {
+    let mut leaves = Vec::new();
+    let kept = Kept::default();
+    let treedef = Flatten::new(Sharing::Duplicate, |leaf: &dyn Leaf| {
+        leaves.push(leaf_as::<L>(leaf).ok_or_else(|| short_name(leaf.type_name())));
+    })
+    .keeping(&kept)
+    .run(value);
+    if leaves.iter().all(Result::is_ok) {
+        return Ok(Tree::from_parts(
+            treedef,
+            leaves.into_iter().flatten().collect(),
+        ));
+    }
+    let problem = |(path, leaf): (KeyPath, Result<L, String>)| {
+        Some(RegistrationProblem::LeafType {
+            path,
+            expected: short_name(std::any::type_name::<L>()),
+            found: leaf.err()?,
+        })
+    };
+    let paths = paths_below(base, &treedef).into_iter();
+    Err(paths.zip(leaves).filter_map(problem).collect())
+}
+
+/// As [`read_tree`], of a value that the field of a name and kind gets.
+pub(super) fn read_checked<L: Leaf, T: Pytree>(
+    value: &T,
+    name: &str,
+    kind: Option<FieldKind>,
+) -> Result<Tree<L>, Vec<RegistrationProblem>> {
+    let tree = read_tree(value, &path_of_field(name))?;
+    let problems = wrong_kinds(&tree, name, kind);
+    if problems.is_empty() {
+        Ok(tree)
+    } else {
+        Err(problems)
+    }
+}
+
+/// Each leaf that is not what a field of that kind holds.
+pub(super) fn wrong_kinds<L: Leaf>(
+    tree: &Tree<L>,
+    name: &str,
+    kind: Option<FieldKind>,
+) -> Vec<RegistrationProblem> {
+    let paths = paths_below(&path_of_field(name), tree.treedef());
+    let own = tree.treedef().leaf_kinds();
+    let leaves = paths.into_iter().zip(own).zip(tree.leaves());
+    leaves
+        .filter_map(|((path, own), leaf)| match (kind, own) {
+            (Some(FieldKind::Module), None) => Some(RegistrationProblem::WithoutKind { path }),
+            (Some(FieldKind::Module), Some(_)) => None,
+            (_, Some(kind)) => Some(RegistrationProblem::HasKind { path, kind }),
+            (Some(FieldKind::Param), None) => {
+                let found = not_trainable(leaf)?;
+                Some(RegistrationProblem::NotTrainable { path, found })
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// What a leaf is of which no gradient exists.
+pub(crate) fn not_trainable(leaf: &dyn Leaf) -> Option<String> {
+    match leaf.array_info() {
+        Some(info) if info.element.is_float() => None,
+        Some(info) => Some(info.to_string()),
+        None => Some(short_name(leaf.type_name())),
+    }
+}

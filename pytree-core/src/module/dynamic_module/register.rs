@@ -1,0 +1,110 @@
+//! Registering the fields of a module.
+
+use super::{DynamicModule, problem, read_checked};
+use crate::base::error::TreeError;
+use crate::base::kind::{Collection, CollectionId, FieldKind, State};
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::Leaf;
+use crate::node::statics::{StaticBox, StaticValue};
+
+impl<L: Leaf + Clone> DynamicModule<L> {
+    /// Registers a tree whose leaves are trained.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that is no float array or number, has a
+    /// kind of its own, or is of another type than `L`.
+    pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_as(name, Some(FieldKind::Param), &value)
+    }
+
+    /// Registers a tree whose leaves are not trained, in the collection [`State`].
+    ///
+    /// # Errors
+    /// As [`register_state_in`](Self::register_state_in).
+    pub fn register_state(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_state_in::<State>(name, value)
+    }
+
+    /// Registers a tree whose leaves are not trained, in the collection `C`.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has a kind of its own or is of
+    /// another type than `L`.
+    pub fn register_state_in<C: Collection>(
+        &mut self,
+        name: &str,
+        value: impl Pytree,
+    ) -> Result<(), TreeError> {
+        let kind = FieldKind::State(CollectionId::of::<C>());
+        self.register_as(name, Some(kind), &value)
+    }
+
+    /// Registers a module, or a container of modules.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has no kind or is of another type
+    /// than `L`.
+    pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_as(name, Some(FieldKind::Module), &value)
+    }
+
+    /// Registers a container whose leaves have no kind: no filter by kind finds them, and no optimiser.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has a kind of its own or is of
+    /// another type than `L`.
+    pub fn register_subtree(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_as(name, None, &value)
+    }
+
+    /// Registers what needs no kind to be told: a value all of whose leaves have one is a module.
+    ///
+    /// # Errors
+    /// As [`register_module`](Self::register_module): any other value must say what it is.
+    pub fn register(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
+        self.register_module(name, value)
+    }
+
+    /// Registers a value that is part of the structure, and no leaf.
+    ///
+    /// # Errors
+    /// [`TreeError::Registration`] if the name is there or no identifier.
+    pub fn register_static(
+        &mut self,
+        name: &str,
+        value: impl StaticValue,
+    ) -> Result<(), TreeError> {
+        problem::check_name(name)
+            .and_then(|()| self.vacant(name))
+            .map_err(|problem| self.failed("register a static field of", vec![problem]))?;
+        self.layout.push_static(name);
+        self.statics.push(StaticBox::new(value));
+        Ok(())
+    }
+
+    fn register_as(
+        &mut self,
+        name: &str,
+        kind: Option<FieldKind>,
+        value: &impl Pytree,
+    ) -> Result<(), TreeError> {
+        let doing = match kind {
+            None => "register a subtree of",
+            Some(FieldKind::Param) => "register a parameter of",
+            Some(FieldKind::Module) => "register a module of",
+            Some(_) => "register a state of",
+        };
+        let named = problem::check_name(name).and_then(|()| self.vacant(name));
+        let mut problems: Vec<_> = named.err().into_iter().collect();
+        let tree = match read_checked(value, name, kind) {
+            Ok(tree) if problems.is_empty() => tree,
+            outcome => {
+                problems.extend(outcome.err().unwrap_or_default());
+                return Err(self.failed(doing, problems));
+            }
+        };
+        self.layout.push(name, kind);
+        self.values.push(tree);
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! What a field may be: the kinds, enforced by trait dispatch on the field's type.
+//!
+//! A type says by [`ModuleField`], [`ParamField`], [`StateField`] and [`StaticValue`] which fields it can
+//! be; containers pass through what they hold, and [`HoldsArrays`] keeps arrays out of static fields.
+//! The spelling of a type is not looked at, so that an alias can't mislead; but see [`HoldsArrays`].
+//!
+//! The derive asks [`Probe`], which answers for any type at all, and puts the answers to the traits of
+//! `mistakes`, each of which is one mistake with its mend. Each is implemented for every type by a
+//! blanket `impl` that rustc is told not to recommend: so a wrong field is exactly one error, which names
+//! the whole type of the field. The code that visits a field asks the probe too, since a field that is
+//! already reported must not be reported again.
+//!
+//! A leaf type of another crate joins by [`leaf_field!`](crate::leaf_field).
+
+mod mistakes;
+mod probe;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use ndarray::{Array, ArrayBase, Dimension, RawData};
+
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{AnyLeaf, Element, Leaf};
+use crate::node::shape::NodeShape;
+use crate::node::statics::StaticValue;
+use crate::references::reference::{Ref, WeakRef};
+use crate::references::shared::{Shared, Weak};
+use crate::trees::dynamic::Tree;
+use crate::trees::partition::Partition;
+
+pub use mistakes::*;
+pub use probe::{Fallback, Probe, StaticWays, as_static};
+
+/// A type that a field without attribute can have in a module: a module or a container of modules.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a module",
+    label = "a module, or a container of modules, is needed here",
+    note = "derive `Module` on it, or bound the type parameter by `Module`; a field that holds a leaf needs `#[param]`, `#[state]` or `#[r#static]`"
+)]
+pub trait ModuleField: Pytree {}
+
+/// A type that a `#[param]` field can have: a leaf that gradients exist of, or a container of such.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter",
+    label = "a leaf that gradients exist of is needed here",
+    note = "parameters are tensors, float arrays, float numbers, and containers of them"
+)]
+pub trait ParamField: Pytree {}
+
+/// A type that a `#[state]` field can have: a leaf, or a container of leaves.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a state",
+    label = "a leaf is needed here",
+    note = "states are tensors, arrays, numbers, types that derive `Leaf`, and containers of them"
+)]
+pub trait StateField: Pytree {}
+
+/// A type whose values belong among the leaves and therefore never into a static field, though they may
+/// be comparable: arrays, modules, references, whose values change, containers of them.
+///
+/// A tuple holds arrays if any of its elements does, which bounds can't say: the derive asks for each type
+/// that is written inside of the field's, so an alias of a tuple hides them; so does a struct of the user's.
+pub trait HoldsArrays {}
+
+/// Lets a leaf type be a field.
+///
+/// `leaf_field!(param Tensor)` lets it be a parameter or a state, `leaf_field!(state Key)` a state only. In both cases it
+/// can't be static. Generic types put their generics first: `leaf_field!(state [T: Element] Grid<T>)`.
+#[macro_export]
+macro_rules! leaf_field {
+    (param [$($generics:tt)*] $leaf:ty) => {
+        impl<$($generics)*> $crate::field::ParamField for $leaf {}
+        $crate::leaf_field!(state [$($generics)*] $leaf);
+    };
+    (state [$($generics:tt)*] $leaf:ty) => {
+        impl<$($generics)*> $crate::field::StateField for $leaf {}
+        impl<$($generics)*> $crate::field::HoldsArrays for $leaf {}
+    };
+    ($kind:ident $leaf:ty) => {
+        $crate::leaf_field!($kind [] $leaf);
+    };
+}
+
+macro_rules! implement {
+    ($field:ident for $($type:ty),* $(,)?) => {$(impl $field for $type {})*};
+}
+implement!(ParamField for f32, f64);
+implement!(StateField for bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
+implement!(HoldsArrays for AnyLeaf);
+
+impl<D: Dimension + Send + Sync + 'static> ParamField for Array<f32, D> {}
+impl<D: Dimension + Send + Sync + 'static> ParamField for Array<f64, D> {}
+impl<T: Element, D: Dimension + Send + Sync + 'static> StateField for Array<T, D> {}
+impl<S: RawData, D> HoldsArrays for ArrayBase<S, D> {}
+
+impl<L: Leaf + Clone + ParamField> ParamField for Tree<L> {}
+impl<L: Leaf + Clone> StateField for Tree<L> {}
+impl<L> HoldsArrays for Tree<L> {}
+impl<M: 'static, L: Leaf + Clone + ParamField> ParamField for Partition<M, L> {}
+impl<M: 'static, L: Leaf + Clone> StateField for Partition<M, L> {}
+impl<M, L> HoldsArrays for Partition<M, L> {}
+
+/// Containers are what they hold. They are not recommended, so that messages name the whole type.
+macro_rules! pass_through {
+    ($($field:ident)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: $field> $field for Vec<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field> $field for VecDeque<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field, const N: usize> $field for [T; N] {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field> $field for Option<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field> $field for Box<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for Shared<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for Weak<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for Ref<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: $field + Send + Sync> $field for WeakRef<T> {}
+        #[diagnostic::do_not_recommend]
+        impl<K: StaticValue + Ord, T: $field> $field for BTreeMap<K, T> {}
+        #[diagnostic::do_not_recommend]
+        impl<K: StaticValue + Ord + Hash, T: $field, S: BuildHasher + Default + 'static> $field for HashMap<K, T, S> {}
+        #[diagnostic::do_not_recommend]
+        impl<K: StaticValue + Eq + Hash, T: $field, S: BuildHasher + Default + 'static> $field for IndexMap<K, T, S> {}
+        #[diagnostic::do_not_recommend]
+        impl<T: ?Sized + 'static> $field for PhantomData<T> {}
+        pass_through_tuples! { $field
+            () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H)
+            (A B C D E F G H I) (A B C D E F G H I J) (A B C D E F G H I J K) (A B C D E F G H I J K L)
+        }
+    )*};
+}
+macro_rules! pass_through_tuples {
+    ($field:ident $(($($name:ident)*))*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($name: $field),*> $field for ($($name,)*) {}
+    )*};
+}
+pass_through!(ModuleField ParamField StateField);
+
+impl<T: HoldsArrays> HoldsArrays for Vec<T> {}
+impl<T: HoldsArrays> HoldsArrays for VecDeque<T> {}
+impl<T: HoldsArrays, const N: usize> HoldsArrays for [T; N] {}
+impl<T: HoldsArrays> HoldsArrays for Option<T> {}
+impl<T: HoldsArrays + ?Sized> HoldsArrays for Box<T> {}
+impl<T: HoldsArrays + ?Sized> HoldsArrays for Arc<T> {}
+impl<T: HoldsArrays> HoldsArrays for Shared<T> {}
+impl<T: HoldsArrays> HoldsArrays for Weak<T> {}
+impl<T> HoldsArrays for Ref<T> {}
+impl<T> HoldsArrays for WeakRef<T> {}
+impl<K, T: HoldsArrays> HoldsArrays for BTreeMap<K, T> {}
+impl<K, T: HoldsArrays, S> HoldsArrays for HashMap<K, T, S> {}
+impl<K, T: HoldsArrays, S> HoldsArrays for IndexMap<K, T, S> {}
+impl<T: HoldsArrays + ?Sized> HoldsArrays for &T {}
+
+/// The shapes of a derived type: one for a struct, one a variant for an enum.
+pub trait NodeShapes: 'static {
+    /// The shapes, in declaration order.
+    const SHAPES: &'static [NodeShape];
+}

@@ -1,0 +1,182 @@
+//! What a type is, asked of any type at all.
+//!
+//! An associated item of [`Probe`] itself is found where its bounds hold, and the item of [`Fallback`]
+//! elsewhere: so the derive can ask whether a type has a trait, and use it if so, without an error if not.
+
+#![allow(missing_docs, reason = "each item is documented at `Fallback`")]
+#![allow(clippy::missing_errors_doc, reason = "as above")]
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::base::error::TreeError;
+use crate::contract::pytree::{Pytree, Visitor};
+use crate::contract::unflatten::Unflattener;
+use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
+use crate::node::leaf::Leaf;
+use crate::node::statics::{StaticData, StaticOperations, StaticRef, StaticValue};
+
+/// Answers what a type is, whatever it is: an associated item of [`Probe`] itself is found where its
+/// bounds hold, and the item of [`Fallback`] elsewhere.
+#[derive(Debug)]
+pub struct Probe<T: ?Sized>(PhantomData<T>);
+
+/// The answers of [`Probe`] for types that are not what is asked; must be in scope where it is asked.
+pub trait Fallback {
+    /// The type that is asked about.
+    type Value: ?Sized;
+    /// Whether it is a pytree.
+    const IS_PYTREE: bool = false;
+    /// Whether it is a [`ModuleField`].
+    const IS_MODULE: bool = false;
+    /// Whether it is a [`ParamField`].
+    const IS_PARAM: bool = false;
+    /// Whether it is a [`StateField`].
+    const IS_STATE: bool = false;
+    /// Whether it [holds arrays](HoldsArrays).
+    const HOLDS_ARRAYS: bool = false;
+    /// Whether it is a [`StaticValue`].
+    const IS_VALUE: bool = false;
+    /// Whether it is `PartialEq + Debug`, and all that a treedef needs besides.
+    const IS_DEBUG: bool = false;
+
+    /// Does nothing: a compile error was reported for the field.
+    fn visit<'a>(_: &'a Self::Value, _: &mut dyn Visitor<'a>) {}
+
+    /// Fails: a compile error was reported for the field.
+    ///
+    /// # Errors
+    /// Always.
+    fn unflatten(_: &mut Unflattener<'_>) -> Result<Self::Value, TreeError>
+    where
+        Self::Value: Sized,
+    {
+        Err(not_a_field())
+    }
+
+    /// Something else: a compile error was reported for the type.
+    fn clone_boxed(_: &Self::Value) -> Box<dyn Leaf> {
+        Box::new(false)
+    }
+
+    /// The value as a static one, if it is a [`StaticValue`].
+    fn by_value(_: &Self::Value) -> Option<StaticRef<'_>> {
+        None
+    }
+
+    /// Nothing: a compile error was reported for the field.
+    ///
+    /// # Panics
+    /// Always.
+    fn clone_static(_: &Self::Value) -> Self::Value
+    where
+        Self::Value: Sized,
+    {
+        panic!("{}", not_a_field())
+    }
+
+    /// The value that data is, if the type is a [`StaticValue`] that knows.
+    fn from_data(_: &StaticData) -> Option<Self::Value>
+    where
+        Self::Value: Sized,
+    {
+        None
+    }
+
+    /// The next static value, if the type is a [`StaticValue`].
+    fn unflatten_by_value(_: &mut Unflattener<'_>) -> Option<Result<Self::Value, TreeError>>
+    where
+        Self::Value: Sized,
+    {
+        None
+    }
+
+    /// The value as a static one, if it is `PartialEq + Debug`.
+    fn by_debug(_: &Self::Value) -> Option<StaticRef<'_>> {
+        None
+    }
+
+    /// Fails: a compile error was reported for the field.
+    ///
+    /// # Errors
+    /// Always.
+    fn unflatten_static(_: &mut Unflattener<'_>) -> Result<Self::Value, TreeError>
+    where
+        Self::Value: Sized,
+    {
+        Err(not_a_field())
+    }
+}
+impl<T: ?Sized> Fallback for Probe<T> {
+    type Value = T;
+}
+
+fn not_a_field() -> TreeError {
+    TreeError::Build {
+        node: "field",
+        reason: "its type cannot be a field".to_owned(),
+    }
+}
+
+impl<T: Pytree> Probe<T> {
+    pub const IS_PYTREE: bool = true;
+    pub fn visit<'a>(value: &'a T, visitor: &mut dyn Visitor<'a>) {
+        value.visit(visitor);
+    }
+    pub fn unflatten(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
+        T::unflatten(source)
+    }
+}
+impl<T: Leaf + Clone> Probe<T> {
+    pub fn clone_boxed(leaf: &T) -> Box<dyn Leaf> {
+        Box::new(leaf.clone())
+    }
+}
+impl<T: ModuleField> Probe<T> {
+    pub const IS_MODULE: bool = true;
+}
+impl<T: ParamField> Probe<T> {
+    pub const IS_PARAM: bool = true;
+}
+impl<T: StateField> Probe<T> {
+    pub const IS_STATE: bool = true;
+}
+impl<T: HoldsArrays + ?Sized> Probe<T> {
+    pub const HOLDS_ARRAYS: bool = true;
+}
+impl<T: StaticValue> Probe<T> {
+    pub const IS_VALUE: bool = true;
+    pub fn by_value(value: &T) -> Option<StaticRef<'_>> {
+        Some(StaticRef::new(value))
+    }
+    pub fn from_data(data: &StaticData) -> Option<T> {
+        T::from_static_data(data)
+    }
+    pub fn unflatten_by_value(source: &mut Unflattener<'_>) -> Option<Result<T, TreeError>> {
+        Some(source.aux())
+    }
+}
+impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
+    pub const IS_DEBUG: bool = true;
+    pub fn by_debug(value: &T) -> Option<StaticRef<'_>> {
+        let operations = const { &StaticOperations::of_debug::<T>() };
+        Some(StaticRef::with(value, operations))
+    }
+}
+impl<T: Clone + 'static> Probe<T> {
+    pub fn clone_static(value: &T) -> T {
+        value.clone()
+    }
+    pub fn unflatten_static(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
+        source.aux_cloned()
+    }
+}
+
+/// A value by each of the ways in which its type may be static; the first that is there counts.
+pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
+
+/// The value as a static one; if its type can't be, which is a compile error, it is shown as `()`.
+pub fn as_static(ways: StaticWays<'_>) -> StaticRef<'_> {
+    let [by_value, by_debug] = ways;
+    by_value.or(by_debug).unwrap_or_else(|| StaticRef::new(&()))
+}

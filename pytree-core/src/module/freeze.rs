@@ -1,0 +1,199 @@
+//! Modules whose parameters can be frozen.
+//!
+//! The kind of a leaf is that of the outermost field that decides one. So a wrapper whose only field is a
+//! module one moment and a state the next turns all that is trained below into states, and back: no leaf is
+//! touched, and nothing about the type of the model inside changes.
+
+use std::any::TypeId;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use crate::base::error::TreeError;
+use crate::base::kind::{Collection, CollectionId, FieldKind};
+use crate::contract::pytree::{Module, Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::contract::unflatten::Unflattener;
+use crate::module::field::{HoldsArrays, ModuleField};
+use crate::node::leaf::Leaf;
+use crate::node::shape::{Field, NodeKind, NodeShape};
+use crate::trees::dynamic::Tree;
+use crate::trees::partition::Partition;
+
+/// What is frozen: states that are parameters at other times.
+///
+/// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) makes parameters of all states of this collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frozen;
+
+impl Collection for Frozen {
+    const NAME: &'static str = "Frozen";
+}
+
+/// A module that can be frozen: its leaves are then all states of the collection [`Frozen`], so that no
+/// gradient of them is taken and no optimiser changes them.
+///
+/// It is used as the module inside. Whether it is frozen is part of the treedef: a compiled function is
+/// compiled once for each.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Filter, Freeze, Module, partition};
+/// #[derive(Module, Clone, Debug)]
+/// struct Line {
+///     #[param]
+///     slope: f32,
+/// }
+/// let mut line = Freeze::new(Line { slope: 2.0 });
+/// assert_eq!(partition::filter(&line, &Filter::param()).len(), 1);
+/// line.freeze();
+/// assert!(partition::filter(&line, &Filter::param()).is_empty());
+/// assert_eq!(line.slope, 2.0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Freeze<M> {
+    model: M,
+    frozen: bool,
+}
+
+/// The registry of a module that is not frozen.
+const THAWED: &[(&str, FieldKind); 1] = &[("model", FieldKind::Module)];
+/// The registry of a module that is.
+const FROZEN: &[(&str, FieldKind); 1] =
+    &[("model", FieldKind::State(CollectionId::of::<Frozen>()))];
+
+impl<M> Freeze<M> {
+    /// A module that is not frozen yet.
+    pub const fn new(model: M) -> Self {
+        Self {
+            model,
+            frozen: false,
+        }
+    }
+
+    /// A module that is frozen from the start.
+    pub const fn frozen(model: M) -> Self {
+        Self {
+            model,
+            frozen: true,
+        }
+    }
+
+    /// Makes all leaves states of the collection [`Frozen`].
+    pub const fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// Gives all leaves the kinds that they have in the module inside.
+    pub const fn unfreeze(&mut self) {
+        self.frozen = false;
+    }
+
+    /// Whether the module is frozen.
+    pub const fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// The module inside.
+    pub fn into_inner(self) -> M {
+        self.model
+    }
+}
+
+const fn field(registry: &[(&'static str, FieldKind); 1]) -> Field {
+    Field {
+        name: registry[0].0,
+        kind: Some(registry[0].1),
+    }
+}
+
+impl<M: 'static> Freeze<M> {
+    const THAWED_SHAPE: &'static NodeShape = &NodeShape {
+        identity: TypeId::of::<Freeze<()>>,
+        type_name: std::any::type_name::<Self>,
+        fields: const { &[field(THAWED)] },
+        ..NodeShape::builtin(NodeKind::Struct, "Freeze::Thawed")
+    };
+    const FROZEN_SHAPE: &'static NodeShape = &NodeShape {
+        identity: TypeId::of::<Freeze<()>>,
+        type_name: std::any::type_name::<Self>,
+        fields: const { &[field(FROZEN)] },
+        ..NodeShape::builtin(NodeKind::Struct, "Freeze::Frozen")
+    };
+}
+
+impl<M: Pytree> Pytree for Freeze<M> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        let shape = if self.frozen {
+            Self::FROZEN_SHAPE
+        } else {
+            Self::THAWED_SHAPE
+        };
+        visitor.enter(shape, 1);
+        self.model.visit(visitor);
+        visitor.exit();
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let frozen = source.is_next(Self::FROZEN_SHAPE);
+        if !frozen && !source.is_next(Self::THAWED_SHAPE) {
+            return Err(source.wrong_node(std::any::type_name::<Self>()));
+        }
+        let shape = if frozen {
+            Self::FROZEN_SHAPE
+        } else {
+            Self::THAWED_SHAPE
+        };
+        source.enter_fixed(shape, 1)?;
+        let model = M::unflatten(source)?;
+        Ok(source.exit(Self { model, frozen }))
+    }
+}
+
+impl<M: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Freeze<M> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.model.each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self {
+            model: self.model.map_leaves(function),
+            frozen: self.frozen,
+        }
+    }
+}
+impl<M: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Freeze<M> {
+    type Part = Partition<Self, L>;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        select_partition(tree)
+    }
+}
+#[diagnostic::do_not_recommend]
+impl<M: Module> Module for Freeze<M> {
+    fn registry(&self) -> &'static [(&'static str, FieldKind)] {
+        if self.frozen { FROZEN } else { THAWED }
+    }
+}
+#[diagnostic::do_not_recommend]
+impl<M: ModuleField> ModuleField for Freeze<M> {}
+impl<M: HoldsArrays> HoldsArrays for Freeze<M> {}
+
+impl<M> From<M> for Freeze<M> {
+    fn from(model: M) -> Self {
+        Self::new(model)
+    }
+}
+impl<M> Deref for Freeze<M> {
+    type Target = M;
+    fn deref(&self) -> &M {
+        &self.model
+    }
+}
+impl<M> DerefMut for Freeze<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.model
+    }
+}
+impl<M: fmt::Debug> fmt::Debug for Freeze<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.frozen { "Frozen" } else { "Thawed" };
+        f.debug_tuple(name).field(&self.model).finish()
+    }
+}

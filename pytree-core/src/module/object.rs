@@ -1,0 +1,73 @@
+//! Trait objects as modules: `Vec<Box<dyn Layer>>`.
+//!
+//! A treedef keeps, beside a trait object, the function that rebuilds its concrete type: its
+//! [`Constructor`]. What [`module_object`](macro@crate::module_object) generates for a user's trait visits
+//! it as a static value.
+
+use std::any::TypeId;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::base::error::TreeError;
+use crate::contract::pytree::Pytree;
+use crate::contract::unflatten::Unflattener;
+
+/// How a boxed trait object of one concrete type is rebuilt: a static value of its treedef.
+pub struct Constructor<D: ?Sized + 'static> {
+    identity: fn() -> TypeId,
+    name: fn() -> &'static str,
+    build: fn(&mut Unflattener<'_>) -> Result<Box<D>, TreeError>,
+}
+
+impl<D: ?Sized> Constructor<D> {
+    /// The constructor of the concrete type `T`.
+    pub const fn new<T: 'static>(
+        build: fn(&mut Unflattener<'_>) -> Result<Box<D>, TreeError>,
+    ) -> Self {
+        Self {
+            identity: TypeId::of::<T>,
+            name: std::any::type_name::<T>,
+            build,
+        }
+    }
+
+    /// Builds the object.
+    ///
+    /// # Errors
+    /// Those of the concrete type.
+    pub fn build(&self, source: &mut Unflattener<'_>) -> Result<Box<D>, TreeError> {
+        (self.build)(source)
+    }
+}
+
+impl<D: ?Sized> Clone for Constructor<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<D: ?Sized> Copy for Constructor<D> {}
+impl<D: ?Sized> fmt::Debug for Constructor<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str((self.name)())
+    }
+}
+impl<D: ?Sized> crate::node::statics::StaticValue for Constructor<D> {
+    fn static_eq(&self, other: &Self) -> bool {
+        (self.identity)() == (other.identity)()
+    }
+    fn static_hash(&self, mut hasher: &mut dyn Hasher) {
+        (self.name)().hash(&mut hasher);
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Shows a boxed module as the tree that it is.
+///
+/// # Errors
+/// Those of the formatter.
+pub fn debug<D: Pytree + ?Sized>(object: &D, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (leaves, treedef) = crate::trees::functions::tree::flatten_any(object);
+    fmt::Debug::fmt(&crate::trees::dynamic::Tree::from_parts(treedef, leaves), f)
+}

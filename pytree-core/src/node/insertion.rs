@@ -1,0 +1,101 @@
+//! The order in which the entries of a map were inserted: kept beside its sorted keys, and not compared.
+
+use std::fmt;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use crate::node::statics::{StaticBox, StaticData, StaticValue};
+
+/// For each entry of a map in the order of insertion, its position in the order of the keys; none if it is not
+/// known, or the same. It is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict).
+///
+/// Equal to any other: two maps with the same keys have the same structure, however they came about.
+#[derive(Clone, Debug, Default)]
+pub struct InsertionOrder(Option<Arc<[u32]>>);
+
+impl InsertionOrder {
+    /// The order of the keys.
+    pub const SORTED: &'static Self = &Self(None);
+
+    /// The order of entries whose positions among the sorted keys are given.
+    pub(crate) fn of_positions(positions: &[usize]) -> Self {
+        if positions.is_sorted() {
+            return Self(None);
+        }
+        let narrow = positions
+            .iter()
+            .map(|&position| u32::try_from(position).ok())
+            .collect::<Option<Vec<u32>>>();
+        Self(narrow.map(Into::into))
+    }
+
+    /// Puts what is in the order of the keys into the order of insertion.
+    pub(crate) fn restore<T>(&self, sorted: Vec<T>) -> Vec<T> {
+        let Some(order) = self.0.as_ref().filter(|order| order.len() == sorted.len()) else {
+            return sorted;
+        };
+        let mut sorted: Vec<Option<T>> = sorted.into_iter().map(Some).collect();
+        order
+            .iter()
+            .filter_map(|&position| sorted.get_mut(position as usize).and_then(Option::take))
+            .collect()
+    }
+}
+
+impl StaticValue for InsertionOrder {
+    fn static_eq(&self, _: &Self) -> bool {
+        true
+    }
+    fn static_hash(&self, _: &mut dyn Hasher) {}
+    fn static_show(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+    fn static_data(&self) -> StaticData {
+        StaticData::Optional(self.0.as_ref().map(|order| {
+            let positions = order
+                .iter()
+                .map(|&position| StaticData::Integer(position.into()));
+            Box::new(StaticData::Sequence(positions.collect()))
+        }))
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        let Some(positions) = Option::<Vec<usize>>::from_static_data(data)? else {
+            return Some(Self(None));
+        };
+        let mut sorted = positions.clone();
+        sorted.sort_unstable();
+        sorted
+            .iter()
+            .enumerate()
+            .all(|(expected, &found)| expected == found)
+            .then(|| Self::of_positions(&positions))
+    }
+}
+
+/// Sorts the entries of a map by their keys, of which equal ones keep the last value, and tells their order of
+/// insertion, in which a key stands where it was first.
+pub(crate) fn sort_entries<T>(
+    entries: Vec<(StaticBox, T)>,
+) -> (Vec<StaticBox>, Vec<T>, InsertionOrder) {
+    let mut entries: Vec<(StaticData, usize, StaticBox, T)> = entries
+        .into_iter()
+        .enumerate()
+        .map(|(inserted, (key, value))| (key.data(), inserted, key, value))
+        .collect();
+    entries.sort_by(|left, right| left.0.cmp(&right.0));
+    let mut sorted: Vec<(StaticData, usize, StaticBox, T)> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match sorted.last_mut().filter(|last| last.0 == entry.0) {
+            Some(last) => last.3 = entry.3,
+            None => sorted.push(entry),
+        }
+    }
+    let mut positions: Vec<usize> = (0..sorted.len()).collect();
+    positions.sort_by_key(|&position| sorted[position].1);
+    let order = InsertionOrder::of_positions(&positions);
+    let (keys, values) = sorted
+        .into_iter()
+        .map(|(_, _, key, value)| (key, value))
+        .unzip();
+    (keys, values, order)
+}

@@ -1,0 +1,173 @@
+//! Shapes made at run time: equal ones are one, and each is kept for the life of the process.
+//!
+//! What a program makes itself is as much as it says. What it reads from bytes is bounded, and takes nothing from the
+//! rest: hostile bytes fail, and nothing else does.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::{Dynamic, Field, NodeKind, NodeShape};
+use crate::base::error::TreeError;
+use crate::base::kind::FieldKind;
+
+/// What tells one shape made at run time from another.
+type DynamicKey = (
+    NodeKind,
+    String,
+    Vec<(String, Option<FieldKind>)>,
+    Vec<String>,
+);
+
+#[derive(Default)]
+struct Shapes {
+    known: HashMap<DynamicKey, &'static NodeShape>,
+    /// About how many bytes those take that were read from bytes.
+    read: usize,
+}
+
+impl Shapes {
+    fn reserve(&mut self, size: usize) -> Result<(), TreeError> {
+        if self.read + size > READ_LIMIT {
+            return Err(failed(format!(
+                "the shapes that were read from bytes take {} bytes already, and each is kept for the life of the process; read structures of this program's own types, or read the others in another process",
+                self.read
+            )));
+        }
+        self.read += size;
+        Ok(())
+    }
+}
+
+/// Counts the name of a collection that was read from bytes.
+///
+/// # Errors
+/// [`TreeError::Build`] if too much was read already.
+pub(crate) fn reserve_for_read(length: usize) -> Result<(), TreeError> {
+    let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
+    shapes.get_or_insert_default().reserve(FIELD_SIZE + length)
+}
+
+static SHAPES: Mutex<Option<Shapes>> = Mutex::new(None);
+
+/// The most that all shapes take which were read from bytes and which the program had not made itself: some 100,000
+/// small ones.
+const READ_LIMIT: usize = 1 << 24;
+
+/// About how many bytes a shape takes, besides its names.
+const SHAPE_SIZE: usize = 128;
+/// And each of its fields.
+const FIELD_SIZE: usize = 32;
+
+fn leak(text: &str) -> &'static str {
+    Box::leak(text.into())
+}
+
+fn failed(reason: String) -> TreeError {
+    TreeError::Build {
+        node: "struct",
+        reason,
+    }
+}
+
+impl NodeShape {
+    /// The shape of a struct whose fields are known at run time only: a named tuple, a module built from data. Equal
+    /// calls give the same shape, which is kept for the life of the process.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if two fields have one name.
+    pub fn dynamic(
+        kind: NodeKind,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: &[&str],
+    ) -> Result<&'static Self, TreeError> {
+        let mut names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        names.extend(statics);
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find_map(|pair| match pair {
+            [left, right] if left == right => Some(*left),
+            _ => None,
+        }) {
+            return Err(failed(format!(
+                "`{name}` has two fields of the name `{twice}`; rename one"
+            )));
+        }
+        Ok(Self::interned(kind, name, fields, statics))
+    }
+
+    /// As [`dynamic`](Self::dynamic), of fields whose names differ.
+    pub(crate) fn interned(
+        kind: NodeKind,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: &[&str],
+    ) -> &'static Self {
+        let key = key(kind, name, fields, statics);
+        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = &mut shapes.get_or_insert_default().known;
+        known.entry(key).or_insert_with_key(make)
+    }
+
+    /// As [`interned`](Self::interned), of a shape that was read from bytes: if the program has not made it, it counts
+    /// as much as its names and `more` are long.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if too much was read already.
+    pub(crate) fn read(
+        kind: NodeKind,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: &[&str],
+    ) -> Result<&'static Self, TreeError> {
+        let key = key(kind, name, fields, statics);
+        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
+        let shapes = shapes.get_or_insert_default();
+        if let Some(found) = shapes.known.get(&key) {
+            return Ok(found);
+        }
+        let names = fields.iter().map(|(name, _)| name).chain(statics);
+        let size = names.fold(SHAPE_SIZE + name.len(), |size, name| {
+            size + FIELD_SIZE + name.len()
+        });
+        shapes.reserve(size)?;
+        Ok(*shapes.known.entry(key).or_insert_with_key(make))
+    }
+}
+
+fn key(
+    kind: NodeKind,
+    name: &str,
+    fields: &[(&str, Option<FieldKind>)],
+    statics: &[&str],
+) -> DynamicKey {
+    let fields = fields.iter();
+    (
+        kind,
+        name.to_owned(),
+        fields
+            .map(|(name, kind)| ((*name).to_owned(), *kind))
+            .collect(),
+        statics.iter().map(|&name| name.to_owned()).collect(),
+    )
+}
+
+fn make((kind, name, fields, statics): &DynamicKey) -> &'static NodeShape {
+    let fields: Vec<Field> = fields
+        .iter()
+        .map(|(name, kind)| Field {
+            name: leak(name),
+            kind: *kind,
+        })
+        .collect();
+    let statics: Vec<&'static str> = statics.iter().map(|name| leak(name)).collect();
+    Box::leak(Box::new(NodeShape {
+        kind: *kind,
+        name: leak(name),
+        fields: fields.leak(),
+        statics: statics.leak(),
+        identity: TypeId::of::<Dynamic>,
+        type_name: std::any::type_name::<Dynamic>,
+        variant: 0,
+    }))
+}

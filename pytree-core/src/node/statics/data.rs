@@ -1,0 +1,190 @@
+//! Static values as data: what is written to files, compared across types, and orders the keys of maps.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::node::leaf::{short_name, write_quoted};
+
+/// A static value without its Rust type.
+///
+/// The order of the variants, and within each that of its values, is the order of keys of mixed types in one
+/// map: `()`, then bools, integers by value, floats (`-nan` first, `nan` last), texts by code point, tuples and
+/// sequences element by element, `None` before `Some`, maps, and what is opaque by the name of its type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum StaticData {
+    /// `()`.
+    Unit,
+    /// A flag.
+    Bool(bool),
+    /// An integer of any width.
+    Integer(i128),
+    /// A float of any width.
+    Float(FloatBits),
+    /// A text of any owner, or a character.
+    Text(String),
+    /// A tuple.
+    Tuple(Vec<StaticData>),
+    /// A list or array.
+    Sequence(Vec<StaticData>),
+    /// An `Option`.
+    Optional(Option<Box<StaticData>>),
+    /// A map, in the order of its keys.
+    Map(Vec<(StaticData, StaticData)>),
+    /// A struct or variant of a type that derives `Static`.
+    Record {
+        /// Its name, such as `Relu`.
+        name: String,
+        /// Its fields, by name or position.
+        fields: Vec<(String, StaticData)>,
+    },
+    /// A value of which only its type's name and its text are known.
+    Opaque {
+        /// The short name of its type.
+        type_name: String,
+        /// What displays show.
+        text: String,
+    },
+}
+
+impl StaticData {
+    /// A value of which only type and text are known.
+    pub fn opaque<T: ?Sized>(text: String) -> Self {
+        Self::Opaque {
+            type_name: short_name(std::any::type_name::<T>()),
+            text,
+        }
+    }
+
+    /// Adds the data to a hash, in the words in which a static value of a type adds itself.
+    pub fn add_to_hash(&self, mut hasher: &mut dyn Hasher) {
+        match self {
+            Self::Unit => {}
+            Self::Bool(value) => value.hash(&mut hasher),
+            Self::Integer(value) => value.hash(&mut hasher),
+            Self::Float(value) => f64::from(*value).to_bits().hash(&mut hasher),
+            Self::Text(text) | Self::Opaque { text, .. } => text.hash(&mut hasher),
+            Self::Tuple(items) => items.iter().for_each(|item| item.add_to_hash(hasher)),
+            Self::Sequence(items) => {
+                items.len().hash(&mut hasher);
+                items.iter().for_each(|item| item.add_to_hash(hasher));
+            }
+            Self::Optional(value) => {
+                value.is_some().hash(&mut hasher);
+                if let Some(value) = value {
+                    value.add_to_hash(hasher);
+                }
+            }
+            Self::Map(entries) => {
+                entries.len().hash(&mut hasher);
+                for (key, value) in entries {
+                    key.add_to_hash(hasher);
+                    value.add_to_hash(hasher);
+                }
+            }
+            Self::Record { name, fields } => {
+                name.hash(&mut hasher);
+                fields
+                    .iter()
+                    .for_each(|(_, value)| value.add_to_hash(hasher));
+            }
+        }
+    }
+}
+
+impl fmt::Display for StaticData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, items: &[Self]| {
+            items.iter().enumerate().try_for_each(|(position, item)| {
+                f.write_str(if position == 0 { "" } else { ", " })?;
+                item.fmt(f)
+            })
+        };
+        match self {
+            Self::Unit => f.write_str("()"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            Self::Float(value) => write!(f, "{:?}", f64::from(*value)),
+            Self::Text(text) => write_quoted(f, text),
+            Self::Opaque { text, .. } => f.write_str(text),
+            Self::Tuple(items) => {
+                f.write_str("(")?;
+                list(f, items)?;
+                f.write_str(if items.len() == 1 { ",)" } else { ")" })
+            }
+            Self::Sequence(items) => {
+                f.write_str("[")?;
+                list(f, items)?;
+                f.write_str("]")
+            }
+            Self::Optional(None) => f.write_str("None"),
+            Self::Optional(Some(value)) => write!(f, "Some({value})"),
+            Self::Map(entries) => {
+                f.write_str("{")?;
+                for (position, (key, value)) in entries.iter().enumerate() {
+                    let comma = if position == 0 { "" } else { ", " };
+                    write!(f, "{comma}{key}: {value}")?;
+                }
+                f.write_str("}")
+            }
+            Self::Record { name, fields } => {
+                f.write_str(name)?;
+                let Some((first, _)) = fields.first() else {
+                    return Ok(());
+                };
+                let is_tuple = first == "0";
+                f.write_str(if is_tuple { "(" } else { " { " })?;
+                for (position, (field, value)) in fields.iter().enumerate() {
+                    f.write_str(if position == 0 { "" } else { ", " })?;
+                    if !is_tuple {
+                        write!(f, "{field}: ")?;
+                    }
+                    value.fmt(f)?;
+                }
+                f.write_str(if is_tuple { ")" } else { " }" })
+            }
+        }
+    }
+}
+
+impl Hash for StaticData {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.add_to_hash(state);
+    }
+}
+
+impl super::StaticValue for StaticData {
+    fn static_eq(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn static_hash(&self, hasher: &mut dyn Hasher) {
+        self.add_to_hash(hasher);
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+    fn static_data(&self) -> StaticData {
+        self.clone()
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        Some(data.clone())
+    }
+}
+
+/// A float as a static value: equal and ordered by its bits, in the order of IEEE 754's `totalOrder`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FloatBits(i64);
+
+impl From<f64> for FloatBits {
+    fn from(value: f64) -> Self {
+        let bits = value.to_bits().cast_signed();
+        // The bits of a negative float but the sign are turned over: larger is then nearer to zero.
+        Self(bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed())
+    }
+}
+impl From<FloatBits> for f64 {
+    fn from(value: FloatBits) -> Self {
+        let bits = value.0 ^ ((value.0 >> 63).cast_unsigned() >> 1).cast_signed();
+        Self::from_bits(bits.cast_unsigned())
+    }
+}

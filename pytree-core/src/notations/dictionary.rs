@@ -1,0 +1,253 @@
+//! A model as a flat ordered dictionary, as `FlareJax` lays it out: for each place its type, its leaf, or the path of
+//! the place where the same shared node came first.
+//!
+//! It is the graph form of a treedef with its leaves, read entry by entry: what is shared is there once, and a value
+//! built from it has the same places shared.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::base::error::{LeafMismatch, TreeError};
+use crate::base::path::{AsKeyPath, Key, KeyPath};
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::shape::NodeKind;
+use crate::node::statics::StaticRef;
+use crate::tools::diff::integers;
+use crate::tools::edit::place::Parents;
+use crate::tools::nodes::Aliases;
+use crate::treedef::{NodeView, TreeDef};
+use crate::trees::dynamic::Tree;
+use crate::trees::functions::graph;
+
+/// A value as a flat dictionary from paths to types, leaves and aliases.
+///
+/// The order is that of the structure: a node, its static fields, its children.
+///
+/// # Examples
+/// ```
+/// use std::collections::BTreeMap;
+/// use pytree_core::{Dictionary, Shared};
+///
+/// let x = Shared::new(vec![1, 2]);
+/// let y = BTreeMap::from([("a", x.clone()), ("b", x)]);
+/// let mut flat = Dictionary::flatten(&y);
+/// assert_eq!(
+///     flat.to_string(),
+///     "\
+/// {obj.__class__: <class 'dict'>,
+/// obj[a].__class__: <class 'list'>,
+/// obj[a][0]: 1,
+/// obj[a][1]: 2,
+/// obj[b]: obj[a]}",
+/// );
+///
+/// // A leaf is read and replaced at any of its places, and sharing comes back.
+/// flat.set("['b'][0]", 4)?;
+/// let y: BTreeMap<&str, Shared<Vec<i32>>> = flat.unflatten()?;
+/// assert_eq!(*y["a"], [4, 2]);
+/// assert!(y["a"].same(&y["b"]));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Dictionary {
+    tree: Tree<AnyLeaf>,
+}
+
+/// What a [`Dictionary`] has at one path.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Entry<'d> {
+    /// A node: its children have entries of their own.
+    Node(NodeView<'d>),
+    /// `None`, or a weak edge to nothing.
+    None,
+    /// A leaf.
+    Leaf(&'d AnyLeaf),
+    /// The shared node or reference whose first place is at this path: it is here again, or a weak edge leads to it.
+    Alias(KeyPath),
+    /// A static field.
+    Static(StaticRef<'d>),
+}
+
+impl Dictionary {
+    /// Lays a value out.
+    pub fn flatten<T: Pytree + ?Sized>(value: &T) -> Self {
+        let (leaves, treedef) = graph::flatten_any(value);
+        Self {
+            tree: Tree::from_parts(treedef, leaves),
+        }
+    }
+
+    /// Builds a value, in which the same places are shared.
+    ///
+    /// # Errors
+    /// If the structure is of another type than `T`.
+    pub fn unflatten<T: Pytree>(&self) -> Result<T, TreeError> {
+        self.tree.to_value()
+    }
+
+    /// The structure, in the graph form.
+    pub fn treedef(&self) -> &TreeDef {
+        self.tree.treedef()
+    }
+
+    /// The entries, in order. A transparent node, such as `Some`, has none.
+    pub fn entries(&self) -> Vec<(KeyPath, Entry<'_>)> {
+        let treedef = self.tree.treedef();
+        let parents = Parents::of(treedef);
+        let aliases = Aliases::of(treedef);
+        let mut leaves = self.tree.leaves().iter();
+        let mut entries = Vec::with_capacity(treedef.num_nodes());
+        for (at, node) in treedef.nodes().enumerate() {
+            let path = parents.path(at);
+            let first = treedef
+                .alias_of(at)
+                .map(|number| aliases.firsts().get(number));
+            let entry = match (node.kind(), first) {
+                (_, Some(first)) => first.cloned().map(Entry::Alias),
+                (NodeKind::Leaf, _) => leaves.next().map(Entry::Leaf),
+                (NodeKind::Absent, _) => None,
+                (NodeKind::None | NodeKind::Alias, _) => Some(Entry::None),
+                (kind, _) if kind.is_transparent() => None,
+                _ => Some(Entry::Node(node)),
+            };
+            let Some(entry) = entry else {
+                continue;
+            };
+            entries.push((path.clone(), entry));
+            for (name, value) in node.statics() {
+                let mut path = path.clone();
+                path.push(Key::Field(name.into()));
+                entries.push((path, Entry::Static(value)));
+            }
+        }
+        entries
+    }
+
+    /// The leaf at a path, which may lead through a later place of a shared node.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that has one, or [`TreeError::PathSyntax`].
+    pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&AnyLeaf, TreeError> {
+        let path = path.as_key_path()?;
+        let path = self.first_place(&path);
+        self.tree.get(&path)
+    }
+
+    /// Puts a leaf at a path, which may lead through a later place of a shared node, and gives back the one that was
+    /// there.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and [`TreeError::LeafTypes`] if it is of another type than the one that is there.
+    pub fn set<L: Leaf>(
+        &mut self,
+        path: &(impl AsKeyPath + ?Sized),
+        leaf: L,
+    ) -> Result<AnyLeaf, TreeError> {
+        let path = path.as_key_path()?;
+        let path = self.first_place(&path);
+        let old = self.tree.get_mut(&path)?;
+        let new = AnyLeaf::new(leaf);
+        if old.as_any().type_id() == new.as_any().type_id() {
+            return Ok(std::mem::replace(old, new));
+        }
+        Err(TreeError::LeafTypes {
+            doing: "cannot set a leaf",
+            mismatches: vec![LeafMismatch {
+                expected: short_name(old.type_name()),
+                found: short_name(new.type_name()),
+                path,
+            }],
+        })
+    }
+
+    /// The path below the first places of shared nodes.
+    fn first_place(&self, path: &KeyPath) -> KeyPath {
+        let aliases = Aliases::of(self.tree.treedef());
+        aliases.first_of(path).unwrap_or_else(|| path.clone())
+    }
+
+    /// A hash of structure and leaves, the same in every process and on every machine.
+    ///
+    /// The structure counts as in [`TreeDef::content_hash`]. Of arrays and numbers the element type, the shape and the
+    /// bits of the elements count, and not what holds them; of other leaves, the type and what they display.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Dictionary, Shared};
+    /// let hash = |value: &(Shared<f32>, Shared<f32>)| Dictionary::flatten(value).content_hash();
+    /// let one = Shared::new(1.0);
+    /// let (tied, two) = ((one.clone(), one), (Shared::new(1.0), Shared::new(1.0)));
+    /// assert_eq!(hash(&tied), hash(&tied.clone()));
+    /// assert_ne!(hash(&tied), hash(&two));
+    /// ```
+    pub fn content_hash(&self) -> u128 {
+        let mut hasher = Xxh3::new();
+        hasher.update(&self.tree.treedef().content_hash().to_le_bytes());
+        for leaf in self.tree.leaves() {
+            add_leaf(&mut hasher, leaf);
+        }
+        hasher.digest128()
+    }
+}
+
+/// Adds a leaf to a hash. Each part is preceded by its length, so that no two leaves run into each other.
+fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    if let Some((info, values)) = leaf.array_info().zip(leaf.values()) {
+        add(info.to_string().as_bytes());
+        let bytes: Vec<u8> = match integers(&info, leaf) {
+            Some(integers) => integers.into_iter().flat_map(i128::to_le_bytes).collect(),
+            None => values.into_iter().flat_map(f64::to_le_bytes).collect(),
+        };
+        add(&bytes);
+    } else {
+        add(short_name(leaf.type_name()).as_bytes());
+        add(Shown(leaf).to_string().as_bytes());
+    }
+}
+
+/// A leaf as it displays.
+struct Shown<'l>(&'l AnyLeaf);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}
+
+/// A path as `FlareJax` writes it: `obj[a].weight`, keys without quotes.
+struct Lookup<'p>(&'p KeyPath);
+
+impl fmt::Display for Lookup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("obj")?;
+        self.0.keys().iter().try_for_each(|key| match key {
+            Key::Field(name) => write!(f, ".{name}"),
+            key => write!(f, "[{}]", key.plain()),
+        })
+    }
+}
+
+impl fmt::Display for Dictionary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (position, (path, entry)) in self.entries().iter().enumerate() {
+            f.write_str(if position == 0 { "" } else { ",\n" })?;
+            let place = Lookup(path);
+            match entry {
+                Entry::Node(node) => write!(f, "{place}.__class__: <class '{}'>", node.name())?,
+                Entry::None => write!(f, "{place}: None")?,
+                Entry::Leaf(leaf) => write!(f, "{place}: {}", Shown(leaf))?,
+                Entry::Alias(first) => write!(f, "{place}: {}", Lookup(first))?,
+                Entry::Static(value) => write!(f, "{place}: {value:?}")?,
+            }
+        }
+        f.write_str("}")
+    }
+}

@@ -1,0 +1,152 @@
+//! Values and references: what refx does with pytrees of [`Ref`](crate::Ref)s.
+//!
+//! Transformations and partitions do by themselves what these functions do by hand: [`deref()`] gives a tree of values in
+//! which a reference that is met again is an alias, and [`reref`] makes a value with references of it. A part of a value,
+//! by [`partition`], holds the values of its references, and [`update_refs`] writes such values back.
+
+use crate::base::error::TreeError;
+use crate::base::kind::LeafKind;
+use crate::contract::pytree::{Pytree, PytreeOf};
+use crate::contract::unflatten::Contents;
+use crate::node::leaf::Leaf;
+use crate::references::crossing;
+use crate::references::reference;
+use crate::trees::dynamic::{Tree, same_structure};
+use crate::trees::partition::{self, Partition};
+
+/// The values of a pytree: each reference is its value where it is met first, and an alias at later places.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Ref;
+/// use pytree_core::refs::{deref, reref};
+/// let (r1, r2) = (Ref::new(1), Ref::new(2));
+/// let values = deref::<i32, _>(&(vec![r1.clone(), r1, r2.clone()], r2));
+/// assert_eq!(values.to_string(), "([1, alias 0, 2], alias 1)");
+/// let (list, last): (Vec<Ref<i32>>, Ref<i32>) = reref(&values)?;
+/// assert!(list[0].same(&list[1]) && list[2].same(&last));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Panics
+/// If a reference may not be read here, or a trait object in the value holds a leaf of another type.
+#[track_caller]
+pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
+    let (leaves, treedef, _) = crossing::take_apart::<L, T>(value);
+    Tree::from_parts(treedef, leaves)
+}
+
+/// A value with new references made of a tree of values: the other direction of [`deref()`].
+///
+/// # Errors
+/// If the tree is of another structure than a `T`, or a leaf is.
+pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeError> {
+    let leaves = values.leaves().to_vec();
+    crossing::put_together(values.treedef(), leaves).map(|(value, _)| value)
+}
+
+/// Writes values to the references of `target`: those of the leaves that `part` has.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Filter, Ref, partition, refs};
+/// let pair = (Ref::param(1.0_f32), Ref::new(2.0_f32));
+/// let params = partition::filter(&pair, &Filter::param());
+/// refs::update_refs(&pair, &params.map(|w: &f32| w - 0.1))?;
+/// assert_eq!((pair.0.get(), pair.1.get()), (0.9, 2.0));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part is not one of such a value,
+/// [`TreeError::NotInReference`] with each leaf of the part that is in no reference, and [`TreeError::Reference`] if a
+/// reference may not be written here. Then nothing is written.
+pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
+    target: &T,
+    part: &Partition<T, L>,
+) -> Result<(), TreeError> {
+    crossing::repeated(|| update_refs_once(target, part))
+}
+
+/// As [`update_refs`]; a conflict if another thread writes a reference of the target meanwhile.
+fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
+    target: &T,
+    part: &Partition<T, L>,
+) -> Result<(), TreeError> {
+    let (leaves, treedef, references) = crossing::take_apart::<L, T>(target);
+    let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
+    // The ranges of references begin in order, and one is before or inside of another.
+    let mut ranges = treedef.reference_leaves().peekable();
+    let mut inside_until = 0;
+    let mut outside = Vec::new();
+    for (position, changed) in changed.iter().enumerate() {
+        while let Some(range) = ranges.next_if(|range| range.start <= position) {
+            inside_until = inside_until.max(range.end);
+        }
+        if *changed && position >= inside_until {
+            outside.push(position);
+        }
+    }
+    if !outside.is_empty() {
+        let paths = treedef.leaf_paths();
+        let paths = outside.into_iter().map(|position| paths[position].clone());
+        return Err(TreeError::NotInReference {
+            paths: paths.collect(),
+        });
+    }
+    crossing::put_together_changed::<L, T>(&treedef, leaves, &references, |position| {
+        changed.get(position).copied().unwrap_or(false)
+    })
+    .map(drop)
+}
+
+/// Writes to the references of `target` what those of another value of the same structure hold. Leaves that are in no
+/// reference stay.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Ref, refs};
+/// let (target, source) = (vec![Ref::new(1), Ref::new(2)], vec![Ref::new(3), Ref::new(4)]);
+/// refs::update_refs_from::<i32, _>(&target, &source)?;
+/// assert_eq!(target[1].get(), 4);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::Structure`] with all differences, or [`TreeError::Reference`]. Then nothing is written.
+pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
+    target: &T,
+    source: &T,
+) -> Result<(), TreeError> {
+    crossing::repeated(|| {
+        let (leaves, treedef, of_source) = crossing::take_apart::<L, T>(source);
+        let (_, of_target, references) = crossing::take_apart::<L, T>(target);
+        same_structure("cannot update references", &of_target, &treedef)?;
+        let references = references.beside(of_source);
+        crossing::put_together_with::<L, T>(&treedef, leaves, &references, Contents::Written)
+            .map(drop)
+    })
+}
+
+/// Runs `body`, in which only references may be written whose own kind `is_mutable` accepts. Inside of each other,
+/// all must accept it.
+///
+/// # Examples
+/// ```
+/// use pytree_core::kind::BatchStat;
+/// use pytree_core::{LeafKind, Ref, refs};
+/// let (weight, mean) = (Ref::param(1), Ref::state::<BatchStat>(2));
+/// refs::with_mutable(|kind| kind == Some(LeafKind::Param), || {
+///     weight.set(3);
+///     let error = mean.try_set(4).unwrap_err();
+///     assert!(error.to_string().starts_with("cannot write a reference of kind BatchStat"));
+/// });
+/// mean.set(4);
+/// ```
+pub fn with_mutable<R>(
+    is_mutable: impl Fn(Option<LeafKind>) -> bool + 'static,
+    body: impl FnOnce() -> R,
+) -> R {
+    let _guard = reference::Mutable::begin(Box::new(is_mutable));
+    body()
+}

@@ -1,0 +1,96 @@
+//! States: trees seen as nested dictionaries of variables, as Flax NNX shows and handles them.
+//!
+//! A variable is the field that decides the kind of the leaves below it. What is absent, has no leaf, or was shown at
+//! another place does not appear: a state is what there is. [`State`] displays one; the files below turn a tree into
+//! a flat list or into pure dictionaries and back, and change single places of it.
+
+mod flat;
+mod places;
+mod problem;
+mod pure;
+mod write;
+
+use std::fmt;
+
+pub use self::problem::PlaceProblem;
+use crate::node::leaf::Leaf;
+use crate::trees::dynamic::Tree;
+use crate::trees::partition::Partition;
+
+/// A tree displayed as a state of Flax NNX: made by [`Tree::state`] and [`Partition::state`].
+#[derive(Clone, Copy, Debug)]
+pub struct State<'t, L> {
+    tree: &'t Tree<L>,
+}
+
+impl<L> Tree<L> {
+    /// The tree as a state, which displays as one of Flax NNX: nested dictionaries in which each variable has its
+    /// kind, the number of its elements and their size.
+    ///
+    /// Fields and keys are texts, positions of lists and tuples are integers. The value of a variable that holds
+    /// several leaves is shown as [`Tree`]s are. A leaf without kind is shown as it is. Metadata of an
+    /// [`Annotated`](crate::Annotated) variable follows its value.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!({"layers": [{"rate": 0.5}, None], "name": "mlp"});
+    /// assert_eq!(
+    ///     tree.state().to_string(),
+    ///     "\
+    /// State({
+    ///   'layers': {
+    ///     0: {
+    ///       'rate': 0.5
+    ///     }
+    ///   },
+    ///   'name': 'mlp'
+    /// })",
+    /// );
+    /// ```
+    pub fn state(&self) -> State<'_, L> {
+        State { tree: self }
+    }
+}
+
+impl<M, L> Partition<M, L> {
+    /// The part as a state, which displays as one of Flax NNX: see [`Tree::state`].
+    ///
+    /// # Examples
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use pytree_core::kind::BatchStat;
+    /// use pytree_core::{Filter, Module, partition};
+    ///
+    /// #[derive(Module)]
+    /// struct Norm {
+    ///     #[param]
+    ///     scale: Array1<f32>,
+    ///     #[state(BatchStat)]
+    ///     mean: Array1<f32>,
+    /// }
+    ///
+    /// let norms = vec![Norm { scale: array![1.5, 2.0, 3.0], mean: array![0.0, 0.0, 0.0] }];
+    /// let params = partition::filter(&norms, &Filter::param());
+    /// assert_eq!(
+    ///     params.state().to_string(),
+    ///     "\
+    /// State({
+    ///   0: {
+    ///     'scale': Param( # 3 (12 B)
+    ///       value=[1.5, 2.0, 3.0]
+    ///     )
+    ///   }
+    /// })",
+    /// );
+    /// ```
+    pub fn state(&self) -> State<'_, L> {
+        self.tree().state()
+    }
+}
+
+impl<L: Leaf> fmt::Display for State<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write::write_state(self.tree, f)
+    }
+}

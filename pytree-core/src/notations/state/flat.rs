@@ -1,0 +1,289 @@
+//! Flat states: a tree as an ordered list of paths with their leaves, and back.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, VecDeque};
+
+use indexmap::IndexMap;
+
+use super::PlaceProblem;
+use crate::base::error::TreeError;
+use crate::base::path::{Key, KeyPath};
+use crate::base::suggest::Effort;
+use crate::tools::nodes::Aliases;
+use crate::treedef::TreeDef;
+use crate::trees::dynamic::{Tree, TreeBuilder};
+use crate::trees::partition::Partition;
+
+impl<L: Clone> Tree<L> {
+    /// The paths and leaves, in order: a flat state.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Tree, tree};
+    /// let tree: Tree<i32> = tree!({"a": [1, 2], "b": 3}).cast()?;
+    /// let mut flat = tree.to_flat();
+    /// assert_eq!(flat[1].0.to_string(), "['a'][1]");
+    /// flat.reverse();
+    /// assert_eq!(Tree::from_flat(tree.treedef(), flat)?, tree);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn to_flat(&self) -> Vec<(KeyPath, L)> {
+        self.iter_with_path()
+            .map(|(path, leaf)| (path, leaf.clone()))
+            .collect()
+    }
+}
+
+impl<L> Tree<L> {
+    /// A tree of a structure from its paths and leaves in any order: undoes [`to_flat`](Self::to_flat). A place that
+    /// is absent in the structure may be given a leaf or not.
+    ///
+    /// # Errors
+    /// [`TreeError::Places`] with every path that is not there, or is given more than once, and every leaf that is
+    /// missing.
+    pub fn from_flat(
+        treedef: &TreeDef,
+        entries: impl IntoIterator<Item = (KeyPath, L)>,
+    ) -> Result<Self, TreeError> {
+        place(treedef, entries, true)
+    }
+
+    /// Nested dictionaries from paths and leaves in any order, without a structure that they must fit: a field or key
+    /// becomes a text, a position an integer.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{KeyPath, Tree};
+    /// let entries = [("layers[0].weight", 1), ("layers[0].bias", 2), ("rate", 3)];
+    /// let entries = entries.map(|(path, leaf)| (path.parse::<KeyPath>().unwrap(), leaf));
+    /// let tree = Tree::nested(entries)?;
+    /// assert_eq!(tree.to_string(), "{'layers': {0: {'bias': 2, 'weight': 1}}, 'rate': 3}");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Places`] with every path that is given more than once, or is below a leaf.
+    pub fn nested(entries: impl IntoIterator<Item = (KeyPath, L)>) -> Result<Self, TreeError> {
+        let mut nested = Nested::default();
+        let mut problems = Vec::new();
+        for (path, leaf) in entries {
+            problems.extend(nested.put(&path, leaf));
+        }
+        failed("cannot build nested dictionaries", problems)?;
+        nested.finish()
+    }
+}
+
+impl<M, L: Clone> Partition<M, L> {
+    /// The paths and leaves that are present, in order: a flat state.
+    pub fn to_flat(&self) -> Vec<(KeyPath, L)> {
+        self.tree().to_flat()
+    }
+}
+
+impl<M, L> Partition<M, L> {
+    /// A part of a structure from some of its paths with their leaves, in any order: what is not given is absent.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Partition, graph, partition};
+    /// let model = vec![1.0_f32, 2.0, 3.0];
+    /// let part = Partition::from_flat(&graph::structure(&model), [("[1]".parse()?, 20.0_f32)])?;
+    /// assert_eq!(partition::replace(&model, &part)?, [1.0, 20.0, 3.0]);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Places`] with every path that is not there, or is given more than once.
+    pub fn from_flat(
+        treedef: &TreeDef,
+        entries: impl IntoIterator<Item = (KeyPath, L)>,
+    ) -> Result<Self, TreeError> {
+        place(treedef, entries, false).map(Self::from_tree)
+    }
+}
+
+/// Fails if there are problems.
+pub(super) fn failed(doing: &'static str, problems: Vec<PlaceProblem>) -> Result<(), TreeError> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(TreeError::Places { doing, problems })
+}
+
+/// Puts each entry at its place. `whole` asks for one at each place that has a leaf in the structure.
+fn place<L>(
+    treedef: &TreeDef,
+    entries: impl IntoIterator<Item = (KeyPath, L)>,
+    whole: bool,
+) -> Result<Tree<L>, TreeError> {
+    let places = Places::of(treedef);
+    // Two keys that display alike make two places of one path.
+    let mut free: HashMap<&KeyPath, VecDeque<usize>> = HashMap::new();
+    for (position, (path, _)) in places.all.iter().enumerate() {
+        free.entry(path).or_default().push_back(position);
+    }
+    let mut leaves: Vec<Option<L>> = places.all.iter().map(|_| None).collect();
+    let mut problems = Vec::new();
+    for (path, leaf) in entries {
+        match free.get_mut(&path).map(VecDeque::pop_front) {
+            Some(Some(position)) => leaves[position] = Some(leaf),
+            Some(None) => problems.push(PlaceProblem::Twice(path)),
+            None => problems.push(places.unknown(path)),
+        }
+    }
+    for ((path, present), leaf) in places.all.iter().zip(&leaves) {
+        if whole && *present && leaf.is_none() {
+            problems.push(PlaceProblem::Missing(path.clone()));
+        }
+    }
+    failed("cannot build a tree of a flat state", problems)?;
+    let mut given = leaves.iter();
+    let treedef = treedef.with_presence(|_| given.next().is_some_and(Option::is_some));
+    Ok(Tree::from_parts(
+        treedef,
+        leaves.into_iter().flatten().collect(),
+    ))
+}
+
+/// The places of a structure, and what a path that is none of them may have meant.
+pub(super) struct Places<'t> {
+    treedef: &'t TreeDef,
+    /// The paths, with whether there is a leaf.
+    pub(super) all: Vec<(KeyPath, bool)>,
+    aliases: OnceCell<Aliases>,
+    effort: RefCell<Effort>,
+}
+
+impl<'t> Places<'t> {
+    pub(super) fn of(treedef: &'t TreeDef) -> Self {
+        let mut all = Vec::new();
+        treedef.walk_places(|place| all.push((place.path.clone(), place.holds_leaf)));
+        Self {
+            treedef,
+            all,
+            aliases: OnceCell::new(),
+            effort: RefCell::default(),
+        }
+    }
+
+    /// What is wrong with a path that is not among the places.
+    pub(super) fn unknown(&self, path: KeyPath) -> PlaceProblem {
+        let aliases = self.aliases.get_or_init(|| Aliases::of(self.treedef));
+        if let Some(first) = aliases.first_of(&path) {
+            return PlaceProblem::Alias { path, first };
+        }
+        let places = self.all.iter().map(|(place, _)| (place, place.to_string()));
+        let nearest = self.effort.borrow_mut().nearest(&path.to_string(), places);
+        PlaceProblem::Unknown {
+            path,
+            nearest: nearest.map(|(place, _)| place.clone()),
+        }
+    }
+}
+
+/// Dictionaries while they are built: each node by its number, the root first.
+struct Nested<L> {
+    nodes: Vec<Place<L>>,
+}
+
+enum Place<L> {
+    Empty,
+    Leaf(L),
+    Dict(IndexMap<Key, usize>),
+}
+
+impl<L> Default for Nested<L> {
+    fn default() -> Self {
+        Self {
+            nodes: vec![Place::Empty],
+        }
+    }
+}
+
+impl<L> Nested<L> {
+    /// Puts a leaf at a path, or tells why it can't be there.
+    fn put(&mut self, path: &KeyPath, leaf: L) -> Option<PlaceProblem> {
+        let mut node = 0;
+        for (above, key) in path.keys().iter().enumerate() {
+            let key = match key {
+                Key::Field(name) => Key::Text(name.to_string()),
+                key => key.clone(),
+            };
+            if matches!(self.nodes[node], Place::Empty) {
+                self.nodes[node] = Place::Dict(IndexMap::new());
+            }
+            let next = self.nodes.len();
+            let Place::Dict(children) = &mut self.nodes[node] else {
+                return Some(PlaceProblem::BelowLeaf {
+                    path: path.clone(),
+                    leaf: path.keys().iter().take(above).cloned().collect(),
+                });
+            };
+            node = *children.entry(key).or_insert(next);
+            if node == next {
+                self.nodes.push(Place::Empty);
+            }
+        }
+        match &self.nodes[node] {
+            Place::Empty => {
+                self.nodes[node] = Place::Leaf(leaf);
+                None
+            }
+            Place::Leaf(_) => Some(PlaceProblem::Twice(path.clone())),
+            Place::Dict(_) => Some(PlaceProblem::BelowLeaf {
+                path: self.first_below(node, path),
+                leaf: path.clone(),
+            }),
+        }
+    }
+
+    /// The path of the first leaf below a node.
+    fn first_below(&self, mut node: usize, path: &KeyPath) -> KeyPath {
+        let mut path = path.clone();
+        while let Place::Dict(children) = &self.nodes[node] {
+            let Some((key, child)) = children.first() else {
+                break;
+            };
+            path.push(key.clone());
+            node = *child;
+        }
+        path
+    }
+
+    fn finish(self) -> Result<Tree<L>, TreeError> {
+        let mut builder = TreeBuilder::new();
+        let mut nodes: Vec<Option<Place<L>>> = self.nodes.into_iter().map(Some).collect();
+        // Of each open dictionary, the children to come.
+        let mut open: Vec<indexmap::map::IntoIter<Key, usize>> = Vec::new();
+        let mut next = Some(0);
+        while let Some(node) = next {
+            match nodes.get_mut(node).and_then(Option::take) {
+                Some(Place::Leaf(leaf)) => {
+                    builder.leaf(leaf);
+                }
+                Some(Place::Dict(children)) => {
+                    builder.begin_dict();
+                    open.push(children.into_iter());
+                }
+                _ => {
+                    builder.begin_dict().end();
+                }
+            }
+            next = None;
+            while let Some(children) = open.last_mut() {
+                if let Some((key, child)) = children.next() {
+                    match key {
+                        Key::Index(index) => builder.key(index),
+                        key => builder.key(key.plain()),
+                    };
+                    next = Some(child);
+                    break;
+                }
+                open.pop();
+                builder.end();
+            }
+        }
+        builder.finish()
+    }
+}

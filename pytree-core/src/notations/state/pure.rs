@@ -1,0 +1,182 @@
+//! Pure dictionaries: a tree as nested dictionaries with text and integer keys and nothing else, and its leaves
+//! replaced by those of such dictionaries.
+
+use std::collections::HashMap;
+
+use super::flat::{Places, failed};
+use super::write::leaves_before;
+use crate::base::error::TreeError;
+use crate::base::path::{Key, KeyPath};
+use crate::node::shape::NodeKind;
+use crate::node::statics::{StaticBox, StaticData};
+use crate::trees::dynamic::{Tree, TreeBuilder};
+use crate::trees::partition::Partition;
+
+impl<L: Clone> Tree<L> {
+    /// The tree as nested dictionaries: a field is a text key, a position an integer key, and a key of a map stays what
+    /// it is. What is absent or has no leaf is left out.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!({"layers": [(1, 2), None], "rate": 0.5});
+    /// let pure = tree.to_pure_dict()?;
+    /// assert_eq!(pure.to_string(), "{'layers': {0: {0: 1, 1: 2}}, 'rate': 0.5}");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if two keys of a map, such as two functions, are the same as data.
+    pub fn to_pure_dict(&self) -> Result<Self, TreeError> {
+        let treedef = self.treedef();
+        let before = leaves_before(treedef);
+        let has_leaves =
+            |node: usize| before[node] < before[node + treedef.0.nodes[node].size as usize];
+        let mut builder = TreeBuilder::new();
+        let mut leaves = self.leaves().iter();
+        // Of each open dictionary, its children with their keys.
+        let mut open: Vec<std::vec::IntoIter<(StaticBox, usize)>> = Vec::new();
+        let mut next = Some(0);
+        while let Some(node) = next {
+            let node = treedef.below_transparent(node);
+            if treedef.view(node).kind() == NodeKind::Leaf {
+                if let Some(leaf) = leaves.next() {
+                    builder.leaf(leaf.clone());
+                }
+            } else {
+                builder.begin_dict();
+                let children = treedef.child_positions(node).into_iter().enumerate();
+                let children = children
+                    .filter(|(_, child)| has_leaves(*child))
+                    .map(|(position, child)| (self.pure_key(node, position), child));
+                open.push(children.collect::<Vec<_>>().into_iter());
+            }
+            next = None;
+            while let Some(children) = open.last_mut() {
+                if let Some((key, child)) = children.next() {
+                    builder.key_of_any(key);
+                    next = Some(child);
+                    break;
+                }
+                open.pop();
+                builder.end();
+            }
+        }
+        builder.finish()
+    }
+
+    fn pure_key(&self, node: usize, position: usize) -> StaticBox {
+        let inner = &self.treedef().0;
+        match inner.nodes[node].shape.kind {
+            NodeKind::Dict | NodeKind::OrderedDict => inner.aux_of(node).get(position).cloned(),
+            _ => None,
+        }
+        .unwrap_or_else(|| match self.treedef().child_key(node, position) {
+            Some(key) => match pure(&key) {
+                Key::Index(index) => StaticBox::new(index),
+                key => StaticBox::new(key.plain()),
+            },
+            None => StaticBox::new(StaticData::Unit),
+        })
+    }
+
+    /// The tree with its leaves replaced by those of pure dictionaries, which may hold some of them only. A key that is
+    /// a text with an integer in it, as files keep it, is that integer where the text is not there.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Tree, tree};
+    /// let tree: Tree<i32> = tree!({"layers": [(1, 2), (3, 4)], "rate": 5}).cast()?;
+    /// let loaded: Tree<i32> = tree!({"layers": {"1": {"0": 30}}, "rate": 50}).cast()?;
+    /// let replaced = tree.replace_by_pure_dict(&loaded)?;
+    /// assert_eq!(replaced.to_string(), "{'layers': [(1, 2), (30, 4)], 'rate': 50}");
+    /// let misspelt: Tree<i32> = tree!({"layer": {0: 1}}).cast()?;
+    /// let mistake = tree.replace_by_pure_dict(&misspelt).unwrap_err();
+    /// assert!(mistake.to_string().contains("['layer'][0] is not there; did you mean `['layers'][0][0]`?"));
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Places`] with every path of the dictionaries that the tree has no leaf at.
+    pub fn replace_by_pure_dict(&self, pure_dict: &Self) -> Result<Self, TreeError> {
+        let places = Places::of(self.treedef());
+        let present = places.all.iter().filter(|(_, present)| *present);
+        let positions: HashMap<KeyPath, usize> = present
+            .enumerate()
+            .map(|(position, (path, _))| (path.keys().iter().map(pure).collect(), position))
+            .collect();
+        let mut replaced = self.clone();
+        let mut problems = Vec::new();
+        for (path, leaf) in pure_dict.iter_with_path() {
+            let exact: KeyPath = path.keys().iter().map(pure).collect();
+            let integers: KeyPath = exact.keys().iter().map(integer).collect();
+            match positions.get(&exact).or_else(|| positions.get(&integers)) {
+                Some(&position) => replaced.leaves_mut()[position] = leaf.clone(),
+                None => problems.push(places.unknown(path)),
+            }
+        }
+        failed("cannot replace leaves by a pure dictionary", problems)?;
+        Ok(replaced)
+    }
+
+    /// The tree of nested dictionaries in which each key that is a text with an integer in it is that integer: files
+    /// keep texts only.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let loaded = tree!({"layers": {"1": 2, "0": 1}});
+    /// assert_eq!(loaded.restore_integer_keys()?.to_string(), "{'layers': {0: 1, 1: 2}}");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Places`] with every path that is there twice then.
+    pub fn restore_integer_keys(&self) -> Result<Self, TreeError> {
+        let entries = self.to_flat().into_iter();
+        Self::nested(entries.map(|(path, leaf)| (path.keys().iter().map(integer).collect(), leaf)))
+    }
+}
+
+impl<M, L: Clone> Partition<M, L> {
+    /// The part as nested dictionaries: see [`Tree::to_pure_dict`].
+    ///
+    /// # Errors
+    /// As [`Tree::to_pure_dict`].
+    pub fn to_pure_dict(&self) -> Result<Tree<L>, TreeError> {
+        self.tree().to_pure_dict()
+    }
+
+    /// The part with its leaves replaced by those of pure dictionaries: see [`Tree::replace_by_pure_dict`].
+    ///
+    /// # Errors
+    /// As [`Tree::replace_by_pure_dict`].
+    pub fn replace_by_pure_dict(&self, pure_dict: &Tree<L>) -> Result<Self, TreeError> {
+        let replaced = self.tree().replace_by_pure_dict(pure_dict);
+        replaced.map(Self::from_tree)
+    }
+}
+
+/// The key in pure dictionaries. The fields of a tuple struct are positions.
+fn pure(key: &Key) -> Key {
+    match key {
+        Key::Field(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => integer(key),
+        Key::Field(name) => Key::Text(name.to_string()),
+        key => key.clone(),
+    }
+}
+
+/// The key, as an integer if it is a text with one in it.
+fn integer(key: &Key) -> Key {
+    match key {
+        Key::Text(_) | Key::Field(_) => key
+            .plain()
+            .parse()
+            .map_or_else(|_| pure_text(key), Key::Index),
+        key => key.clone(),
+    }
+}
+
+fn pure_text(key: &Key) -> Key {
+    Key::Text(key.plain())
+}

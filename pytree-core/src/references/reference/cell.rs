@@ -1,0 +1,211 @@
+//! What the handles of a reference share, and what graph functions need of it whatever it holds.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+
+use super::access::{Access, Mutable, ReferenceError, Updating};
+use super::commit::{Staged, wait_for_claims};
+use crate::base::error::TreeError;
+use crate::base::identity::Identity;
+use crate::base::kind::LeafKind;
+use crate::contract::kept::Content;
+use crate::contract::pytree::Pytree;
+use crate::contract::unflatten::Unflattener;
+use crate::node::shape::NodeShape;
+use crate::references::level::Origin;
+
+/// What the handles of a reference share.
+pub(crate) struct Cell<T> {
+    held: RwLock<Held<T>>,
+    /// The address of the content, by which a call sees without a lock that it has changed.
+    address: AtomicUsize,
+    pub(super) origin: Origin,
+    pub(super) shape: &'static NodeShape,
+    written: AtomicBool,
+}
+
+struct Held<T> {
+    /// Nothing only while the reference is being built or claimed.
+    content: Option<Arc<T>>,
+    /// The content while a call is about to write it together with others.
+    claimed: Option<Arc<T>>,
+}
+
+/// What tells a content from all others that are alive.
+pub(super) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
+    Arc::as_ptr(content).cast::<()>() as usize
+}
+
+impl<T> Cell<T> {
+    /// A reference that is being built.
+    pub(crate) fn empty(shape: &'static NodeShape) -> Self {
+        Self {
+            held: RwLock::new(Held {
+                content: None,
+                claimed: None,
+            }),
+            address: AtomicUsize::new(0),
+            origin: Origin::here(),
+            shape,
+            written: AtomicBool::new(false),
+        }
+    }
+
+    /// Puts in the value of a reference that is being built.
+    pub(crate) fn fill(&self, value: T) {
+        let content = Some(Arc::new(value));
+        self.put(&mut self.unclaimed(), content);
+    }
+
+    /// The lock, once no call claims the cell.
+    fn unclaimed(&self) -> RwLockWriteGuard<'_, Held<T>> {
+        loop {
+            let held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+            if held.claimed.is_none() {
+                return held;
+            }
+            drop(held);
+            wait_for_claims();
+        }
+    }
+
+    fn put(&self, held: &mut Held<T>, content: Option<Arc<T>>) -> Option<Arc<T>> {
+        let address = content.as_ref().map_or(0, address);
+        self.address.store(address, Ordering::Release);
+        std::mem::replace(&mut held.content, content)
+    }
+
+    pub(super) fn held(&self) -> Option<Arc<T>> {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let content = held.content.clone();
+        drop(held);
+        if content.is_some() {
+            return content;
+        }
+        self.held_unclaimed()
+    }
+
+    /// What it holds once no call claims the cell.
+    #[cold]
+    fn held_unclaimed(&self) -> Option<Arc<T>> {
+        self.unclaimed().content.clone()
+    }
+
+    /// The kind that the reference itself says, if it does.
+    pub(super) fn kind(&self) -> Option<LeafKind> {
+        let field = self.shape.fields.first()?;
+        field.kind.and_then(LeafKind::of_field)
+    }
+
+    /// Whether it may be written here.
+    pub(super) fn check_write(&self) -> Result<(), ReferenceError> {
+        self.origin.check(Access::Write)?;
+        if Updating::is_of(Identity::of_cell(self)) {
+            return Err(ReferenceError::Updating);
+        }
+        let kind = self.kind();
+        if Mutable::accepts(kind) {
+            Ok(())
+        } else {
+            Err(ReferenceError::NotMutable { kind })
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Result<Arc<T>, ReferenceError> {
+        self.origin.check(Access::Read)?;
+        match self.held() {
+            Some(content) => Ok(content),
+            None => panic!(
+                "a reference is read while it is being built; an impl of `Pytree` reads what it unflattens"
+            ),
+        }
+    }
+
+    /// Replaces the value, which the caller may do.
+    pub(super) fn write(&self, value: T) -> Option<Arc<T>> {
+        let content = Some(Arc::new(value));
+        self.written.store(true, Ordering::Relaxed);
+        self.put(&mut self.unclaimed(), content)
+    }
+
+    /// Replaces the value, which the caller may do, if it is still `before`: gives what is to be dropped.
+    pub(super) fn write_over(&self, before: &Arc<T>, value: T) -> Result<Option<Arc<T>>, Arc<T>> {
+        let content = Arc::new(value);
+        let mut held = self.unclaimed();
+        if held
+            .content
+            .as_ref()
+            .is_some_and(|held| Arc::ptr_eq(held, before))
+        {
+            self.written.store(true, Ordering::Relaxed);
+            return Ok(self.put(&mut held, Some(content)));
+        }
+        Err(content)
+    }
+
+    /// Replaces the content of a cell that the caller has claimed, and ends the claim.
+    pub(super) fn exchange_claimed(&self, content: Option<Arc<T>>) -> Option<Arc<T>> {
+        self.written.store(true, Ordering::Relaxed);
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        self.put(&mut held, content);
+        held.claimed.take()
+    }
+}
+
+/// What graph functions need of a reference, whatever it holds.
+pub(crate) trait AnyCell: Send + Sync {
+    fn identity(self: Arc<Self>) -> Identity;
+    fn content(&self) -> Result<Content, ReferenceError>;
+    /// The address of the content.
+    fn address(&self) -> usize;
+    /// Begins a claim, which only the thread that claims cells may do, or ends it.
+    fn claim(&self, is_claimed: bool);
+    fn is_written(&self) -> bool;
+    fn check_return(&self) -> Result<(), ReferenceError>;
+    fn check_write(&self) -> Result<(), ReferenceError>;
+    /// Reads a value that is to be written, which [`Staged::write_all`] does.
+    fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
+    fn identity(self: Arc<Self>) -> Identity {
+        Identity::of(&self)
+    }
+    fn content(&self) -> Result<Content, ReferenceError> {
+        self.snapshot().map(|content| content as Content)
+    }
+    fn address(&self) -> usize {
+        self.address.load(Ordering::Acquire)
+    }
+    fn claim(&self, is_claimed: bool) {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        let held = &mut *held;
+        let (from, to) = if is_claimed {
+            (&mut held.content, &mut held.claimed)
+        } else {
+            (&mut held.claimed, &mut held.content)
+        };
+        // What is claimed twice by one call stays claimed.
+        if from.is_some() {
+            *to = from.take();
+        }
+    }
+    fn is_written(&self) -> bool {
+        self.written.load(Ordering::Relaxed)
+    }
+    fn check_return(&self) -> Result<(), ReferenceError> {
+        self.origin.check(Access::Return)
+    }
+    fn check_write(&self) -> Result<(), ReferenceError> {
+        Cell::check_write(self)
+    }
+    fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError> {
+        let value = T::unflatten(source)?;
+        Ok(Staged::new(self, value))
+    }
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,277 @@
+//! The references of a value: handles whatever they hold, in the order in which graph functions meet them.
+
+use std::any::Any;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::access::allowed;
+use super::cell::{AnyCell, Cell, address};
+use crate::base::identity::{Identity, IdentityMap};
+use crate::base::path::KeyPath;
+use crate::contract::kept::{Content, Kept};
+use crate::node::shape::NodeKind;
+use crate::treedef::TreeDef;
+
+/// A handle of a reference, whatever it holds.
+#[derive(Clone)]
+pub struct AnyReference(pub(crate) Arc<dyn AnyCell>);
+
+impl AnyReference {
+    /// The reference's identity.
+    pub fn identity(&self) -> Identity {
+        Arc::clone(&self.0).identity()
+    }
+
+    /// Whether it was written since it was made.
+    pub fn is_written(&self) -> bool {
+        self.0.is_written()
+    }
+
+    /// Panics unless it was made at the level of the code that calls.
+    #[track_caller]
+    pub(crate) fn check_return(&self) {
+        allowed(self.0.check_return());
+    }
+
+    /// What it holds at the moment.
+    #[track_caller]
+    pub(crate) fn content(&self) -> Content {
+        allowed(self.0.content())
+    }
+
+    /// The handle, as that of any node.
+    pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0).into_any()
+    }
+
+    /// The cell, if it holds a `T`.
+    pub(crate) fn cell<T: Send + Sync + 'static>(&self) -> Option<Arc<Cell<T>>> {
+        self.node().downcast().ok()
+    }
+}
+
+impl fmt::Debug for AnyReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyReference({:?})", self.identity())
+    }
+}
+
+/// The references of a value, in the order in which a graph function meets them, and its shared nodes.
+#[derive(Clone)]
+pub struct References {
+    pub(crate) cells: Vec<AnyReference>,
+    /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
+    /// None of one that nobody asks for.
+    nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
+    /// Whether shared nodes are known where they are met again, too.
+    knows_shared: bool,
+    /// The numbers of those that are known, since they were asked for first; boxed, for every call moves this.
+    numbers: OnceCell<Box<IdentityMap>>,
+    /// What was read of them; none if they were not read, or there are none. Boxed, for the same reason.
+    read: Option<Box<Read>>,
+}
+
+/// What a call has read of references.
+#[derive(Clone)]
+struct Read {
+    /// What each of them held.
+    contents: Kept,
+    /// The structure of the value that they are in.
+    treedef: TreeDef,
+    /// The references of another value that the same call has read.
+    beside: Option<Box<References>>,
+}
+
+impl References {
+    /// How many references there are.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there is no reference.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// What tells the references apart.
+    pub fn identities(&self) -> Vec<Identity> {
+        self.cells.iter().map(AnyReference::identity).collect()
+    }
+
+    /// The positions of the references that were written since they were made.
+    pub fn written(&self) -> Vec<usize> {
+        let numbered = self.cells.iter().enumerate();
+        numbered
+            .filter(|(_, reference)| reference.is_written())
+            .map(|(position, _)| position)
+            .collect()
+    }
+
+    /// The same references; shared nodes are not known where they are met again.
+    #[must_use]
+    pub fn without_shared(self) -> Self {
+        Self {
+            knows_shared: false,
+            numbers: OnceCell::new(),
+            ..self
+        }
+    }
+
+    /// The same references, with the references of another value that the same call has read: what the call writes to
+    /// these is written only if both still hold what was read.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        // Where nothing was read here there is nothing to write, and so nothing to compare.
+        if let Some(read) = self.read.as_mut().filter(|_| other.read.is_some()) {
+            read.beside = Some(Box::new(other));
+        }
+        self
+    }
+
+    /// The same references, of which `contents` was read in a value of this structure.
+    pub(crate) fn with_read(mut self, contents: Kept, treedef: &TreeDef) -> Self {
+        if !self.cells.is_empty() {
+            self.read = Some(Box::new(Read {
+                contents,
+                treedef: treedef.clone(),
+                beside: None,
+            }));
+        }
+        self
+    }
+
+    /// The position of the first reference that holds something else than what was read of it. Those of the value beside
+    /// are counted on.
+    pub(crate) fn outdated(&self) -> Option<usize> {
+        let read = self.read.as_deref()?;
+        let is_same = |cell: &AnyReference, content: &Content| cell.0.address() == address(content);
+        let position = read.contents.first_other(&self.cells, is_same);
+        position.or_else(|| {
+            let position = read.beside.as_deref()?.outdated()?;
+            Some(self.cells.len() + position)
+        })
+    }
+
+    /// Where a reference is in the value that was read.
+    pub(crate) fn path(&self, position: usize) -> KeyPath {
+        let Some(read) = self.read.as_deref() else {
+            return KeyPath::default();
+        };
+        if let (Some(position), Some(beside)) = (position.checked_sub(self.len()), &read.beside) {
+            return beside.path(position);
+        }
+        let nodes = read.treedef.0.nodes.iter().enumerate();
+        let mut references = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
+        let node = references.nth(position);
+        node.map(|(node, _)| read.treedef.path_of(node))
+            .unwrap_or_default()
+    }
+
+    /// The nodes of these numbers, which are numbered anew.
+    pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        let references: HashMap<Identity, &AnyReference> = self
+            .cells
+            .iter()
+            .map(|reference| (reference.identity(), reference))
+            .collect();
+        let mut kept = Self::default();
+        for node in numbers.into_iter().filter_map(|number| self.node(number)) {
+            match references.get(&Identity::of(&node)) {
+                Some(reference) => kept.push_reference((*reference).clone()),
+                None => kept.push(Some(node)),
+            }
+        }
+        kept
+    }
+
+    /// The number of a node that is known.
+    pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
+        let numbers = self.numbers.get_or_init(|| {
+            let mut numbers = IdentityMap::default();
+            for (number, node) in self.nodes.iter().enumerate() {
+                if let Some(node) = node {
+                    numbers.insert_as(Identity::of(node), number);
+                }
+            }
+            if self.knows_shared {
+                return Box::new(numbers);
+            }
+            let references = self.cells.iter().map(AnyReference::identity);
+            Box::new(numbers.only(references))
+        });
+        numbers.get(identity)
+    }
+
+    /// The handle of a node.
+    #[inline]
+    pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.nodes.get(number).cloned().flatten()
+    }
+
+    /// The references of a value that is built, and the handles of its nodes.
+    pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
+        Self {
+            nodes: nodes.map(Some).collect(),
+            ..self
+        }
+    }
+
+    /// How many nodes were met.
+    pub(crate) fn num_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Adds the shared node that was met next, with its handle if somebody asks for it.
+    pub(crate) fn push(&mut self, node: Option<Arc<dyn Any + Send + Sync>>) {
+        self.nodes.push(node);
+    }
+
+    /// Makes room for as many nodes.
+    pub(crate) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+    }
+
+    /// Adds the reference that was met next.
+    pub(crate) fn push_reference(&mut self, reference: AnyReference) {
+        if self.cells.is_empty() {
+            self.cells.reserve(self.nodes.capacity());
+        }
+        self.nodes.push(Some(reference.node()));
+        self.cells.push(reference);
+    }
+
+    /// Lets go of the nodes for whose numbers `keeps` is false; references stay.
+    pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
+        for (node, number) in self.nodes.iter_mut().zip(0..) {
+            if !keeps(number) {
+                *node = None;
+            }
+        }
+    }
+
+    /// Adds nodes that have no identity any more.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.nodes.resize(self.nodes.len() + count, None);
+    }
+}
+
+impl Default for References {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            cells: Vec::new(),
+            nodes: Vec::new(),
+            knows_shared: true,
+            numbers: OnceCell::new(),
+            read: None,
+        }
+    }
+}
+
+impl fmt::Debug for References {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.cells).finish()
+    }
+}

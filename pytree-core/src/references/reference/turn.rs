@@ -1,0 +1,130 @@
+//! Turns: a call that was in conflict several times runs while no other thread writes a reference.
+//!
+//! A conflict means that another call has succeeded, so the program as a whole always advances. A turn is for the call
+//! that always loses. Every wait for it is bounded, so that a thread that the call itself waits for is never locked out.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::base::error::TreeError;
+
+/// After how many conflicts a call waits for its turn.
+const CONFLICTS: u32 = 3;
+
+/// How long a thread waits for the end of a turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+static TAKEN: Mutex<bool> = Mutex::new(false);
+static ENDED: Condvar = Condvar::new();
+/// As `TAKEN`, read by every write without a lock.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static IS_MINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives, writes of other threads wait. It stays on its thread.
+#[derive(Debug)]
+struct Turn(PhantomData<*const ()>);
+
+impl Turn {
+    /// Waits for the turns of others; `None` if this thread has the turn already, or has waited long enough.
+    fn take() -> Option<Self> {
+        if is_mine() {
+            return None;
+        }
+        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = ENDED.wait_timeout_while(taken, PATIENCE, |taken| *taken);
+        let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *taken {
+            return None;
+        }
+        *taken = true;
+        IS_TAKEN.store(true, Ordering::Relaxed);
+        IS_MINE.set(true);
+        Some(Self(PhantomData))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        IS_MINE.set(false);
+        IS_TAKEN.store(false, Ordering::Relaxed);
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        ENDED.notify_all();
+    }
+}
+
+/// Whether a call on this thread has the turn.
+fn is_mine() -> bool {
+    IS_MINE.get()
+}
+
+/// Waits while a call on another thread has the turn. Called before a write, without a lock.
+pub(crate) fn give_way() {
+    if IS_TAKEN.load(Ordering::Relaxed) && !is_mine() {
+        wait();
+    }
+}
+
+#[cold]
+fn wait() {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(ENDED.wait_timeout_while(taken, PATIENCE, |taken| *taken));
+}
+
+/// The attempts of a call that is repeated as long as other threads write the references it has read.
+///
+/// After several conflicts the calls that are in conflict run one after the other, and other writes wait for them.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    conflicts: u32,
+    turn: Option<Turn>,
+}
+
+impl Attempts {
+    /// Counts a conflict, and may wait until it is the turn of this call.
+    pub fn conflicted(&mut self) {
+        self.conflicts += 1;
+        if self.conflicts >= CONFLICTS && self.turn.is_none() {
+            self.turn = Turn::take();
+        }
+    }
+
+    /// Ends the turn, if it is that of this call: what comes next may run a user's function or wait for another thread.
+    pub fn end_turn(&mut self) {
+        self.turn = None;
+    }
+}
+
+/// Runs `attempt` until it ends without a conflict with another thread: see [`Attempts`]. It may run a few times, and
+/// should do nothing that must not be repeated.
+///
+/// # Examples
+/// ```
+/// use pytree_core::crossing::{put_together_with, repeated, take_apart};
+/// use pytree_core::{Contents, Ref};
+/// let pair = (Ref::new(1), Ref::new(2));
+/// repeated(|| {
+///     let (leaves, treedef, references) = take_apart::<i32, _>(&pair);
+///     let swapped = vec![leaves[1], leaves[0]];
+///     put_together_with::<i32, (Ref<i32>, Ref<i32>)>(&treedef, swapped, &references, Contents::Written)
+/// })?;
+/// assert_eq!((pair.0.get(), pair.1.get()), (2, 1));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// As `attempt`, except for conflicts.
+pub fn repeated<T>(mut attempt: impl FnMut() -> Result<T, TreeError>) -> Result<T, TreeError> {
+    let mut attempts = Attempts::default();
+    loop {
+        match attempt() {
+            Err(error) if error.is_conflict() => attempts.conflicted(),
+            outcome => return outcome,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Shared nodes: one value at several places of a tree.
+//!
+//! A [`Shared`] is immutable and reference counted; its identity is its address. Tree operations visit it
+//! at each place, as JAX does. Graph operations, which every transformation and checkpoint uses, visit
+//! it once and rebuild the sharing. A [`Weak`] edge leads to a shared node without holding it, and so closes a cycle.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{self, Arc, OnceLock};
+
+use crate::base::error::TreeError;
+use crate::base::identity::Identity;
+use crate::contract::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
+use crate::contract::unflatten::Unflattener;
+use crate::node::shape;
+
+/// A node that stands at several places of a tree, for instance tied weights.
+///
+/// Cloning shares it; `&T` is read through it. Its gradient is the sum over its places, and it is
+/// counted, optimised and saved once.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{graph, tree, Shared};
+/// let weight = Shared::new(1.5_f32);
+/// let tied = (weight.clone(), weight);
+/// assert_eq!(tree::leaves::<f32, _>(&tied).len(), 2);
+/// assert_eq!(graph::leaves::<f32, _>(&tied).len(), 1);
+/// ```
+// The value is there but while the node is being built: a weak edge inside of it may be made before it.
+pub struct Shared<T>(pub(crate) Arc<OnceLock<T>>);
+
+impl<T> Shared<T> {
+    /// Makes a value shareable.
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(OnceLock::from(value)))
+    }
+
+    /// Makes a value that holds a weak edge to itself. Until `build` returns, the edge leads to nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Pytree, Shared, Weak};
+    /// #[derive(Pytree)]
+    /// struct Node { value: f32, parent: Weak<Node>, children: Vec<Shared<Node>> }
+    ///
+    /// let root = Shared::new_cyclic(|root: &Weak<Node>| Node {
+    ///     value: 1.0,
+    ///     parent: Weak::new(),
+    ///     children: vec![Shared::new(Node { value: 2.0, parent: root.clone(), children: Vec::new() })],
+    /// });
+    /// let parent = root.children[0].parent.upgrade().expect("the root is alive");
+    /// assert!(parent.same(&root));
+    /// ```
+    pub fn new_cyclic(build: impl FnOnce(&Weak<T>) -> T) -> Self {
+        let node = Arc::new(OnceLock::new());
+        let value = build(&Weak(Arc::downgrade(&node)));
+        // Nobody else can have set it: a weak edge does not give the node out before.
+        let _ = node.set(value);
+        Self(node)
+    }
+
+    /// A weak edge to the node.
+    pub fn downgrade(&self) -> Weak<T> {
+        Weak(Arc::downgrade(&self.0))
+    }
+
+    /// Whether two handles lead to the same node.
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The node's identity.
+    pub fn identity(&self) -> Identity {
+        Identity::of(&self.0)
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+impl<T> Deref for Shared<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        match self.0.get() {
+            Some(value) => value,
+            None => panic!(
+                "a shared node is read while it is being built; an impl of `Pytree` reads what it unflattens"
+            ),
+        }
+    }
+}
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shared").field(&**self).finish()
+    }
+}
+
+impl<T: Send + Sync + 'static> SharedNode for Shared<T> {
+    fn identity(&self) -> Identity {
+        Self::identity(self)
+    }
+    fn handle(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0) as Arc<dyn Any + Send + Sync>
+    }
+}
+
+impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        if visitor.shared_node(self) == SharedVisit::Descend {
+            visitor.enter(&shape::SHARED, 1);
+            (**self).visit(visitor);
+            visitor.exit();
+        }
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.shared()
+    }
+}
+
+/// A weak edge to a [`Shared`] node: it does not keep the node alive, and so may lead back to one that it is in.
+///
+/// Graph operations, transformations and checkpoints keep it. A tree has no such edges: tree operations refuse one that
+/// leads somewhere, with its path. One that leads out of the value that is rebuilt leads to nothing afterwards.
+pub struct Weak<T>(pub(crate) sync::Weak<OnceLock<T>>);
+
+impl<T> Weak<T> {
+    /// An edge that leads to nothing.
+    pub fn new() -> Self {
+        Self(sync::Weak::new())
+    }
+
+    /// The node it leads to, if that is alive and built.
+    pub fn upgrade(&self) -> Option<Shared<T>> {
+        self.0
+            .upgrade()
+            .filter(|node| node.get().is_some())
+            .map(Shared)
+    }
+}
+
+impl<T> Default for Weak<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl<T> Clone for Weak<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+impl<T> fmt::Debug for Weak<T> {
+    /// As Python shows what leads back: `(...)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(...)")
+    }
+}
+
+impl<T: Pytree + Send + Sync> Pytree for Weak<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.weak(self.upgrade().map(|node| node.identity()));
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.weak()
+    }
+}

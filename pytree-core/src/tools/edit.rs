@@ -1,0 +1,314 @@
+//! Nodes, leaves and static fields of a model changed or replaced, wherever they are.
+//!
+//! [`apply`] changes every node of one type; [`replace_at`] puts a value at a path; [`set_static`] sets static fields. All build the model anew and
+//! leave the old one alone; shared nodes are changed once and stay shared. A place that Rust can name is better
+//! selected by [`at`](crate::at), which the compiler checks.
+
+pub(crate) mod place;
+pub(crate) mod replace;
+
+use std::any::{Any, type_name};
+use std::collections::BTreeSet;
+
+use crate::base::error::TreeError;
+use crate::base::path::KeyPath;
+use crate::contract::pytree::{Pytree, rebuilt};
+use crate::contract::unflatten::unflatten_with;
+use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::shape::NodeKind;
+use crate::node::statics::StaticValue;
+use crate::references::crossing;
+use crate::tools::edit::place::{Parents, Places};
+use crate::tools::edit::replace::replace;
+use crate::treedef::TreeDef;
+use crate::trees::filter::Filter;
+use crate::trees::functions::graph;
+
+/// The model with every node or leaf of the type `N` changed by `change`, what is inside a node before the node.
+///
+/// A node of a trait object is met twice: as its own type, then as the box. A shared node is changed once, for
+/// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met. Static fields are
+/// no nodes: [`set_static`] sets those.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{edit, Module};
+///
+/// #[derive(Module)]
+/// struct Layer {
+///     #[param]
+///     weight: f32,
+///     #[r#static]
+///     frozen: bool,
+/// }
+///
+/// let layers = vec![Layer { weight: 1.0, frozen: false }, Layer { weight: 2.0, frozen: false }];
+/// let layers = edit::apply(layers, |layer: &mut Layer| layer.frozen = true);
+/// assert!(layers.iter().all(|layer| layer.frozen));
+/// let layers = edit::apply(layers, |weight: &mut f32| *weight *= 10.0);
+/// assert_eq!(layers[1].weight, 20.0);
+/// ```
+///
+/// # Panics
+/// If there is nothing of the type `N`: [`paths_of`] tells without a panic. If a type that was made a pytree by hand
+/// visits and unflattens differently.
+#[track_caller]
+#[must_use]
+pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) -> M {
+    let (leaves, treedef) = graph::flatten_any(&model);
+    drop(model);
+    let mut met = false;
+    let changed = rebuild(leaves, &treedef, |_, value| {
+        if let Some(node) = downcast(value) {
+            met = true;
+            change(node);
+        }
+    });
+    assert!(met, "{}", nothing_of::<N>(&treedef));
+    changed
+}
+
+/// The message that a model has nothing of a type.
+#[cold]
+fn nothing_of<N>(treedef: &TreeDef) -> String {
+    let leaves = treedef.nodes().map(|node| node.shape());
+    let leaves = leaves.filter(|shape| shape.kind == NodeKind::Leaf);
+    let types: BTreeSet<String> = leaves
+        .map(|shape| format!("`{}`", short_name((shape.type_name)())))
+        .collect();
+    let types = Vec::from_iter(types).join(", ");
+    format!(
+        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is set by `edit::set_static`, and if there may be none, ask `edit::paths_of` first",
+        short_name(type_name::<N>())
+    )
+}
+
+/// As [`apply`], with the path of each node. A shared node has the path of its first place.
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+#[must_use]
+pub fn apply_with_path<M: Pytree, N: 'static>(
+    model: M,
+    mut change: impl FnMut(&KeyPath, &mut N),
+) -> M {
+    let (leaves, treedef) = graph::flatten_any(&model);
+    drop(model);
+    let parents = Parents::of(&treedef);
+    let mut met = false;
+    let changed = rebuild(leaves, &treedef, |node, value| {
+        if let Some(value) = downcast(value) {
+            met = true;
+            change(&parents.path(node), value);
+        }
+    });
+    assert!(met, "{}", nothing_of::<N>(&treedef));
+    changed
+}
+
+/// As [`apply_with_path`], of nodes and leaves of every type: `change` downcasts those it is for.
+///
+/// # Examples
+/// ```
+/// use pytree_core::edit;
+/// let mut met = Vec::new();
+/// let _ = edit::apply_any((1.0_f32, vec![2_i32]), |path, _| met.push(path.to_string()));
+/// assert_eq!(met, ["[0]", "[1][0]", "[1]", ""]);
+/// ```
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+#[must_use]
+pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn Any)) -> M {
+    let (leaves, treedef) = graph::flatten_any(&model);
+    drop(model);
+    let parents = Parents::of(&treedef);
+    rebuild(leaves, &treedef, |node, value| {
+        let path = parents.path(node);
+        match value.downcast_mut::<AnyLeaf>() {
+            Some(leaf) => change(&path, leaf.as_any_mut()),
+            None => change(&path, value),
+        }
+    })
+}
+
+/// The paths of the nodes and leaves of the type `N`, from the root down. A shared node has the path of its first
+/// place.
+///
+/// # Examples
+/// ```
+/// use pytree_core::edit;
+/// let model = (vec![1.0_f32], vec![2.0_f32, 3.0]);
+/// let paths = edit::paths_of::<Vec<f32>>(&model);
+/// assert_eq!(paths.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[0]", "[1]"]);
+/// ```
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
+    paths_in::<N, _>(model)
+}
+
+#[track_caller]
+fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut nodes = Vec::new();
+    let _: M = rebuild(leaves, &treedef, |node, value| {
+        if downcast::<N>(value).is_some() {
+            nodes.push(node);
+        }
+    });
+    nodes.sort_unstable();
+    let parents = Parents::of(&treedef);
+    nodes.into_iter().map(|node| parents.path(node)).collect()
+}
+
+/// The model with `value` at a path such as `layers[0]`, in the place of the node or leaf that is there.
+///
+/// The value may have another structure, as a longer `Vec` has, but must be of the type of the place. At the path of
+/// an `Option`, also one that is `None`, a `Shared` or a boxed trait object it may be the whole or what is inside. A shared node is replaced
+/// at all its places.
+///
+/// # Examples
+/// ```
+/// use pytree_core::edit;
+/// let model = (vec![1.0_f32], 2.0_f32);
+/// let longer = edit::replace_at(&model, "[0]", vec![5.0_f32, 6.0])?;
+/// assert_eq!(longer, (vec![5.0, 6.0], 2.0));
+/// let mistake = edit::replace_at(&model, "[0]", 5.0_f32).unwrap_err();
+/// assert!(mistake.to_string().contains("expected a list, found a leaf"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::PathSyntax`], [`TreeError::NoNode`] with the path that is most alike, or
+/// [`TreeError::Replacement`] if the value does not fit.
+pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
+    let path: KeyPath = path.parse()?;
+    let places = Places::of(model);
+    let nodes = places.at(&path)?;
+    let outcome = replace_any(model, &places, &nodes, &value);
+    let is_none = |&node: &usize| places.treedef.0.nodes[node].shape.kind == NodeKind::None;
+    if outcome.is_err() && nodes.iter().all(is_none) {
+        // What is to be inside of an `Option` that is `None`.
+        return replace_any(model, &places, &nodes, &Some(value)).or(outcome);
+    }
+    outcome
+}
+
+/// The model with `value` in each static field of its type that the filter selects.
+///
+/// A filter selects a static field by its path, as [`Filter::path`] and [`Filter::path_contains`] do, with its name as
+/// the last step. Leaves and sharing stay; a shared node is set once and has the path of its first place. Fields of
+/// one type of module are set by [`apply`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::{edit, Filter, Module};
+///
+/// #[derive(Module)]
+/// struct Layer {
+///     #[param]
+///     weight: f32,
+///     #[r#static]
+///     is_training: bool,
+/// }
+///
+/// let layer = || Layer { weight: 1.0, is_training: true };
+/// let model = (layer(), vec![layer(), layer()]);
+/// let model = edit::set_static(&model, &Filter::path("[1]"), false)?;
+/// assert!(model.0.is_training && !model.1[0].is_training && !model.1[1].is_training);
+///
+/// let mistake = edit::set_static(&model, &Filter::path_contains("training"), true);
+/// assert!(mistake.err().unwrap().to_string().contains("[0].is_training"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::NoStatic`] if none is selected, with the places where there are some; [`TreeError::NoNode`] if a path
+/// of the filter leads nowhere.
+pub fn set_static<M: Pytree, T: StaticValue>(
+    model: &M,
+    filter: &Filter,
+    value: T,
+) -> Result<M, TreeError> {
+    crossing::repeated(|| set_static_once(model, filter, &value))
+}
+
+/// As [`set_static`]; a conflict if another thread writes a reference of the model meanwhile.
+fn set_static_once<M: Pytree, T: StaticValue>(
+    model: &M,
+    filter: &Filter,
+    value: &T,
+) -> Result<M, TreeError> {
+    let (leaves, treedef, references) = crossing::take_apart_any(model);
+    let mut paths = filter.paths().into_iter();
+    if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
+        return Err(treedef.no_node(path));
+    }
+    let fields = treedef.static_fields::<T>();
+    let chosen = fields
+        .iter()
+        .filter(|(_, path)| filter.accepts_static(path));
+    let chosen: Vec<usize> = chosen.map(|(position, _)| *position).collect();
+    if chosen.is_empty() {
+        return Err(TreeError::NoStatic {
+            value: short_name(type_name::<T>()),
+            filter: format!("{filter:?}"),
+            places: fields.into_iter().map(|(_, path)| path).collect(),
+        });
+    }
+    let changed = treedef.with_static(&chosen, value);
+    crossing::put_together_restated(&treedef, &changed, leaves, &references)
+}
+
+/// The model with `value` at the first of the nodes, all of one path, where it fits.
+pub(crate) fn replace_any<M: Pytree, N: Pytree>(
+    model: &M,
+    places: &Places,
+    nodes: &[usize],
+    value: &N,
+) -> Result<M, TreeError> {
+    let mut outcome = Err(TreeError::NoNode {
+        path: KeyPath::root(),
+        nearest: None,
+    });
+    for &node in nodes {
+        outcome =
+            replace(model, places.target(node), value).map_err(|problem| TreeError::Replacement {
+                path: places.treedef.path_of(node),
+                value: short_name(type_name::<N>()),
+                problem: Box::new(problem),
+            });
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+/// The model rebuilt, each node and leaf shown to `change`.
+#[track_caller]
+fn rebuild<M: Pytree>(
+    leaves: Vec<AnyLeaf>,
+    treedef: &TreeDef,
+    mut change: impl FnMut(usize, &mut dyn Any),
+) -> M {
+    rebuilt(unflatten_with(
+        treedef,
+        leaves.into_iter(),
+        Some(Box::new(|node, value| change(node, value))),
+    ))
+}
+
+/// A node or leaf as an `N`, if it is one. The leaf of a dynamic tree is what is in it, too.
+fn downcast<N: 'static>(value: &mut dyn Any) -> Option<&mut N> {
+    if value.is::<N>() {
+        value.downcast_mut()
+    } else {
+        value.downcast_mut::<AnyLeaf>()?.as_any_mut().downcast_mut()
+    }
+}

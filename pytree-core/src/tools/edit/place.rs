@@ -1,0 +1,185 @@
+//! The places of a model: its nodes with their paths, and what stands at one of them.
+//!
+//! A place is looked for where trees see it, so that a shared node is found at each of its places; it is changed
+//! where graphs see it, once.
+
+use std::collections::HashMap;
+
+use crate::base::error::TreeError;
+use crate::base::identity::Identity;
+use crate::base::path::KeyPath;
+use crate::contract::kept::{Content, Keeper, Kept};
+use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
+use crate::node::leaf::Leaf;
+use crate::node::shape::NodeShape;
+use crate::node::statics::StaticRef;
+use crate::tools::edit::replace::Target;
+use crate::treedef::TreeDef;
+use crate::trees::functions::tree;
+
+/// The nodes of a model in the tree form, and where each is in the graph form.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) treedef: TreeDef,
+    graph: Vec<usize>,
+    /// The dynamic trees inside, by the first of their nodes in the graph form.
+    dynamic: Vec<(usize, TreeDef)>,
+}
+
+impl Places {
+    pub(crate) fn of<M: Pytree>(model: &M) -> Self {
+        let treedef = tree::structure(model);
+        let kept = Kept::default();
+        let mut numbering = Numbering {
+            treedef: &treedef,
+            keeper: kept.keeper(),
+            graph: Vec::with_capacity(treedef.num_nodes()),
+            next: 0,
+            dynamic: Vec::new(),
+            first: HashMap::new(),
+        };
+        model.visit(&mut numbering);
+        let Numbering { graph, dynamic, .. } = numbering;
+        Self {
+            treedef: treedef.clone(),
+            graph,
+            dynamic,
+        }
+    }
+
+    /// What is to be replaced if the node given in the tree form is.
+    pub(crate) fn target(&self, node: usize) -> Target<'_> {
+        let node = self.graph.get(node).copied().unwrap_or(usize::MAX);
+        let inside = self.dynamic.iter().find_map(|(start, treedef)| {
+            let local = node.checked_sub(*start)?;
+            (local < treedef.num_nodes()).then_some((treedef, local))
+        });
+        Target { node, inside }
+    }
+
+    /// The nodes at a path, the outermost first: a transparent node has the path of what is in it.
+    ///
+    /// # Errors
+    /// [`TreeError::NoNode`] with the path that is most alike, or [`TreeError::StaticField`].
+    pub(crate) fn at(&self, path: &KeyPath) -> Result<Vec<usize>, TreeError> {
+        let treedef = &self.treedef;
+        let mut node = 0;
+        for key in path.keys() {
+            node = self.chain(node).last().copied().unwrap_or(node);
+            let children = treedef.child_positions(node).into_iter().enumerate();
+            let mut keyed = children
+                .filter(|(position, _)| treedef.child_key(node, *position).as_ref() == Some(key));
+            match keyed.next() {
+                Some((_, child)) => node = child,
+                None => return Err(treedef.no_node(path)),
+            }
+        }
+        Ok(self.chain(node))
+    }
+
+    /// A node and what is in it, as long as it is transparent.
+    fn chain(&self, node: usize) -> Vec<usize> {
+        let nodes = &self.treedef.0.nodes;
+        let mut chain = vec![node];
+        let mut node = node;
+        while nodes[node].shape.kind.is_transparent() && nodes[node].arity == 1 {
+            node += 1;
+            chain.push(node);
+        }
+        chain
+    }
+}
+
+/// Numbers the nodes of the tree form by those of the graph form.
+struct Numbering<'t> {
+    treedef: &'t TreeDef,
+    keeper: Keeper<'t>,
+    graph: Vec<usize>,
+    next: usize,
+    dynamic: Vec<(usize, TreeDef)>,
+    /// The first place of each shared node, in the tree form.
+    first: HashMap<Identity, usize>,
+}
+
+impl Numbering<'_> {
+    fn node(&mut self) {
+        self.graph.push(self.next);
+        self.next += 1;
+    }
+}
+
+impl<'a> Visitor<'a> for Numbering<'a> {
+    fn enter(&mut self, _: &'static NodeShape, _: usize) {
+        self.node();
+    }
+    fn aux(&mut self, _: StaticRef<'a>) {}
+    fn leaf(&mut self, _: &'a dyn Leaf) {
+        self.node();
+    }
+    fn exit(&mut self) {}
+    fn tree(&mut self, treedef: &'a TreeDef, _: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        self.dynamic.push((self.next, treedef.clone()));
+        for _ in 0..treedef.num_nodes() {
+            self.node();
+        }
+    }
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        let here = self.graph.len();
+        let first = *self.first.entry(identity).or_insert(here);
+        if first == here {
+            return SharedVisit::Descend;
+        }
+        // A later place is one node of the graph form; what trees see in it is at the first place.
+        let size = self.treedef.0.nodes[first].size as usize;
+        self.graph.extend_from_within(first..first + size);
+        self.next += 1;
+        SharedVisit::Skip
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        self.keeper.keep(content)
+    }
+}
+
+/// Where each node hangs, so that the path of any is found by climbing.
+#[derive(Debug)]
+pub(crate) struct Parents<'t> {
+    treedef: &'t TreeDef,
+    /// The parent of each node and the position among its children; the root is its own.
+    parents: Vec<(usize, usize)>,
+}
+
+impl<'t> Parents<'t> {
+    pub(crate) fn of(treedef: &'t TreeDef) -> Self {
+        let mut parents = Vec::with_capacity(treedef.num_nodes());
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        for at in 0..treedef.num_nodes() {
+            match open.last_mut() {
+                Some((parent, position)) => {
+                    parents.push((*parent, *position));
+                    *position += 1;
+                }
+                None => parents.push((0, 0)),
+            }
+            open.push((at, 0));
+            while let Some(&(top, done)) = open.last() {
+                if done < treedef.0.nodes[top].arity as usize {
+                    break;
+                }
+                open.pop();
+            }
+        }
+        Self { treedef, parents }
+    }
+
+    /// The path of a node.
+    pub(crate) fn path(&self, node: usize) -> KeyPath {
+        let mut keys = Vec::new();
+        let mut node = node;
+        while node > 0 {
+            let (parent, position) = self.parents[node];
+            keys.extend(self.treedef.child_key(parent, position));
+            node = parent;
+        }
+        keys.into_iter().rev().collect()
+    }
+}

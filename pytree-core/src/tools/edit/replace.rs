@@ -1,0 +1,210 @@
+//! The model with another value at one of its places.
+//!
+//! The model is shown once more, and in the place of the old node the new value is: so what the two share with
+//! the rest of the model stays shared.
+
+use crate::base::error::TreeError;
+use crate::base::identity::Identity;
+use crate::contract::kept::{Content, Kept};
+use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
+use crate::contract::unflatten::unflatten_unchecked;
+use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::statics::StaticRef;
+use crate::treedef::{Flatten, Node, Sharing, TreeDef};
+use crate::trees::functions::tree;
+
+/// The node to be replaced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'t> {
+    /// Its number in the graph form.
+    pub(crate) node: usize,
+    /// If it is in a dynamic tree, that tree and the number in it.
+    pub(crate) inside: Option<(&'t TreeDef, usize)>,
+}
+
+/// The model with `value` in the place of a node.
+pub(crate) fn replace<M: Pytree, N: Pytree>(
+    model: &M,
+    target: Target<'_>,
+    value: &N,
+) -> Result<M, TreeError> {
+    let spliced = target
+        .inside
+        .map(|(treedef, local)| Spliced::new(treedef, local, value));
+    let mut leaves = Vec::new();
+    let kept = Kept::default();
+    let mut visitor = Replacing {
+        inner: Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
+            leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
+        })
+        .keeping(&kept),
+        target: target.node,
+        value,
+        spliced: spliced.as_ref(),
+        next: 0,
+        hidden: 0,
+        identity: None,
+    };
+    model.visit(&mut visitor);
+    let treedef = visitor.inner.finish();
+    unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// Shows a tree on, but for one node.
+struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
+    inner: Flatten<'a, F>,
+    target: usize,
+    value: &'a dyn Pytree,
+    spliced: Option<&'a Spliced<'a>>,
+    /// The number of the next node in the graph form.
+    next: usize,
+    /// How many nodes are open below and with the one replaced: they are not shown.
+    hidden: usize,
+    /// What is replaced, if it is a shared node: it is replaced at each of its places.
+    identity: Option<Identity>,
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
+    /// Whether the next node is to be shown; if it is the target, the value is shown instead.
+    fn shows_next(&mut self) -> bool {
+        if self.hidden > 0 {
+            return false;
+        }
+        self.next += 1;
+        if self.next - 1 == self.target {
+            self.value.visit(&mut self.inner);
+            return false;
+        }
+        true
+    }
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        if self.shows_next() {
+            self.inner.enter(shape, arity);
+        } else {
+            self.hidden += 1;
+        }
+    }
+    fn aux(&mut self, value: StaticRef<'a>) {
+        if self.hidden == 0 {
+            self.inner.aux(value);
+        }
+    }
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        if self.shows_next() {
+            self.inner.leaf(leaf);
+        }
+    }
+    fn exit(&mut self) {
+        if self.hidden == 0 {
+            self.inner.exit();
+        } else {
+            self.hidden -= 1;
+        }
+    }
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        if self.hidden > 0 {
+            return;
+        }
+        let start = self.next;
+        self.next += treedef.num_nodes();
+        match self.spliced {
+            Some(spliced) if (start..self.next).contains(&self.target) => {
+                self.inner
+                    .tree(&spliced.treedef, &mut spliced.leaves(leaves).into_iter());
+            }
+            _ => self.inner.tree(treedef, leaves),
+        }
+    }
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        if self.hidden > 0 {
+            return SharedVisit::Skip;
+        }
+        if self.next == self.target {
+            self.identity = Some(identity);
+        }
+        if self.identity == Some(identity) {
+            self.value.visit(&mut self.inner);
+            self.target = usize::MAX;
+            return SharedVisit::Skip;
+        }
+        let visit = self.inner.shared(identity);
+        self.next += usize::from(visit == SharedVisit::Skip);
+        visit
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        self.inner.keep(content)
+    }
+}
+
+/// A dynamic tree with another value at one of its places.
+struct Spliced<'a> {
+    treedef: TreeDef,
+    /// How many leaves are before the value.
+    before: usize,
+    /// How many leaves it replaces.
+    replaced: usize,
+    values: Vec<&'a dyn Leaf>,
+}
+
+impl<'a> Spliced<'a> {
+    fn new(treedef: &TreeDef, at: usize, value: &'a dyn Pytree) -> Self {
+        let new = tree::structure(value);
+        let nodes = &treedef.0.nodes;
+        let end = at + nodes[at].size as usize;
+        let leaves = |nodes: &[Node]| {
+            nodes
+                .iter()
+                .filter(|node| node.shape.kind == NodeKind::Leaf)
+                .count()
+        };
+        let old_aux = nodes[at].aux as usize;
+        let aux_end = nodes
+            .get(end)
+            .map_or(treedef.0.aux.len(), |node| node.aux as usize);
+        let (old_size, new_size) = (nodes[at].size, new.0.nodes[0].size);
+        let (old_len, new_len) = (aux_end - old_aux, new.0.aux.len());
+        let mut spliced = Vec::with_capacity(nodes.len() + new.num_nodes());
+        spliced.extend(nodes[..at].iter().enumerate().map(|(number, node)| {
+            let above = number + node.size as usize > at;
+            Node {
+                size: if above {
+                    node.size - old_size + new_size
+                } else {
+                    node.size
+                },
+                ..*node
+            }
+        }));
+        spliced.extend(new.0.nodes.iter().map(|node| Node {
+            aux: node.aux + nodes[at].aux,
+            ..*node
+        }));
+        spliced.extend(nodes[end..].iter().map(|node| Node {
+            aux: u32::try_from(node.aux as usize - old_len + new_len).unwrap_or(u32::MAX),
+            ..*node
+        }));
+        let mut aux = treedef.0.aux[..old_aux].to_vec();
+        aux.extend_from_slice(&new.0.aux);
+        aux.extend_from_slice(&treedef.0.aux[aux_end..]);
+        Self {
+            treedef: TreeDef::from_parts(spliced, aux),
+            before: leaves(&nodes[..at]),
+            replaced: leaves(&nodes[at..end]),
+            values: tree::any_leaves(value),
+        }
+    }
+
+    fn leaves<'l>(&self, leaves: &mut dyn Iterator<Item = &'l dyn Leaf>) -> Vec<&'l dyn Leaf>
+    where
+        'a: 'l,
+    {
+        let mut all: Vec<&'l dyn Leaf> = leaves.take(self.before).collect();
+        all.extend(self.values.iter().copied());
+        all.extend(leaves.skip(self.replaced));
+        all
+    }
+}

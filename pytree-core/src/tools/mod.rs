@@ -1,0 +1,8 @@
+//! What is done to whole models: differences, edits, selections, walks over nodes.
+
+pub(crate) mod diff;
+pub mod edit;
+pub mod lint;
+pub mod nodes;
+pub mod ravel;
+pub mod select;

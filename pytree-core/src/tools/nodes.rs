@@ -1,0 +1,316 @@
+//! Walks over the nodes of a model, in the graph form: a shared node is met once.
+//!
+//! [`iter_graph`] meets every node, leaf and static field; [`of_type`] gives the nodes of one type as values;
+//! [`find_duplicates`] tells what stands at several places. To change what is met, see [`edit`](crate::tools::edit):
+//! [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node, what is inside first.
+
+mod aliases;
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+
+pub(crate) use self::aliases::Aliases;
+use crate::base::path::{Key, KeyPath};
+use crate::contract::pytree::{Pytree, rebuilt};
+use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
+use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::shape::NodeKind;
+use crate::node::statics::StaticBox;
+use crate::tools::edit::place::Parents;
+use crate::treedef::{NodeView, TreeDef};
+use crate::trees::functions::graph;
+
+/// What is met at one place of a model.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Met {
+    /// A node.
+    Node {
+        /// The name that displays show, such as `Linear` or `list`.
+        name: &'static str,
+        /// The family.
+        kind: NodeKind,
+        /// Whether it is a module: see [`NodeView::is_module`].
+        is_module: bool,
+    },
+    /// A leaf.
+    Leaf(AnyLeaf),
+    /// A static field, which is part of the structure.
+    Static(StaticBox),
+}
+
+impl Met {
+    /// Whether it is a module: see [`NodeView::is_module`].
+    pub const fn is_module(&self) -> bool {
+        matches!(
+            self,
+            Self::Node {
+                is_module: true,
+                ..
+            }
+        )
+    }
+}
+
+impl fmt::Display for Met {
+    /// The name of a node, and what a leaf or static value displays.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node { name, .. } => f.write_str(name),
+            Self::Leaf(leaf) => leaf.display(f),
+            Self::Static(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+/// Every node, leaf and static field with its path, what is inside of a node before the node. A shared node is met
+/// once, at its first place; `Some`, `Shared`, references and boxes are met as what is in them.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, Shared, nodes};
+///
+/// #[derive(Module)]
+/// struct Linear {
+///     #[param]
+///     weight: f32,
+///     #[r#static]
+///     size: usize,
+/// }
+///
+/// let layer = Shared::new(Linear { weight: 1.5, size: 3 });
+/// let model = vec![layer.clone(), layer];
+/// let met = nodes::iter_graph(&model);
+/// let met: Vec<String> = met.iter().map(|(path, met)| format!("{} {met}", path.tuple())).collect();
+/// assert_eq!(met, ["(0, 'weight') 1.5", "(0, 'size') 3", "(0,) Linear", "() list"]);
+/// ```
+pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut leaves = leaves.into_iter();
+    let parents = Parents::of(&treedef);
+    let mut all = Vec::new();
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for (at, node) in treedef.0.nodes.iter().enumerate() {
+        while let Some(&(last, end)) = open.last() {
+            if end > at {
+                break;
+            }
+            open.pop();
+            end_node(&treedef, last, parents.path(last), &mut all);
+        }
+        match node.shape.kind {
+            NodeKind::Leaf => {
+                all.extend(
+                    leaves
+                        .next()
+                        .map(|leaf| (parents.path(at), Met::Leaf(leaf))),
+                );
+            }
+            NodeKind::Absent | NodeKind::Alias => {}
+            kind if kind.is_transparent() => {}
+            _ => open.push((at, at + node.size as usize)),
+        }
+    }
+    while let Some((last, _)) = open.pop() {
+        end_node(&treedef, last, parents.path(last), &mut all);
+    }
+    all
+}
+
+/// A node ends: its static fields are met, then it is.
+fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
+    let view = treedef.view(node);
+    for (name, value) in view.statics() {
+        let mut path = path.clone();
+        path.push(Key::Field(name.into()));
+        all.push((path, Met::Static(value.to_box())));
+    }
+    all.push((path, met(view)));
+}
+
+fn met(view: NodeView<'_>) -> Met {
+    Met::Node {
+        name: view.name(),
+        kind: view.kind(),
+        is_module: view.is_module(),
+    }
+}
+
+/// The children of a model's root with their keys, in order: nodes and leaves, without what is below them.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, nodes};
+///
+/// #[derive(Module)]
+/// struct Linear {
+///     #[param]
+///     weight: f32,
+/// }
+/// #[derive(Module)]
+/// struct Block {
+///     linear: Linear,
+///     #[state]
+///     count: i32,
+/// }
+///
+/// let block = Block { linear: Linear { weight: 1.0 }, count: 7 };
+/// let children = nodes::iter_children(&block);
+/// let shown: Vec<String> = children.iter().map(|(key, child)| format!("{key} {child}")).collect();
+/// assert_eq!(shown, [".linear Linear", ".count 7"]);
+/// let modules = children.iter().filter(|(_, child)| child.is_module());
+/// assert_eq!(modules.count(), 1);
+/// ```
+pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let shared = treedef.numbered_nodes();
+    let is_leaf = |node: &usize| treedef.0.nodes[*node].shape.kind == NodeKind::Leaf;
+    let leaf_nodes: Vec<usize> = (0..treedef.num_nodes()).filter(is_leaf).collect();
+    let root = treedef.below_transparent(0);
+    let children = treedef.child_positions(root).into_iter().enumerate();
+    let children = children.filter_map(|(position, child)| {
+        let node = treedef.below_transparent(child);
+        // What is at a later place is at the first one.
+        let node = match treedef.alias_of(node) {
+            Some(number) => treedef.below_transparent(*shared.get(number)?),
+            None => node,
+        };
+        let view = treedef.view(node);
+        let met = match view.kind() {
+            NodeKind::Leaf => {
+                let position = leaf_nodes.binary_search(&node).ok()?;
+                Met::Leaf(leaves.get(position)?.clone())
+            }
+            // A weak edge that leads out of the model leads to nothing.
+            NodeKind::Absent | NodeKind::Alias => return None,
+            _ => met(view),
+        };
+        Some((treedef.child_key(root, position)?, met))
+    });
+    children.collect()
+}
+
+/// The nodes and leaves of the type `N` with their paths, from the root down, as copies. A shared node is met once.
+///
+/// # Examples
+/// ```
+/// use pytree_core::nodes;
+/// let model = (vec![1.0_f32], vec![2.0_f32, 3.0]);
+/// let lists = nodes::of_type::<Vec<f32>>(&model);
+/// assert_eq!(lists[1].0.to_string(), "[1]");
+/// assert_eq!(lists[1].1, [2.0, 3.0]);
+/// ```
+///
+/// # Panics
+/// If a type that was made a pytree by hand visits and unflattens differently.
+#[track_caller]
+pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
+    nodes_of(model)
+}
+
+#[track_caller]
+fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut nodes: Vec<(usize, N)> = Vec::new();
+    let _: M = rebuilt(unflatten_with(
+        &treedef,
+        leaves.into_iter(),
+        Some(Box::new(|node, value: &mut dyn Any| {
+            let inside = value.downcast_ref::<AnyLeaf>().map(Leaf::as_any);
+            let found = value.downcast_ref().or_else(|| inside?.downcast_ref());
+            nodes.extend(found.map(|found: &N| (node, found.clone())));
+        })),
+    ));
+    nodes.sort_by_key(|(node, _)| *node);
+    let parents = Parents::of(&treedef);
+    let nodes = nodes.into_iter();
+    nodes
+        .map(|(node, found)| (parents.path(node), found))
+        .collect()
+}
+
+/// An independent copy of a model, in which the same places are shared as in the model.
+///
+/// A clone shares its [`Shared`](crate::Shared) nodes and [references](crate::Ref) with the original; this shares none
+/// with it.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Shared, nodes};
+/// let weight = Shared::new(1.5_f32);
+/// let tied = (weight.clone(), weight);
+/// let copy = nodes::copy(&tied);
+/// assert!(copy.0.same(&copy.1) && !copy.0.same(&tied.0));
+/// ```
+///
+/// # Panics
+/// If a type that was made a pytree by hand visits and unflattens differently.
+#[track_caller]
+#[must_use]
+pub fn copy<T: Pytree>(model: &T) -> T {
+    let (leaves, treedef) = graph::flatten_any(model);
+    rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+}
+
+/// The shared nodes and references that stand at several places: for each, its paths, that of the first place first. Displays as Flax NNX prints it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duplicates(Vec<Vec<KeyPath>>);
+
+impl Deref for Duplicates {
+    type Target = [Vec<KeyPath>];
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl fmt::Display for Duplicates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups = self.0.iter().map(|paths| {
+            let paths: Vec<String> = paths.iter().map(KeyPath::tuple).collect();
+            format!("[{}]", paths.join(", "))
+        });
+        write!(f, "[{}]", groups.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What stands at several places of a model: for each shared node or reference that does, the list of its paths. It is a
+/// tree if there is none.
+///
+/// What is below a shared node is met at its first place only.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, Shared, nodes};
+///
+/// #[derive(Module)]
+/// struct Parent {
+///     #[param]
+///     left: Shared<f32>,
+///     #[param]
+///     right: Shared<f32>,
+/// }
+///
+/// let left = Shared::new(1.0);
+/// let parent = Parent { right: left.clone(), left };
+/// let duplicates = nodes::find_duplicates(&parent);
+/// assert_eq!(duplicates.to_string(), "[[('left',), ('right',)]]");
+/// assert_eq!(duplicates[0][1].to_string(), "right");
+/// ```
+pub fn find_duplicates<T: Pytree + ?Sized>(model: &T) -> Duplicates {
+    duplicates_of(&graph::structure(model))
+}
+
+/// As [`find_duplicates`], in a structure.
+pub(crate) fn duplicates_of(treedef: &TreeDef) -> Duplicates {
+    let aliases = Aliases::of(treedef);
+    let firsts = aliases.firsts().iter();
+    let mut groups: Vec<Vec<KeyPath>> = firsts.map(|first| vec![first.clone()]).collect();
+    for (number, path) in aliases.all() {
+        if let Some(paths) = groups.get_mut(*number) {
+            paths.push(path.clone());
+        }
+    }
+    groups.retain(|paths| paths.len() > 1);
+    Duplicates(groups)
+}

@@ -1,0 +1,128 @@
+//! All leaves of a model as one vector, and back.
+
+use std::any::type_name;
+use std::fmt;
+use std::marker::PhantomData;
+
+use ndarray::{Array1, ArrayBase, Data, Ix1};
+
+use crate::base::error::{LeafMismatch, TreeError};
+use crate::contract::pytree::Pytree;
+use crate::contract::unflatten::unflatten_unchecked;
+use crate::node::leaf::{AnyLeaf, Element, Leaf, short_name};
+use crate::treedef::TreeDef;
+use crate::trees::functions::graph;
+
+/// What [`ravel`] remembers of a model besides the vector: its structure and the shape of each leaf.
+pub struct Unravel<M, E> {
+    treedef: TreeDef,
+    leaves: Vec<AnyLeaf>,
+    length: usize,
+    model: PhantomData<fn(E) -> M>,
+}
+
+/// All leaves of a model as one vector, in order and each in row-major order, and what makes a model of such a vector
+/// again. A shared leaf is in the vector once.
+///
+/// Each leaf must be an array of `E` or a number.
+///
+/// # Examples
+/// ```
+/// use ndarray::array;
+/// use pytree_core::ravel::ravel;
+/// let model = (1.0_f32, array![[2.0_f32, 3.0], [4.0, 5.0]]);
+/// let (vector, form) = ravel::<f32, _>(&model)?;
+/// assert_eq!(vector, array![1.0, 2.0, 3.0, 4.0, 5.0]);
+/// assert_eq!(form.unravel(&(vector * 2.0))?, (2.0, array![[4.0, 6.0], [8.0, 10.0]]));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::LeafTypes`] with each leaf that is not an array of `E` or a number.
+pub fn ravel<E: Element, M: Pytree>(model: &M) -> Result<(Array1<E>, Unravel<M, E>), TreeError> {
+    let (leaves, treedef) = graph::flatten_any(model);
+    let mut vector = Vec::new();
+    let mut others = Vec::new();
+    for (position, leaf) in leaves.iter().enumerate() {
+        match leaf.array_view::<E>() {
+            Some(elements) => vector.extend(elements.iter().copied()),
+            None => others.push(position),
+        }
+    }
+    if !others.is_empty() {
+        let paths = treedef.leaf_paths();
+        return Err(TreeError::LeafTypes {
+            doing: "cannot ravel",
+            mismatches: others
+                .into_iter()
+                .map(|position| LeafMismatch {
+                    path: paths[position].clone(),
+                    expected: format!("{} or an array of it", short_name(type_name::<E>())),
+                    found: leaves[position].array_info().map_or_else(
+                        || short_name(leaves[position].type_name()),
+                        |info| info.to_string(),
+                    ),
+                })
+                .collect(),
+        });
+    }
+    let form = Unravel {
+        treedef,
+        leaves,
+        length: vector.len(),
+        model: PhantomData,
+    };
+    Ok((vector.into(), form))
+}
+
+impl<M: Pytree, E: Element> Unravel<M, E> {
+    /// The number of elements of all leaves.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The model whose leaves are the elements of `vector`.
+    ///
+    /// # Errors
+    /// [`TreeError::Unravel`] if the vector is of another length.
+    pub fn unravel<S: Data<Elem = E>>(&self, vector: &ArrayBase<S, Ix1>) -> Result<M, TreeError> {
+        if vector.len() != self.length {
+            return Err(TreeError::Unravel {
+                expected: self.length,
+                found: vec![vector.len()],
+            });
+        }
+        let mut elements = vector.iter().copied();
+        let leaves = self.leaves.iter().map(|leaf| {
+            let mut leaf = leaf.clone();
+            if let Some(mut array) = leaf.array_view_mut::<E>() {
+                array
+                    .iter_mut()
+                    .zip(elements.by_ref())
+                    .for_each(|(place, element)| *place = element);
+            }
+            leaf
+        });
+        unflatten_unchecked(&self.treedef, leaves)
+    }
+}
+
+impl<M, E> Clone for Unravel<M, E> {
+    fn clone(&self) -> Self {
+        Self {
+            treedef: self.treedef.clone(),
+            leaves: self.leaves.clone(),
+            ..*self
+        }
+    }
+}
+impl<M, E> fmt::Debug for Unravel<M, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unravel([{}] into {})", self.length, self.treedef)
+    }
+}

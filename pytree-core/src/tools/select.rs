@@ -1,0 +1,228 @@
+//! Typed selectors: a place of a model, named by a closure.
+//!
+//! `at(|m: &Mlp| &m.layers[0].weight)` is checked by the compiler, where a path is a text. The place is found by the
+//! addresses of the leaves at and below what the closure gives.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::error::{SelectionMistake, TreeError};
+use crate::base::path::KeyPath;
+use crate::contract::kept::Kept;
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{Leaf, short_name};
+use crate::node::shape::NodeKind;
+use crate::tools::edit::place::Places;
+use crate::tools::edit::replace_any;
+use crate::trees::filter::Filter;
+use crate::trees::functions::{graph, tree};
+
+/// A place of an `M` where a `T` is: made by [`at`].
+pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
+
+/// Selects a leaf or a node of a model by a closure that borrows it.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{at, Module};
+///
+/// #[derive(Module, Clone, Debug)]
+/// struct Linear {
+///     #[param]
+///     weight: f32,
+/// }
+/// #[derive(Module, Clone, Debug)]
+/// struct Mlp {
+///     layers: Vec<Linear>,
+/// }
+///
+/// let model = Mlp { layers: vec![Linear { weight: 1.0 }, Linear { weight: 2.0 }] };
+/// let weight = at(|m: &Mlp| &m.layers[1].weight);
+/// assert_eq!(weight.path(&model)?.to_string(), "layers[1].weight");
+/// assert_eq!(weight.update(&model, |weight| weight * 10.0)?.layers[1].weight, 20.0);
+///
+/// // A node may be replaced by one of another length.
+/// let layers = at(|m: &Mlp| &m.layers);
+/// assert_eq!(layers.replace(&model, Vec::new())?.layers.len(), 0);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// A field that is not there does not compile:
+/// ```compile_fail,E0609
+/// # use pytree_core::{at, Module};
+/// # #[derive(Module)]
+/// # struct Linear { #[param] weight: f32 }
+/// let misspelt = at(|m: &Linear| &m.wieght);
+/// ```
+pub fn at<M, T, F>(place: F) -> Selector<M, T>
+where
+    M: Pytree,
+    T: Pytree,
+    F: Fn(&M) -> &T + Send + Sync + 'static,
+{
+    Selector(Arc::new(place))
+}
+
+impl<M: Pytree, T: Pytree> Selector<M, T> {
+    /// What is at the place.
+    ///
+    /// # Panics
+    /// If the closure does, for instance where an index is out of bounds.
+    #[track_caller]
+    pub fn get<'m>(&self, model: &'m M) -> &'m T {
+        (self.0)(model)
+    }
+
+    /// The path of the place. A shared node has the path of its first place.
+    ///
+    /// # Errors
+    /// [`TreeError::Selection`] if the closure gives something without leaves, or that is not inside the model.
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
+    #[track_caller]
+    pub fn path(&self, model: &M) -> Result<KeyPath, TreeError> {
+        let places = Places::of(model);
+        let node = self.find(model, &places)?;
+        Ok(places.treedef.path_of(node))
+    }
+
+    /// A filter that accepts the leaves at and below the place.
+    ///
+    /// It is by path, so it is of use for every model of this structure, and for gradients.
+    ///
+    /// # Errors
+    /// As [`path`](Self::path).
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
+    #[track_caller]
+    pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
+        let place = self.path(model)?;
+        let kept = Kept::default();
+        let selected: HashSet<Address> = leaf_addresses(self.get(model)).into_iter().collect();
+        let paths = graph::structure(model).leaf_paths();
+        let mut chosen: Vec<KeyPath> = paths
+            .into_iter()
+            .zip(graph::kept_leaves(model, &kept))
+            .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
+            .map(|(path, _)| path)
+            .collect();
+        // A shared leaf below the place may be known by another place, that of its first.
+        if chosen.iter().any(|path| place.is_prefix_of(path)) {
+            chosen.retain(|path| !place.is_prefix_of(path));
+            chosen.push(place);
+        }
+        chosen
+            .into_iter()
+            .try_fold(Filter::nothing(), |filter, path| {
+                let text = path.to_string();
+                text.parse::<KeyPath>()?;
+                Ok(filter | Filter::path(text))
+            })
+    }
+
+    /// The model with `value` at the place.
+    ///
+    /// The value may have another structure, as a longer `Vec` has. A shared node is replaced at all its places.
+    ///
+    /// # Errors
+    /// As [`path`](Self::path), and [`TreeError::Replacement`] if the model cannot be built with the value.
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
+    #[track_caller]
+    pub fn replace(&self, model: &M, value: T) -> Result<M, TreeError> {
+        let places = Places::of(model);
+        let node = self.find(model, &places)?;
+        replace_any(model, &places, &[node], &value)
+    }
+
+    /// The model with what `change` makes of the value at the place.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    ///
+    /// # Panics
+    /// As [`get`](Self::get), and if `change` does.
+    #[track_caller]
+    pub fn update(&self, model: &M, change: impl FnOnce(&T) -> T) -> Result<M, TreeError> {
+        self.replace(model, change(self.get(model)))
+    }
+
+    /// The node of the tree form that the closure leads to: the outermost one that has just the leaves selected,
+    /// and their structure.
+    #[track_caller]
+    fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
+        let fail = |mistake| TreeError::Selection {
+            selected: short_name(type_name::<T>()),
+            mistake,
+        };
+        let selected = self.get(model);
+        let wanted: Vec<Address> = leaf_addresses(selected);
+        if wanted.is_empty() {
+            return Err(fail(SelectionMistake::NoLeaves));
+        }
+        if wanted.iter().all(|leaf| leaf.address.is_none()) {
+            return Err(fail(SelectionMistake::NoSize));
+        }
+        let structure = tree::structure(selected);
+        let leaves = leaf_addresses(model);
+        let nodes = &places.treedef.0.nodes;
+        let mut before = 0;
+        for (number, node) in nodes.iter().enumerate() {
+            let fits = node.size as usize == structure.num_nodes()
+                && leaves[before..].starts_with(&wanted)
+                && places.treedef.subtree(number) == structure;
+            if fits {
+                return Ok(number);
+            }
+            before += usize::from(node.shape.kind == NodeKind::Leaf);
+        }
+        Err(fail(SelectionMistake::Elsewhere))
+    }
+}
+
+/// What tells one leaf of a model from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Address {
+    /// A leaf without size has none of its own.
+    address: Option<usize>,
+    kind: TypeId,
+}
+
+impl Address {
+    fn of(leaf: &dyn Leaf) -> Self {
+        let any: &dyn Any = leaf;
+        Self {
+            address: (size_of_val(leaf) > 0).then(|| std::ptr::from_ref(leaf).cast::<()>().addr()),
+            kind: any.type_id(),
+        }
+    }
+}
+
+fn leaf_addresses<T: Pytree>(value: &T) -> Vec<Address> {
+    let kept = Kept::default();
+    tree::kept_leaves(value, &kept)
+        .into_iter()
+        .map(Address::of)
+        .collect()
+}
+
+impl<M, T> Clone for Selector<M, T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+impl<M, T> fmt::Debug for Selector<M, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Selector({} of {})",
+            short_name(type_name::<T>()),
+            short_name(type_name::<M>())
+        )
+    }
+}

@@ -1,0 +1,383 @@
+//! The standard containers as pytrees.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::base::error::TreeError;
+use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::contract::unflatten::Unflattener;
+use crate::node::insertion::InsertionOrder;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{self, NodeKind};
+use crate::node::statics::{StaticRef, StaticValue};
+use crate::trees::dynamic::Tree;
+use crate::trees::partition::Partition;
+
+/// The part of a container is a partition of it.
+macro_rules! part_is_partition {
+    ($([$($generics:tt)*] $type:ty { $($walks:tt)* })*) => {$(
+        impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type { $($walks)* }
+        impl<L: Leaf + Clone, $($generics)*> SelectPart<L> for $type {
+            type Part = Partition<Self, L>;
+            fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+                select_partition(tree)
+            }
+        }
+    )*};
+}
+
+/// The walks over a sequence.
+macro_rules! walk_items {
+    () => {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.iter().for_each(|item| item.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.iter().map(|item| item.map_leaves(function)).collect()
+        }
+    };
+}
+
+/// The walks over a map that iterates in the order of its leaves.
+macro_rules! walk_entries {
+    () => {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.values().for_each(|value| value.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.iter()
+                .map(|(key, value)| (key.clone(), value.map_leaves(function)))
+                .collect()
+        }
+    };
+}
+
+part_is_partition! {
+    [T: PytreeOf<L>] Vec<T> { walk_items!(); }
+    [T: PytreeOf<L>] VecDeque<T> { walk_items!(); }
+    [T: PytreeOf<L>, const N: usize] [T; N] {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.iter().for_each(|item| item.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.each_ref().map(|item| item.map_leaves(function))
+        }
+    }
+    [T: PytreeOf<L>] Option<T> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            self.iter().for_each(|value| value.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            self.as_ref().map(|value| value.map_leaves(function))
+        }
+    }
+    [T: PytreeOf<L> + Send + Sync] crate::references::shared::Shared<T> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            (**self).each_leaf(visit);
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            Self::new((**self).map_leaves(function))
+        }
+    }
+    [T: PytreeOf<L> + Send + Sync] crate::references::shared::Weak<T> {}
+    [T: PytreeOf<L> + Send + Sync] crate::references::reference::Ref<T> {}
+    [T: PytreeOf<L> + Send + Sync] crate::references::reference::WeakRef<T> {}
+    [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(); }
+    [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+            sorted(self).into_iter().for_each(|(_, value)| value.each_leaf(visit));
+        }
+        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+            sorted(self)
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value.map_leaves(function)))
+                .collect()
+        }
+    }
+    [K: StaticValue + Eq + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] IndexMap<K, T, S> {
+        walk_entries!();
+    }
+    [T: ?Sized + 'static] PhantomData<T> {
+        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, _: &mut F) {}
+        fn map_leaves<F: FnMut(&L) -> L>(&self, _: &mut F) -> Self {
+            Self
+        }
+    }
+}
+
+/// The entries of a map in the order of their keys.
+fn sorted<K: Ord, T, S>(map: &HashMap<K, T, S>) -> Vec<(&K, &T)> {
+    let mut entries: Vec<(&K, &T)> = map.iter().collect();
+    entries.sort_unstable_by(|left, right| left.0.cmp(right.0));
+    entries
+}
+
+impl<T: Pytree> Pytree for Vec<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::LIST, self.len());
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let arity = source.enter(&shape::LIST)?;
+        let mut items = Self::with_capacity(arity);
+        for _ in 0..arity {
+            items.push(T::unflatten(source)?);
+        }
+        Ok(source.exit(items))
+    }
+}
+
+impl<T: Pytree> Pytree for VecDeque<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::LIST, self.len());
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let arity = source.enter(&shape::LIST)?;
+        let items = (0..arity)
+            .map(|_| T::unflatten(source))
+            .collect::<Result<Self, TreeError>>()?;
+        Ok(source.exit(items))
+    }
+}
+
+impl<T: Pytree, const N: usize> Pytree for [T; N] {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::LIST, N);
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(&shape::LIST, N)?;
+        let items = (0..N)
+            .map(|_| T::unflatten(source))
+            .collect::<Result<Vec<T>, TreeError>>()?;
+        match items.try_into() {
+            Ok(array) => Ok(source.exit(array)),
+            Err(_) => Err(source.wrong_node("array")),
+        }
+    }
+}
+
+impl<T: Pytree> Pytree for Option<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        match self {
+            Some(value) => {
+                visitor.enter(&shape::SOME, 1);
+                value.visit(visitor);
+            }
+            None => visitor.enter(&shape::NONE, 0),
+        }
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        if source.peek() == Some(&shape::NONE) {
+            source.enter(&shape::NONE)?;
+            return Ok(source.exit(None));
+        }
+        source.enter_fixed(&shape::SOME, 1)?;
+        let value = T::unflatten(source)?;
+        Ok(source.exit(Some(value)))
+    }
+}
+
+impl<T: Pytree> Pytree for Box<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        (**self).visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        T::unflatten(source).map(Self::new)
+    }
+}
+impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Box<T> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        (**self).each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self::new((**self).map_leaves(function))
+    }
+}
+impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Box<T> {
+    type Part = T::Part;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        T::select_part(tree)
+    }
+}
+
+/// What it leads to, as a `Box` is: each place is visited, and is rebuilt as a value of its own. A node that
+/// stands at several places and is to stay one is a [`Shared`](crate::Shared).
+impl<T: Pytree> Pytree for Arc<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        (**self).visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        T::unflatten(source).map(Self::new)
+    }
+}
+impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Arc<T> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        (**self).each_leaf(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        Self::new((**self).map_leaves(function))
+    }
+}
+impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Arc<T> {
+    type Part = T::Part;
+    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+        T::select_part(tree)
+    }
+}
+
+impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&shape::TUPLE, 0);
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(&shape::TUPLE, 0)?;
+        Ok(source.exit(Self))
+    }
+}
+
+/// Visits the entries of a map: the keys first, then the order of insertion if the keys are sorted, then the
+/// children.
+fn visit_map<'a, K: StaticValue, T: Pytree>(
+    shape: &'static shape::NodeShape,
+    entries: impl ExactSizeIterator<Item = (&'a K, &'a T)> + Clone,
+    visitor: &mut dyn Visitor<'a>,
+) {
+    visitor.enter(shape, entries.len());
+    entries
+        .clone()
+        .for_each(|(key, _)| visitor.aux(StaticRef::new(key)));
+    if shape.kind == NodeKind::Dict {
+        visitor.aux(StaticRef::new(InsertionOrder::SORTED));
+    }
+    entries.for_each(|(_, child)| child.visit(visitor));
+    visitor.exit();
+}
+
+/// Rebuilds the entries of a map, of sorted keys or in the order of insertion: a map read from a tree takes both.
+fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
+    shape: &'static shape::NodeShape,
+    source: &mut Unflattener<'_>,
+) -> Result<M, TreeError> {
+    let other = if shape.kind == NodeKind::Dict {
+        &shape::ORDERED_DICT
+    } else {
+        &shape::DICT
+    };
+    let shape = if source.peek() == Some(other) {
+        other
+    } else {
+        shape
+    };
+    let arity = source.enter(shape)?;
+    let keys = (0..arity)
+        .map(|_| source.aux())
+        .collect::<Result<Vec<K>, TreeError>>()?;
+    let order: InsertionOrder = if shape.kind == NodeKind::Dict {
+        source.aux()?
+    } else {
+        InsertionOrder::default()
+    };
+    let entries = keys
+        .into_iter()
+        .map(|key| Ok((key, T::unflatten(source)?)))
+        .collect::<Result<Vec<(K, T)>, TreeError>>()?;
+    Ok(source.exit(order.restore(entries).into_iter().collect()))
+}
+
+impl<K: StaticValue + Ord, T: Pytree> Pytree for BTreeMap<K, T> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visit_map(&shape::DICT, self.iter(), visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        unflatten_map(&shape::DICT, source)
+    }
+}
+
+impl<K: StaticValue + Ord + Hash, T: Pytree, S: BuildHasher + Default + 'static> Pytree
+    for HashMap<K, T, S>
+{
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visit_map(&shape::DICT, sorted(self).into_iter(), visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        unflatten_map(&shape::DICT, source)
+    }
+}
+
+impl<K: StaticValue + Eq + Hash, T: Pytree, S: BuildHasher + Default + 'static> Pytree
+    for IndexMap<K, T, S>
+{
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visit_map(&shape::ORDERED_DICT, self.iter(), visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        unflatten_map(&shape::ORDERED_DICT, source)
+    }
+}
+
+macro_rules! tuples {
+    ($($arity:literal ($($name:ident $index:tt),*))*) => {$(
+        impl<$($name: Pytree),*> Pytree for ($($name,)*) {
+            fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+                visitor.enter(&shape::TUPLE, $arity);
+                $(self.$index.visit(visitor);)*
+                visitor.exit();
+            }
+            fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+                source.enter_fixed(&shape::TUPLE, $arity)?;
+                let built = ($($name::unflatten(source)?,)*);
+                Ok(source.exit(built))
+            }
+        }
+        impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {
+            fn each_leaf<'a, F_: FnMut(&'a Leaf_)>(&'a self, _visit: &mut F_) {
+                $(self.$index.each_leaf(_visit);)*
+            }
+            #[allow(clippy::unused_unit, reason = "the empty tuple is one of them")]
+            fn map_leaves<F_: FnMut(&Leaf_) -> Leaf_>(&self, _function: &mut F_) -> Self {
+                ($(self.$index.map_leaves(_function),)*)
+            }
+        }
+        impl<Leaf_: Leaf + Clone, $($name: SelectPart<Leaf_>),*> SelectPart<Leaf_> for ($($name,)*) {
+            type Part = ($($name::Part,)*);
+            fn select_part(tree: Tree<Leaf_>) -> Result<Self::Part, TreeError> {
+                let mut children = tree.into_children().into_iter();
+                let mut next = || children.next().ok_or(TreeError::Arity {
+                    path: crate::base::path::KeyPath::root(),
+                    node: "tuple",
+                    expected: $arity,
+                    found: 0,
+                });
+                let _ = &mut next;
+                Ok(($($name::select_part(next()?)?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    0 ()
+    1 (A 0)
+    2 (A 0, B 1)
+    3 (A 0, B 1, C 2)
+    4 (A 0, B 1, C 2, D 3)
+    5 (A 0, B 1, C 2, D 3, E 4)
+    6 (A 0, B 1, C 2, D 3, E 4, F 5)
+    7 (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    8 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    9 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    10 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    11 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    12 (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, M 11)
+}

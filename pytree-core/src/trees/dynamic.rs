@@ -1,0 +1,414 @@
+//! The dynamic tree: a treedef with its leaves.
+//!
+//! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the
+//! structure of what it was made from.
+
+mod any;
+mod builder;
+mod macros;
+mod reduce;
+mod subtree;
+
+pub use self::builder::TreeBuilder;
+pub use self::subtree::Subtree;
+
+use std::fmt;
+use std::ops::Index;
+
+use indexmap::IndexMap;
+
+use crate::base::error::TreeError;
+use crate::base::path::{AsKeyPath, KeyPath};
+use crate::base::suggest::{Effort, LOOKED_AT};
+use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
+use crate::contract::unflatten::{self, Unflattener};
+use crate::node::insertion::sort_entries;
+use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::shape::{self, NodeKind};
+use crate::node::statics::{StaticBox, StaticValue};
+use crate::treedef::{Builder, Notation, TreeDef};
+
+/// A treedef with its leaves, which may be of any type `L`.
+///
+/// A map to another leaf type gives one, and [`tree!`](crate::tree!) writes one.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{tree, Tree};
+/// let tree: Tree = tree!([(1, 2), "123", {"1": 1, "2": [4, 5]}]);
+/// assert_eq!(tree.to_string(), "[(1, 2), '123', {'1': 1, '2': [4, 5]}]");
+/// assert_eq!(tree.treedef().to_string(), "PyTreeDef([(*, *), *, {'1': *, '2': [*, *]}])");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Tree<L = AnyLeaf> {
+    treedef: TreeDef,
+    leaves: Vec<L>,
+}
+
+impl<L> Tree<L> {
+    /// Puts a treedef and its leaves together.
+    ///
+    /// # Errors
+    /// [`TreeError::LeafCount`] if there are too few or too many.
+    pub fn new(treedef: TreeDef, leaves: Vec<L>) -> Result<Self, TreeError> {
+        unflatten::check_count(&treedef, leaves.len())
+            .map_err(|error| error.while_doing("cannot make a tree"))?;
+        Ok(Self { treedef, leaves })
+    }
+
+    pub(crate) fn from_parts(treedef: TreeDef, leaves: Vec<L>) -> Self {
+        debug_assert_eq!(treedef.num_leaves(), leaves.len());
+        Self { treedef, leaves }
+    }
+
+    /// A tree that is a leaf.
+    pub fn leaf(leaf: L) -> Self {
+        Self::from_parts(TreeDef::leaf(), vec![leaf])
+    }
+
+    /// The structure.
+    pub fn treedef(&self) -> &TreeDef {
+        &self.treedef
+    }
+
+    /// The leaves, in order.
+    pub fn leaves(&self) -> &[L] {
+        &self.leaves
+    }
+
+    /// The leaves, to be changed in place.
+    pub fn leaves_mut(&mut self) -> &mut [L] {
+        &mut self.leaves
+    }
+
+    /// The leaves and the structure.
+    pub fn into_parts(self) -> (Vec<L>, TreeDef) {
+        (self.leaves, self.treedef)
+    }
+
+    /// The leaves, in order: what `for leaf in &tree` goes through.
+    pub fn iter(&self) -> std::slice::Iter<'_, L> {
+        self.leaves.iter()
+    }
+
+    /// The leaves with their paths, in order.
+    pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
+        self.treedef.leaf_paths().into_iter().zip(&self.leaves)
+    }
+
+    /// The tree with each leaf replaced by what `function` makes of it.
+    pub fn map<U>(&self, function: impl FnMut(&L) -> U) -> Tree<U> {
+        Tree {
+            treedef: self.treedef.clone(),
+            leaves: self.leaves.iter().map(function).collect(),
+        }
+    }
+
+    /// The tree with each leaf replaced by what `function` makes of it and of the leaf at the same place
+    /// of `other`.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] with all differences, if the structures differ.
+    pub fn map2<M, U>(
+        &self,
+        other: &Tree<M>,
+        mut function: impl FnMut(&L, &M) -> U,
+    ) -> Result<Tree<U>, TreeError> {
+        same_structure(
+            "cannot map two trees together",
+            &self.treedef,
+            &other.treedef,
+        )?;
+        let leaves = self
+            .leaves
+            .iter()
+            .zip(&other.leaves)
+            .map(|(left, right)| function(left, right))
+            .collect();
+        Ok(Tree {
+            treedef: self.treedef.clone(),
+            leaves,
+        })
+    }
+
+    /// The leaf at `path`.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
+    /// [`TreeError::PathSyntax`].
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Tree, tree};
+    /// let tree: Tree<i32> = tree!({"a": [1, 2]}).cast()?;
+    /// assert_eq!(tree.get("['a'][1]")?, &2);
+    /// assert_eq!(tree["['a'][0]"], 1);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {
+        let position = self.position(&*path.as_key_path()?)?;
+        Ok(&self.leaves[position])
+    }
+
+    /// The position of the leaf at `path` among the leaves.
+    pub(crate) fn position(&self, path: &KeyPath) -> Result<usize, TreeError> {
+        match self.treedef.place_at(path) {
+            Some((_, position, true)) => Ok(position),
+            Some((_, _, false)) => Err(TreeError::InAnotherPart { path: path.clone() }),
+            None => {
+                let text = path.to_string();
+                let mut paths = Vec::new();
+                let mut keys = 0;
+                self.treedef.walk_places(|place| {
+                    keys += place.path.keys().len();
+                    if place.holds_leaf && keys < LOOKED_AT {
+                        paths.push(place.path.clone());
+                    }
+                });
+                let paths = paths.iter().map(|path| (path, path.to_string()));
+                let nearest = Effort::default().nearest(&text, paths);
+                Err(TreeError::NoLeaf {
+                    path: path.clone(),
+                    nearest: nearest.map(|(path, _)| path.clone()),
+                })
+            }
+        }
+    }
+
+    /// The children of the root, as trees.
+    pub(crate) fn into_children(self) -> Vec<Self> {
+        let mut leaves = self.leaves.into_iter();
+        self.treedef
+            .children()
+            .into_iter()
+            .map(|treedef| {
+                let leaves = leaves.by_ref().take(treedef.num_leaves()).collect();
+                Self { treedef, leaves }
+            })
+            .collect()
+    }
+}
+
+/// Fails with all differences if two structures differ.
+pub(crate) fn same_structure(
+    doing: &'static str,
+    left: &TreeDef,
+    right: &TreeDef,
+) -> Result<(), TreeError> {
+    if left == right {
+        return Ok(());
+    }
+    Err(TreeError::Structure {
+        doing,
+        differences: left.differences(right),
+    })
+}
+
+impl<L: Leaf + Clone> Tree<L> {
+    /// A value as a tree.
+    pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
+        let (leaves, treedef) = crate::trees::functions::tree::flatten(value);
+        Self::from_parts(treedef, leaves)
+    }
+
+    /// The tree as a value.
+    ///
+    /// # Errors
+    /// If the tree is not of that type's structure.
+    pub fn to_value<T: Pytree>(&self) -> Result<T, TreeError> {
+        unflatten::unflatten(&self.treedef, self.leaves.clone())
+    }
+}
+
+impl<L> Index<&str> for Tree<L> {
+    type Output = L;
+
+    /// The leaf at a path.
+    ///
+    /// # Panics
+    /// As [`Tree::get`] fails.
+    #[track_caller]
+    fn index(&self, path: &str) -> &L {
+        match self.get(path) {
+            Ok(leaf) => leaf,
+            Err(error) => panic!("cannot index a tree: {error}"),
+        }
+    }
+}
+
+impl<'a, L> IntoIterator for &'a Tree<L> {
+    type Item = &'a L;
+    type IntoIter = std::slice::Iter<'a, L>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<L: Leaf> fmt::Display for Tree<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut leaves = self.leaves.iter();
+        self.treedef.write_with(f, Notation::Value, |f| {
+            leaves.next().map_or(Ok(()), |leaf| leaf.display(f))
+        })
+    }
+}
+impl<L: fmt::Debug> fmt::Debug for Tree<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut leaves = self.leaves.iter();
+        self.treedef.write_with(f, Notation::Value, |f| {
+            leaves.next().map_or(Ok(()), |leaf| leaf.fmt(f))
+        })
+    }
+}
+
+impl<L: Leaf + Clone> Pytree for Tree<L> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.tree(
+            &self.treedef,
+            &mut self.leaves.iter().map(|leaf| leaf as &dyn Leaf),
+        );
+    }
+
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let (treedef, leaves) = source.subtree()?;
+        Ok(Self { treedef, leaves })
+    }
+}
+impl<L: Leaf + Clone> PytreeOf<L> for Tree<L> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.leaves.iter().for_each(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        self.map(function)
+    }
+}
+impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
+    type Part = Self;
+    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
+        Ok(tree)
+    }
+}
+
+/// What builds the nodes of a dynamic tree.
+impl<L> Tree<L> {
+    fn node(shape: &'static shape::NodeShape, keys: Vec<StaticBox>, children: Vec<Self>) -> Self {
+        let mut builder = Builder::default();
+        builder.enter(shape, children.len());
+        keys.into_iter().for_each(|key| builder.aux(key));
+        let mut leaves = Vec::with_capacity(children.iter().map(|child| child.leaves.len()).sum());
+        for child in children {
+            builder.subtree(&child.treedef);
+            leaves.extend(child.leaves);
+        }
+        builder.exit();
+        Self {
+            treedef: builder.finish(),
+            leaves,
+        }
+    }
+
+    /// A list of trees.
+    pub fn list(children: Vec<Self>) -> Self {
+        Self::node(&shape::LIST, Vec::new(), children)
+    }
+
+    /// A tuple of trees.
+    pub fn tuple(children: Vec<Self>) -> Self {
+        Self::node(&shape::TUPLE, Vec::new(), children)
+    }
+
+    /// `None`: a node without leaves.
+    pub fn none() -> Self {
+        Self::node(&shape::NONE, Vec::new(), Vec::new())
+    }
+
+    /// A dictionary, whose children are put in the order of their keys and which remembers the order given. Of
+    /// equal keys the last counts.
+    pub fn dict<K: StaticValue>(entries: Vec<(K, Self)>) -> Self {
+        let entries = entries.into_iter();
+        Self::dict_of_any(
+            entries
+                .map(|(key, child)| (StaticBox::new(key), child))
+                .collect(),
+        )
+    }
+
+    /// As [`dict`](Self::dict), of keys of various types, in the order of [`StaticData`](crate::StaticData): bools,
+    /// numbers, texts, tuples.
+    pub fn dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
+        let (mut keys, children, order) = sort_entries(entries);
+        keys.push(StaticBox::new(order));
+        Self::node(&shape::DICT, keys, children)
+    }
+
+    /// A dictionary in the order given. Of equal keys the last counts, at the place of the first.
+    pub fn ordered_dict<K: StaticValue + Eq + std::hash::Hash>(entries: Vec<(K, Self)>) -> Self {
+        let entries: IndexMap<K, Self> = entries.into_iter().collect();
+        let (keys, children): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .map(|(key, child)| (StaticBox::new(key), child))
+            .unzip();
+        Self::node(&shape::ORDERED_DICT, keys, children)
+    }
+
+    /// As [`ordered_dict`](Self::ordered_dict), of keys of various types.
+    pub fn ordered_dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
+        let entries: IndexMap<StaticBox, Self> = entries.into_iter().collect();
+        let (keys, children) = entries.into_iter().unzip();
+        Self::node(&shape::ORDERED_DICT, keys, children)
+    }
+
+    /// A named tuple: displays as in Python, and its children are keyed by the names of its fields.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if two fields have one name.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Tree;
+    /// let point = Tree::named_tuple("Point", vec![("x", Tree::leaf(1)), ("y", Tree::leaf(2))])?;
+    /// assert_eq!(point.to_string(), "Point(x=1, y=2)");
+    /// assert_eq!(point.treedef().to_string(), "PyTreeDef(CustomNode(namedtuple[Point], [*, *]))");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn named_tuple(name: &str, fields: Vec<(&str, Self)>) -> Result<Self, TreeError> {
+        Self::custom(NodeKind::NamedTuple, name, fields, Vec::new())
+    }
+
+    /// A node of a name, with named children and static values: of the structure that a plain struct of that name
+    /// and those fields has.
+    ///
+    /// # Errors
+    /// As [`named_tuple`](Self::named_tuple).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{StaticBox, Tree};
+    /// let layer = Tree::structure("Layer", vec![("weight", Tree::leaf(1))], vec![("rate", StaticBox::new(0.5))])?;
+    /// assert_eq!(layer.to_string(), "Layer { weight: 1, rate = 0.5 }");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn structure(
+        name: &str,
+        fields: Vec<(&str, Self)>,
+        statics: Vec<(&str, StaticBox)>,
+    ) -> Result<Self, TreeError> {
+        Self::custom(NodeKind::Struct, name, fields, statics)
+    }
+
+    fn custom(
+        kind: NodeKind,
+        name: &str,
+        fields: Vec<(&str, Self)>,
+        statics: Vec<(&str, StaticBox)>,
+    ) -> Result<Self, TreeError> {
+        let (names, children): (Vec<_>, Vec<_>) = fields
+            .into_iter()
+            .map(|(name, child)| ((name, None), child))
+            .unzip();
+        let (static_names, values): (Vec<_>, Vec<_>) = statics.into_iter().unzip();
+        let shape = shape::NodeShape::dynamic(kind, name, &names, &static_names)?;
+        Ok(Self::node(shape, values, children))
+    }
+}

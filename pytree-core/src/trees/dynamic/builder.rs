@@ -1,0 +1,377 @@
+//! Building a dynamic tree node by node.
+
+use std::collections::BTreeSet;
+
+use super::Tree;
+use crate::base::error::TreeError;
+use crate::base::kind::FieldKind;
+use crate::base::path::KeyPath;
+use crate::node::insertion::sort_entries;
+use crate::node::leaf::AnyLeaf;
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::{StaticBox, StaticValue};
+use crate::treedef::{Builder, key_below};
+
+/// Builds a dynamic [`Tree`] node by node, in any depth.
+///
+/// A node begins, its children follow, it ends. The number of children is counted, and the children of a
+/// dictionary, each after its [`key`](Self::key), are put in order. Calls chain; what was wrong in any of them is
+/// told by [`finish`](Self::finish). Time and memory are linear.
+///
+/// # Examples
+/// ```
+/// use pytree_core::TreeBuilder;
+/// let mut builder = TreeBuilder::new();
+/// builder.begin_dict().key("b").begin_list();
+/// for number in 1..=3 {
+///     builder.leaf(number);
+/// }
+/// let tree = builder.end().key("a").none().end().finish()?;
+/// assert_eq!(tree.to_string(), "{'a': None, 'b': [1, 2, 3]}");
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[derive(Debug)]
+pub struct TreeBuilder<L = AnyLeaf> {
+    /// The places in the order they came; the first is the root.
+    places: Vec<Place<L>>,
+    /// The nodes that began and have not ended.
+    open: Vec<usize>,
+    /// The first mistakes, and how many came after them.
+    problems: Vec<String>,
+    more: usize,
+}
+
+/// What was put at a place.
+#[derive(Debug)]
+enum Place<L> {
+    Leaf(L),
+    Tree(Tree<L>),
+    Node {
+        shape: &'static NodeShape,
+        /// The static values; of a map, the keys.
+        aux: Vec<StaticBox>,
+        children: Vec<usize>,
+    },
+}
+
+/// The most mistakes that are told; the rest is counted.
+const TOLD: usize = 20;
+
+impl<L> Default for TreeBuilder<L> {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            open: Vec::new(),
+            problems: Vec::new(),
+            more: 0,
+        }
+    }
+}
+
+impl<L> TreeBuilder<L> {
+    /// A builder of nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins a list.
+    pub fn begin_list(&mut self) -> &mut Self {
+        self.begin_shape(&shape::LIST, Vec::new())
+    }
+
+    /// Begins a tuple.
+    pub fn begin_tuple(&mut self) -> &mut Self {
+        self.begin_shape(&shape::TUPLE, Vec::new())
+    }
+
+    /// Begins a dictionary, whose children are put in the order of their keys and which remembers the order given.
+    pub fn begin_dict(&mut self) -> &mut Self {
+        self.begin_shape(&shape::DICT, Vec::new())
+    }
+
+    /// Begins a dictionary in the order given.
+    pub fn begin_ordered_dict(&mut self) -> &mut Self {
+        self.begin_shape(&shape::ORDERED_DICT, Vec::new())
+    }
+
+    /// Begins a named tuple with the fields given.
+    pub fn begin_named_tuple(&mut self, name: &str, fields: &[&str]) -> &mut Self {
+        let fields: Vec<_> = fields.iter().map(|&field| (field, None)).collect();
+        self.begin_dynamic(NodeKind::NamedTuple, name, &fields, Vec::new())
+    }
+
+    /// Begins a struct with the fields and static fields given. It becomes a value of any type that has its name,
+    /// its fields with their kinds, and its static fields.
+    ///
+    /// Where many are built, [`begin_shape`](Self::begin_shape) with one [`NodeShape::dynamic`] is faster.
+    pub fn begin_struct(
+        &mut self,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: Vec<(&str, StaticBox)>,
+    ) -> &mut Self {
+        self.begin_dynamic(NodeKind::Struct, name, fields, statics)
+    }
+
+    fn begin_dynamic(
+        &mut self,
+        kind: NodeKind,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: Vec<(&str, StaticBox)>,
+    ) -> &mut Self {
+        let (names, values): (Vec<&str>, Vec<StaticBox>) = statics.into_iter().unzip();
+        match NodeShape::dynamic(kind, name, fields, &names) {
+            Ok(shape) => self.begin_shape(shape, values),
+            Err(error) => {
+                self.problem(&format!("the shape `{name}` fails: {error}"));
+                self.begin_list()
+            }
+        }
+    }
+
+    /// Begins a node of a shape, with the values of its static fields.
+    pub fn begin_shape(&mut self, shape: &'static NodeShape, statics: Vec<StaticBox>) -> &mut Self {
+        let (expected, found) = (shape.statics.len(), statics.len());
+        let place = self.add(Place::Node {
+            shape,
+            aux: statics,
+            children: Vec::new(),
+        });
+        self.open.push(place);
+        if matches!(
+            shape.kind,
+            NodeKind::Leaf
+                | NodeKind::Absent
+                | NodeKind::Object
+                | NodeKind::Shared
+                | NodeKind::Alias
+                | NodeKind::Reference
+                | NodeKind::Weak
+                | NodeKind::Argument
+        ) {
+            self.problem(&format!("a node of the shape `{}` can't begin", shape.name));
+        }
+        if expected != found {
+            self.problem(&format!(
+                "`{}` expects {expected} static values, found {found}",
+                shape.name
+            ));
+        }
+        self
+    }
+
+    /// The key of the child that comes next, in a dictionary.
+    pub fn key<K: StaticValue>(&mut self, key: K) -> &mut Self {
+        self.key_of_any(StaticBox::new(key))
+    }
+
+    /// As [`key`](Self::key), of a key of any type.
+    pub fn key_of_any(&mut self, key: StaticBox) -> &mut Self {
+        let problem = match self.open_node() {
+            Some((shape, aux, children)) if is_map(shape) => {
+                if aux.len() == children.len() {
+                    aux.push(key);
+                    return self;
+                }
+                format!("the key {key:?} follows another key; give each a child")
+            }
+            _ => format!("the key {key:?} is in no dictionary"),
+        };
+        self.problem(&problem);
+        self
+    }
+
+    /// Adds a leaf.
+    pub fn leaf(&mut self, leaf: L) -> &mut Self {
+        self.add(Place::Leaf(leaf));
+        self
+    }
+
+    /// Adds a whole tree.
+    pub fn subtree(&mut self, tree: Tree<L>) -> &mut Self {
+        self.add(Place::Tree(tree));
+        self
+    }
+
+    /// Adds `None`.
+    pub fn none(&mut self) -> &mut Self {
+        self.begin_shape(&shape::NONE, Vec::new()).end()
+    }
+
+    /// Ends the node that began last.
+    pub fn end(&mut self) -> &mut Self {
+        let Some((shape, aux, children)) = self.open_node() else {
+            self.problem("a node ends where none is open; call `end` once for each node");
+            return self;
+        };
+        let found = children.len();
+        let expected = match shape.kind {
+            NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => shape.fields.len(),
+            NodeKind::None => 0,
+            NodeKind::Some => 1,
+            NodeKind::Dict | NodeKind::OrderedDict => aux.len(),
+            _ => found,
+        };
+        let mut problem = None;
+        if is_map(shape) {
+            let mut met = BTreeSet::new();
+            let twice = aux.iter().find(|key| !met.insert(key.data()));
+            problem = twice.map(|key| format!("the key {key:?} is there twice"));
+        }
+        if expected != found {
+            problem = Some(format!(
+                "`{}` expects {expected} children, found {found}",
+                shape.name
+            ));
+        }
+        if let Some(problem) = problem {
+            self.problem(&problem);
+        }
+        self.open.pop();
+        self
+    }
+
+    /// The tree. The builder is empty afterwards.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] with everything that was wrong: nodes that did not end or had a wrong number of
+    /// children or static values, children of dictionaries without key, keys without child or twice, no root or
+    /// more than one.
+    pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
+        if self.places.is_empty() {
+            self.problem("it has no root; add a leaf or begin a node");
+        }
+        if !self.open.is_empty() {
+            self.problem(&format!(
+                "{} nodes have not ended; call `end` once for each",
+                self.open.len()
+            ));
+        }
+        let Self {
+            places,
+            problems,
+            more,
+            ..
+        } = std::mem::take(self);
+        if problems.is_empty() {
+            return Ok(in_order(places));
+        }
+        let mut problems = problems;
+        if more > 0 {
+            problems.push(format!("and {more} more"));
+        }
+        let reason = problems.join("; ");
+        Err(TreeError::Build {
+            node: "tree",
+            reason,
+        })
+    }
+
+    /// Adds a place as the next child of the open node, or as the root.
+    fn add(&mut self, place: Place<L>) -> usize {
+        let at = self.places.len();
+        let problem = match self.open_node() {
+            Some((shape, aux, children)) => {
+                children.push(at);
+                let has_key = !is_map(shape) || aux.len() == children.len();
+                (!has_key).then_some("a child of a dictionary has no key; call `key` before it")
+            }
+            None => {
+                (at > 0).then_some("there is a root already; begin a list or tuple to hold both")
+            }
+        };
+        if let Some(problem) = problem {
+            self.problem(problem);
+        }
+        self.places.push(place);
+        at
+    }
+
+    /// The node that began last: its shape, its keys or static values, and its children.
+    fn open_node(&mut self) -> Option<(&'static NodeShape, &mut Vec<StaticBox>, &mut Vec<usize>)> {
+        match self.places.get_mut(*self.open.last()?)? {
+            Place::Node {
+                shape,
+                aux,
+                children,
+            } => Some((*shape, aux, children)),
+            _ => None,
+        }
+    }
+
+    /// Notes what is wrong, and where.
+    #[cold]
+    fn problem(&mut self, what: &str) {
+        if self.problems.len() == TOLD {
+            self.more += 1;
+            return;
+        }
+        let mut path = KeyPath::root();
+        for pair in self.open.windows(2) {
+            if let Some(Place::Node {
+                shape,
+                aux,
+                children,
+            }) = self.places.get(pair[0])
+            {
+                let position = children.len().saturating_sub(1);
+                if let Some(key) = key_below(shape, aux, position) {
+                    path.push(key);
+                }
+            }
+        }
+        self.problems.push(format!("in {}: {what}", path.or_root()));
+    }
+}
+
+fn is_map(shape: &NodeShape) -> bool {
+    matches!(shape.kind, NodeKind::Dict | NodeKind::OrderedDict)
+}
+
+/// Puts the places, of which each is some node's child but the first, in preorder.
+fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
+    let mut places: Vec<Option<Place<L>>> = places.into_iter().map(Some).collect();
+    let mut builder = Builder::default();
+    let mut leaves = Vec::new();
+    // Of each open node, the children to come.
+    let mut open = vec![vec![0].into_iter()];
+    while let Some(siblings) = open.last_mut() {
+        let Some(at) = siblings.next() else {
+            open.pop();
+            // The first of all is no node: it has the root as its only child.
+            builder.exit();
+            continue;
+        };
+        match places.get_mut(at).and_then(Option::take) {
+            Some(Place::Leaf(leaf)) => {
+                builder.leaf(&shape::LEAF);
+                leaves.push(leaf);
+            }
+            Some(Place::Tree(tree)) => {
+                let (subtree_leaves, treedef) = tree.into_parts();
+                builder.subtree(&treedef);
+                leaves.extend(subtree_leaves);
+            }
+            Some(Place::Node {
+                shape,
+                aux,
+                children,
+            }) => {
+                let (aux, children) = if shape.kind == NodeKind::Dict {
+                    let (mut keys, children, order) =
+                        sort_entries(aux.into_iter().zip(children).collect());
+                    keys.push(StaticBox::new(order));
+                    (keys, children)
+                } else {
+                    (aux, children)
+                };
+                builder.enter(shape, children.len());
+                aux.into_iter().for_each(|value| builder.aux(value));
+                open.push(children.into_iter());
+            }
+            None => {}
+        }
+    }
+    Tree::from_parts(builder.finish(), leaves)
+}

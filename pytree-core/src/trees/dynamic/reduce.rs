@@ -1,0 +1,147 @@
+//! Reductions of a tree's leaves to one value, and transposition.
+
+use super::Tree;
+use crate::base::error::TreeError;
+use crate::node::shape::NodeKind;
+use crate::treedef::{Fit, TreeDef};
+
+impl<L> Tree<L> {
+    /// Combines all leaves into one value, from the first to the last.
+    pub fn reduce<A>(&self, start: A, function: impl FnMut(A, &L) -> A) -> A {
+        self.leaves.iter().fold(start, function)
+    }
+
+    /// As [`reduce`](Self::reduce), starting with the first leaf; `None` if there is none.
+    pub fn reduce_without_start(&self, function: impl FnMut(L, &L) -> L) -> Option<L>
+    where
+        L: Clone,
+    {
+        let (first, rest) = self.leaves.split_first()?;
+        Some(rest.iter().fold(first.clone(), function))
+    }
+
+    /// Combines all leaves by an associative function, halves by halves, so that rounding errors grow with the
+    /// logarithm of the number of leaves; `None` if there is no leaf.
+    ///
+    /// Of `n` leaves, the first `n / 2` are combined and the others, then the two results.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!([["a", "b"], "c", {"d": "d", "e": "e"}]).map(|leaf| leaf.downcast_ref::<&str>().unwrap().to_string());
+    /// let combined = tree.reduce_associative(|left, right| format!("({left}{right})"));
+    /// assert_eq!(combined.unwrap(), "((ab)(c(de)))");
+    /// ```
+    pub fn reduce_associative(&self, mut function: impl FnMut(L, L) -> L) -> Option<L>
+    where
+        L: Clone,
+    {
+        halves(&self.leaves, &mut function)
+    }
+
+    /// As [`reduce_associative`](Self::reduce_associative), on several threads. The leaves are combined in the same
+    /// way, so that the result is the same to the bit.
+    pub fn reduce_associative_in_parallel(&self, function: impl Fn(L, L) -> L + Sync) -> Option<L>
+    where
+        L: Clone + Send + Sync,
+    {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        halves_in_parallel(&self.leaves, &function, threads)
+    }
+
+    /// Whether `predicate` is true of all leaves; it is, if there is none.
+    pub fn all(&self, predicate: impl FnMut(&L) -> bool) -> bool {
+        self.leaves.iter().all(predicate)
+    }
+
+    /// Whether `predicate` is true of any leaf.
+    pub fn any(&self, predicate: impl FnMut(&L) -> bool) -> bool {
+        self.leaves.iter().any(predicate)
+    }
+
+    /// The tree turned inside out: a tree of the structure `outer` whose leaves are trees of the structure `inner`
+    /// becomes one of the structure `inner` whose leaves are trees of the structure `outer`. Without `inner`, it is
+    /// that of the subtree at the first leaf of `outer`.
+    ///
+    /// # Errors
+    /// [`TreeError::Transpose`] with all differences, if the tree is of another structure; [`TreeError::Prefix`] if
+    /// `inner` is not given and `outer` is no prefix; [`TreeError::Build`] if it is not given and `outer` has no
+    /// leaf.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!([{"loss": 1, "norm": 2}, {"loss": 3, "norm": 4}]);
+    /// let transposed = tree.transpose(tree!([0, 0]).treedef(), None)?;
+    /// assert_eq!(transposed.to_string(), "{'loss': [1, 3], 'norm': [2, 4]}");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn transpose(&self, outer: &TreeDef, inner: Option<&TreeDef>) -> Result<Self, TreeError>
+    where
+        L: Clone,
+    {
+        let inner = match inner {
+            Some(inner) => inner.clone(),
+            None => match outer.flatten_up_to(self)?.into_iter().next() {
+                Some(first) => first.treedef,
+                None => {
+                    return Err(TreeError::Build {
+                        node: "transposed tree",
+                        reason: "the outer structure has no leaf from which to tell the inner one; pass it".to_owned(),
+                    });
+                }
+            },
+        };
+        let expected = outer.compose(&inner);
+        if expected != self.treedef {
+            return Err(TreeError::Transpose {
+                differences: expected.misfits(&self.treedef, Fit::Equal),
+            });
+        }
+        let (rows, columns) = (outer.num_leaves(), inner.num_leaves());
+        let leaves = (0..columns)
+            .flat_map(|column| (0..rows).map(move |row| row * columns + column))
+            .filter_map(|position| self.leaves.get(position).cloned())
+            .collect();
+        Ok(Self::from_parts(inner.compose(outer), leaves))
+    }
+
+    /// Whether the tree is a leaf.
+    pub fn is_leaf(&self) -> bool {
+        self.treedef.kind() == NodeKind::Leaf
+    }
+}
+
+fn halves<L: Clone>(leaves: &[L], function: &mut impl FnMut(L, L) -> L) -> Option<L> {
+    match leaves {
+        [] => None,
+        [leaf] => Some(leaf.clone()),
+        _ => {
+            let (left, right) = leaves.split_at(leaves.len() / 2);
+            let left = halves(left, function)?;
+            let right = halves(right, function)?;
+            Some(function(left, right))
+        }
+    }
+}
+
+/// As [`halves`], with the first half on a thread of its own while there are `threads` to share.
+fn halves_in_parallel<L: Clone + Send + Sync>(
+    leaves: &[L],
+    function: &(impl Fn(L, L) -> L + Sync),
+    threads: usize,
+) -> Option<L> {
+    if threads < 2 || leaves.len() < 4 {
+        return halves(leaves, &mut |left, right| function(left, right));
+    }
+    let (left, right) = leaves.split_at(leaves.len() / 2);
+    let (left, right) = std::thread::scope(|scope| {
+        let left = scope.spawn(|| halves_in_parallel(left, function, threads / 2));
+        let right = halves_in_parallel(right, function, threads - threads / 2);
+        match left.join() {
+            Ok(left) => (left, right),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
+    Some(function(left?, right?))
+}

@@ -1,0 +1,303 @@
+//! Subtrees: looking into a tree, cutting it into subtrees, and other choices of what a leaf is.
+
+use super::Tree;
+use crate::base::error::TreeError;
+use crate::base::path::{AsKeyPath, Key, KeyPath};
+use crate::base::suggest::Effort;
+use crate::node::shape::{self, NodeKind};
+use crate::treedef::{Builder, NodeView, TreeDef};
+
+/// A subtree of a tree, by reference.
+#[derive(Debug)]
+pub struct Subtree<'a, L> {
+    tree: &'a Tree<L>,
+    node: usize,
+    /// The number of the tree's leaves before it.
+    first_leaf: usize,
+}
+
+impl<L> Clone for Subtree<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L> Copy for Subtree<'_, L> {}
+
+impl<'a, L> Subtree<'a, L> {
+    /// Its root: name, keys and static values.
+    pub fn root(&self) -> NodeView<'a> {
+        self.tree.treedef.view(self.node)
+    }
+
+    /// The family of its root.
+    pub fn kind(&self) -> NodeKind {
+        self.root().kind()
+    }
+
+    /// The name of its root, as displays show it.
+    pub fn name(&self) -> &'static str {
+        self.root().name()
+    }
+
+    /// Whether it is a leaf.
+    pub fn is_leaf(&self) -> bool {
+        self.kind() == NodeKind::Leaf
+    }
+
+    /// The number of its leaves. They are counted.
+    pub fn num_leaves(&self) -> usize {
+        self.root().num_leaves()
+    }
+
+    /// Its leaves, in order.
+    pub fn leaves(&self) -> &'a [L] {
+        let end = self.first_leaf + self.num_leaves();
+        self.tree.leaves.get(self.first_leaf..end).unwrap_or(&[])
+    }
+
+    /// Its path from the root of the tree.
+    pub fn path(&self) -> KeyPath {
+        self.root().path()
+    }
+
+    /// The children of its root, in order.
+    pub fn children(&self) -> impl Iterator<Item = Self> + use<'a, L> {
+        let tree = self.tree;
+        let (mut node, mut first_leaf) = (self.node + 1, self.first_leaf);
+        (0..self.root().num_children()).map(move |_| {
+            let child = Self {
+                tree,
+                node,
+                first_leaf,
+            };
+            first_leaf += child.num_leaves();
+            node += tree.treedef.0.nodes[node].size as usize;
+            child
+        })
+    }
+
+    /// Its structure.
+    pub fn treedef(&self) -> TreeDef {
+        self.root().to_treedef()
+    }
+
+    /// A copy of it as a tree.
+    pub fn to_tree(&self) -> Tree<L>
+    where
+        L: Clone,
+    {
+        Tree::from_parts(self.treedef(), self.leaves().to_vec())
+    }
+}
+
+impl<L> Tree<L> {
+    /// The whole tree as a subtree.
+    pub fn root(&self) -> Subtree<'_, L> {
+        Subtree {
+            tree: self,
+            node: 0,
+            first_leaf: 0,
+        }
+    }
+
+    /// The subtree at `path`. Of a transparent node, such as `Some`, and its child, which have one path, it is the
+    /// node.
+    ///
+    /// # Errors
+    /// [`TreeError::NoSubtree`] with how far along the path there are nodes.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!({"layers": [{"w": 1, "b": 2}]});
+    /// assert_eq!(tree.at("['layers'][0]")?.to_tree().to_string(), "{'b': 2, 'w': 1}");
+    /// let error = tree.at("['layers'][1]").unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "no subtree at ['layers'][1]: ['layers'] is a list of 1; did you mean `['layers'][0]`?",
+    /// );
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn at(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<Subtree<'_, L>, TreeError> {
+        let path = &*path.as_key_path()?;
+        let nodes = &self.treedef.0.nodes;
+        let mut node = 0;
+        let mut first_leaf = 0;
+        for (reached, key) in path.keys().iter().enumerate() {
+            while self.treedef.view(node).kind().is_transparent() {
+                node += 1;
+            }
+            let view = self.treedef.view(node);
+            let Some(position) = view.keys().position(|found| found.as_ref() == Some(key)) else {
+                return Err(no_subtree(path, reached, view));
+            };
+            let child = self.treedef.child_positions(node)[position];
+            let passed = nodes[node..child].iter();
+            first_leaf += passed
+                .filter(|node| node.shape.kind == NodeKind::Leaf)
+                .count();
+            node = child;
+        }
+        Ok(Subtree {
+            tree: self,
+            node,
+            first_leaf,
+        })
+    }
+
+    /// The children of the root with their keys; `None` if the tree is a leaf. The child of a transparent node, such
+    /// as `Some`, has no key.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let children = tree!({"b": 1, "a": [2]}).flatten_one_level().unwrap();
+    /// let shown: Vec<String> = children.iter().map(|(key, child)| format!("{}{child}", key.as_ref().unwrap())).collect();
+    /// assert_eq!(shown, ["['a'][2]", "['b']1"]);
+    /// assert!(tree!(1).flatten_one_level().is_none());
+    /// ```
+    pub fn flatten_one_level(&self) -> Option<Vec<(Option<Key>, Self)>>
+    where
+        L: Clone,
+    {
+        let root = self.root();
+        let children = root.children().map(|child| child.to_tree());
+        (!root.is_leaf()).then(|| root.root().keys().zip(children).collect())
+    }
+
+    /// The tree whose leaves are subtrees of this one: those for which `is_leaf` is true, and the leaves. It is asked
+    /// for each subtree that is not in one of them, from the root down; leaves and absent places it is not asked for.
+    ///
+    /// So every function on trees works with any choice of leaves: cut, apply it, and [`join`](Tree::join).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::shape::NodeKind;
+    /// use pytree_core::tree;
+    /// let tree = tree!([(1, 2), {"a": (3,)}, 4]);
+    /// let cut = tree.cut(|subtree| subtree.kind() == NodeKind::Tuple);
+    /// assert_eq!(cut.treedef().to_string(), "PyTreeDef([*, {'a': *}, *])");
+    /// assert_eq!(cut.map(|subtree| subtree.leaves().len()).to_string(), "[2, {'a': 1}, 1]");
+    /// assert_eq!(cut.join().to_string(), tree.to_string());
+    /// ```
+    pub fn cut(&self, mut is_leaf: impl FnMut(&Subtree<'_, L>) -> bool) -> Tree<Self>
+    where
+        L: Clone,
+    {
+        let nodes = &self.treedef.0.nodes;
+        let mut builder = Builder::default();
+        let mut leaves = Vec::new();
+        let mut open: Vec<u32> = Vec::new();
+        let (mut at, mut first_leaf) = (0, 0);
+        while let Some(node) = nodes.get(at) {
+            if let Some(left) = open.last_mut() {
+                *left -= 1;
+            }
+            let subtree = Subtree {
+                tree: self,
+                node: at,
+                first_leaf,
+            };
+            if node.shape.kind == NodeKind::Absent {
+                builder.absent();
+                at += 1;
+            } else if subtree.is_leaf() || is_leaf(&subtree) {
+                builder.leaf(&shape::LEAF);
+                let subtree = subtree.to_tree();
+                at += node.size as usize;
+                first_leaf += subtree.leaves.len();
+                leaves.push(subtree);
+            } else {
+                builder.node_of(&self.treedef, at);
+                open.push(node.arity);
+                at += 1;
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+                builder.exit();
+            }
+        }
+        Tree::from_parts(builder.finish(), leaves)
+    }
+
+    /// The tree in which each `None` is a leaf too: `None` among leaves that are `Some`. An option of a leaf is a leaf,
+    /// so it is a tree like any other.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Tree;
+    /// let tree = Tree::list(vec![Tree::leaf(1), Tree::none()]);
+    /// let with_leaves = tree.clone().none_as_leaves();
+    /// assert_eq!(with_leaves.leaves(), [Some(1), None]);
+    /// assert_eq!(with_leaves.treedef().to_string(), "PyTreeDef([*, *])");
+    /// assert_eq!(with_leaves.to_string(), "[1, None]");
+    /// assert_eq!(with_leaves.none_as_nodes(), tree);
+    /// ```
+    #[must_use]
+    pub fn none_as_leaves(self) -> Tree<Option<L>> {
+        let mut nodes = self.treedef.0.nodes.clone();
+        let mut own = self.leaves.into_iter();
+        let mut leaves = Vec::with_capacity(own.len());
+        for node in &mut nodes {
+            match node.shape.kind {
+                NodeKind::Leaf => leaves.push(own.next()),
+                NodeKind::None => {
+                    node.shape = &shape::LEAF;
+                    leaves.push(None);
+                }
+                _ => {}
+            }
+        }
+        Tree::from_parts(
+            TreeDef::from_parts(nodes, self.treedef.0.aux.clone()),
+            leaves,
+        )
+    }
+}
+
+impl<L> Tree<Option<L>> {
+    /// The tree in which each leaf that is `None` is a node without leaves: undoes
+    /// [`none_as_leaves`](Tree::none_as_leaves).
+    #[must_use]
+    pub fn none_as_nodes(self) -> Tree<L> {
+        let mut nodes = self.treedef.0.nodes.clone();
+        let places = nodes
+            .iter_mut()
+            .filter(|node| node.shape.kind == NodeKind::Leaf);
+        for (place, _) in places.zip(&self.leaves).filter(|(_, leaf)| leaf.is_none()) {
+            place.shape = &shape::NONE;
+        }
+        let treedef = TreeDef::from_parts(nodes, self.treedef.0.aux.clone());
+        Tree::from_parts(treedef, self.leaves.into_iter().flatten().collect())
+    }
+}
+
+impl<L> Tree<Tree<L>> {
+    /// The tree with the trees that are its leaves put in their places: undoes [`cut`](Tree::cut).
+    #[must_use]
+    pub fn join(self) -> Tree<L> {
+        let inner = self.leaves.iter().map(Tree::treedef);
+        let treedef = self.treedef.replace_leaves(inner);
+        let leaves = self.leaves.into_iter().flat_map(|tree| tree.leaves);
+        Tree::from_parts(treedef, leaves.collect())
+    }
+}
+
+#[cold]
+fn no_subtree(path: &KeyPath, reached: usize, node: NodeView<'_>) -> TreeError {
+    let asked = path.keys().get(reached).map(ToString::to_string);
+    let reached: KeyPath = path.keys().iter().take(reached).cloned().collect();
+    let keys = node.keys().flatten().map(|key| {
+        let text = key.to_string();
+        (key, text)
+    });
+    let nearest = Effort::default()
+        .nearest(asked.as_deref().unwrap_or_default(), keys)
+        .map(|(key, _)| reached.keys().iter().cloned().chain([key]).collect());
+    TreeError::NoSubtree {
+        path: path.clone(),
+        reached,
+        found: node.describe(),
+        nearest,
+    }
+}

@@ -1,0 +1,246 @@
+//! Filters: which leaves an operation is for.
+
+mod rule;
+mod terms;
+
+use std::any::TypeId;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Not};
+use std::sync::Arc;
+
+use self::rule::Rule;
+use crate::base::error::TreeError;
+use crate::base::kind::{Collection, CollectionId, LeafKind};
+use crate::base::path::{Key, KeyPath};
+use crate::base::suggest::Effort;
+use crate::node::leaf::Leaf;
+use crate::tools::nodes::Aliases;
+use crate::treedef::TreeDef;
+
+/// Accepts some leaves of a tree, by kind, collection, path, type or predicate.
+///
+/// Filters combine with `&`, `|` and `!`.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// let trained = Filter::param() & !Filter::path("encoder");
+/// assert_eq!(format!("{trained:?}"), "(param & !path(encoder))");
+/// ```
+#[derive(Clone)]
+pub struct Filter(Rule);
+
+impl Filter {
+    /// Every leaf.
+    pub fn everything() -> Self {
+        Self(Rule::Everything)
+    }
+
+    /// No leaf.
+    pub fn nothing() -> Self {
+        Self(Rule::Nothing)
+    }
+
+    /// Parameters.
+    pub fn param() -> Self {
+        Self(Rule::Param)
+    }
+
+    /// States of every collection.
+    pub fn any_state() -> Self {
+        Self(Rule::AnyState)
+    }
+
+    /// States of the collection `C`.
+    pub fn state<C: Collection>() -> Self {
+        Self(Rule::State(CollectionId::of::<C>()))
+    }
+
+    /// Leaves at or below a path such as `layers[0]`. Where the filter is used, the path must be there.
+    ///
+    /// # Panics
+    /// If the text is no key path.
+    #[track_caller]
+    pub fn path(path: impl AsRef<str>) -> Self {
+        match path.as_ref().parse() {
+            Ok(path) => Self(Rule::Path(path)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Leaves whose path has a step of this name: `weight` accepts `layers[0].weight`.
+    pub fn path_contains(name: impl Into<String>) -> Self {
+        Self(Rule::Contains(name.into()))
+    }
+
+    /// Leaves of the type `L`.
+    pub fn leaf_type<L: Leaf>() -> Self {
+        Self(Rule::Type(TypeId::of::<L>(), std::any::type_name::<L>()))
+    }
+
+    /// Leaves for which `predicate` holds.
+    pub fn predicate(
+        predicate: impl Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self(Rule::Predicate(Arc::new(predicate)))
+    }
+
+    /// Whether the leaf of this path and kind is accepted.
+    pub fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
+        self.0.accepts(path, kind, Some(leaf))
+    }
+
+    /// Whether what is no leaf, a static field, is accepted: by its path. Kinds, types and predicates are of leaves
+    /// and accept none.
+    pub(crate) fn accepts_static(&self, path: &KeyPath) -> bool {
+        self.0.accepts(path, None, None)
+    }
+
+    /// The paths that the filter names.
+    pub(crate) fn paths(&self) -> Vec<&KeyPath> {
+        let mut paths = Vec::new();
+        self.0.collect_paths(&mut paths);
+        paths
+    }
+
+    /// Checks that each path of the filter leads to a leaf of a structure or above one: a misspelt path would
+    /// select nothing, silently.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that is there.
+    pub fn check(&self, treedef: &TreeDef) -> Result<(), TreeError> {
+        let wanted = self.paths();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        match treedef.first_without_place(&wanted) {
+            None => Ok(()),
+            Some(path) if treedef.is_static(path) => {
+                let path = path.clone();
+                Err(TreeError::StaticField { path })
+            }
+            // A later place of a shared node is known by the first one.
+            Some(path) => {
+                let nearest = || {
+                    let mut places = Vec::new();
+                    treedef.walk_places(|place| places.push(place.path.clone()));
+                    nearest_prefix(path, &places)
+                };
+                Err(TreeError::NoLeaf {
+                    path: path.clone(),
+                    nearest: Aliases::of(treedef).first_of(path).or_else(nearest),
+                })
+            }
+        }
+    }
+
+    /// For each leaf, in order, whether it is accepted. This is for those who ask for something to be chosen, as an
+    /// optimizer does: a misspelt name would choose nothing, silently.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
+    pub fn choose<L: Leaf>(&self, treedef: &TreeDef, leaves: &[L]) -> Result<Vec<bool>, TreeError> {
+        self.check(treedef)?;
+        let paths = treedef.leaf_paths();
+        let places = paths.iter().zip(treedef.leaf_kinds()).zip(leaves);
+        let chosen: Vec<bool> = places
+            .map(|((path, kind), leaf)| self.accepts(path, kind, leaf))
+            .collect();
+        if chosen.contains(&true) {
+            return Ok(chosen);
+        }
+        Err(TreeError::NothingSelected {
+            filter: format!("{self:?}"),
+            misspelt: self.misspelt(&paths),
+        })
+    }
+
+    /// The names that no path has a step of, each with the one that is most alike.
+    fn misspelt(&self, paths: &[KeyPath]) -> Vec<(String, Option<String>)> {
+        let steps: BTreeSet<String> = paths
+            .iter()
+            .flat_map(|path| path.keys().iter().map(Key::plain))
+            .collect();
+        let mut names = Vec::new();
+        self.0.collect_names(&mut names);
+        let absent = names.into_iter().filter(|name| !steps.contains(*name));
+        let mut effort = Effort::default();
+        absent
+            .map(|name| {
+                let nearest = effort.nearest(name, steps.iter().map(|step| (step, step)));
+                (name.clone(), nearest.map(|(step, _)| step.clone()))
+            })
+            .collect()
+    }
+
+    /// Checks the order of filters of which the first that accepts a leaf has it: after
+    /// [`everything`](Self::everything) a filter would get nothing, silently. That itself may follow.
+    ///
+    /// # Errors
+    /// [`TreeError::AfterEverything`] with the filters that come after it.
+    pub fn check_order<'a>(filters: impl IntoIterator<Item = &'a Self>) -> Result<(), TreeError> {
+        let is_everything = |filter: &&Self| matches!(filter.0, Rule::Everything);
+        let mut filters = filters.into_iter();
+        if !filters.any(|filter| is_everything(&filter)) {
+            return Ok(());
+        }
+        let after: Vec<String> = filters
+            .filter(|filter| !is_everything(filter))
+            .map(|filter| format!("{filter:?}"))
+            .collect();
+        if after.is_empty() {
+            Ok(())
+        } else {
+            Err(TreeError::AfterEverything { filters: after })
+        }
+    }
+
+    /// Whether the kind alone decides.
+    pub(crate) fn is_by_kind(&self) -> bool {
+        self.0.is_by_kind()
+    }
+
+    /// What a filter by kind says.
+    pub(crate) fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
+        self.0.accepts_kind(kind)
+    }
+}
+
+/// The path to a place, or above one, that is most like `path`.
+fn nearest_prefix(path: &KeyPath, places: &[KeyPath]) -> Option<KeyPath> {
+    let length = path.keys().len();
+    let prefixes = places.iter().map(|place| {
+        let keys = place.keys().iter().take(length);
+        let prefix: KeyPath = keys.cloned().collect();
+        let text = prefix.to_string();
+        (prefix, text)
+    });
+    let nearest = Effort::default().nearest(&path.to_string(), prefixes);
+    nearest.map(|(prefix, _)| prefix)
+}
+
+impl Not for Filter {
+    type Output = Self;
+    fn not(self) -> Self {
+        Self(self.0.inverted())
+    }
+}
+impl BitAnd for Filter {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0.and(other.0))
+    }
+}
+impl BitOr for Filter {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,168 @@
+//! What a filter says of one leaf.
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::Arc;
+
+use super::terms::Terms;
+use crate::base::kind::{CollectionId, LeafKind};
+use crate::base::path::KeyPath;
+use crate::node::leaf::Leaf;
+
+type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
+
+#[derive(Clone)]
+pub(super) enum Rule {
+    Everything,
+    Nothing,
+    Param,
+    AnyState,
+    State(CollectionId),
+    Path(KeyPath),
+    Contains(String),
+    Type(TypeId, &'static str),
+    Predicate(Arc<Predicate>),
+    Not(Box<Rule>),
+    /// All terms accept.
+    All(Box<Terms>),
+    /// One of the terms accepts.
+    Any(Box<Terms>),
+}
+
+impl Rule {
+    /// The path of a term of [`Rule::Any`] that is looked up.
+    fn as_path(&self) -> Option<&KeyPath> {
+        match self {
+            Self::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The path of a term of [`Rule::All`] that is looked up.
+    fn as_other_than_path(&self) -> Option<&KeyPath> {
+        match self {
+            Self::Not(rule) => rule.as_path(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn inverted(self) -> Self {
+        match self {
+            Self::Not(rule) => *rule,
+            rule => Self::Not(Box::new(rule)),
+        }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        let terms = |rule| match rule {
+            Self::All(terms) => *terms,
+            rule => Terms::one(rule),
+        };
+        Self::All(Box::new(terms(self).followed_by(terms(other))))
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        let terms = |rule| match rule {
+            Self::Any(terms) => *terms,
+            rule => Terms::one(rule),
+        };
+        Self::Any(Box::new(terms(self).followed_by(terms(other))))
+    }
+
+    pub(super) fn collect_paths<'a>(&'a self, paths: &mut Vec<&'a KeyPath>) {
+        match self {
+            Self::Path(path) => paths.push(path),
+            Self::Not(rule) => rule.collect_paths(paths),
+            Self::All(terms) | Self::Any(terms) => {
+                terms.iter().for_each(|term| term.collect_paths(paths));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn collect_names<'a>(&'a self, names: &mut Vec<&'a String>) {
+        match self {
+            Self::Contains(name) => names.push(name),
+            Self::Not(rule) => rule.collect_names(names),
+            Self::All(terms) | Self::Any(terms) => {
+                terms.iter().for_each(|term| term.collect_names(names));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn accepts(
+        &self,
+        path: &KeyPath,
+        kind: Option<LeafKind>,
+        leaf: Option<&dyn Leaf>,
+    ) -> bool {
+        match self {
+            Self::Path(prefix) => prefix.is_prefix_of(path),
+            Self::Contains(name) => path.keys().iter().any(|key| key.is_plain(name)),
+            Self::Type(identity, _) => {
+                leaf.is_some_and(|leaf| leaf.as_any().type_id() == *identity)
+            }
+            Self::Predicate(predicate) => leaf.is_some_and(|leaf| predicate(path, leaf)),
+            Self::Not(rule) => !rule.accepts(path, kind, leaf),
+            Self::All(terms) => {
+                let index = terms.index(Self::as_other_than_path);
+                !index.leads_to(path)
+                    && index
+                        .others(terms)
+                        .all(|term| term.accepts(path, kind, leaf))
+            }
+            Self::Any(terms) => {
+                let index = terms.index(Self::as_path);
+                index.leads_to(path)
+                    || index
+                        .others(terms)
+                        .any(|term| term.accepts(path, kind, leaf))
+            }
+            _ => self.accepts_kind(kind),
+        }
+    }
+
+    pub(super) fn is_by_kind(&self) -> bool {
+        match self {
+            Self::Everything | Self::Nothing | Self::Param | Self::AnyState | Self::State(_) => {
+                true
+            }
+            Self::Not(rule) => rule.is_by_kind(),
+            Self::All(terms) | Self::Any(terms) => terms.iter().all(Self::is_by_kind),
+            _ => false,
+        }
+    }
+
+    pub(super) fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Param => kind == Some(LeafKind::Param),
+            Self::AnyState => matches!(kind, Some(LeafKind::State(_))),
+            Self::State(collection) => kind == Some(LeafKind::State(*collection)),
+            Self::Not(rule) => !rule.accepts_kind(kind),
+            Self::All(terms) => terms.iter().all(|term| term.accepts_kind(kind)),
+            Self::Any(terms) => terms.iter().any(|term| term.accepts_kind(kind)),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everything => f.write_str("everything"),
+            Self::Nothing => f.write_str("nothing"),
+            Self::Param => f.write_str("param"),
+            Self::AnyState => f.write_str("state"),
+            Self::State(collection) => write!(f, "state({collection:?})"),
+            Self::Path(path) => write!(f, "path({path})"),
+            Self::Contains(name) => write!(f, "path_contains({name})"),
+            Self::Type(_, name) => write!(f, "type({name})"),
+            Self::Predicate(_) => f.write_str("predicate"),
+            Self::Not(rule) => write!(f, "!{rule:?}"),
+            Self::All(terms) => terms.write(f, " & "),
+            Self::Any(terms) => terms.write(f, " | "),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The terms of `a | b | …` or `a & b & …`, side by side.
+//!
+//! Terms inside of each other would recurse as deep as there are terms. Paths among them are sorted once, so that a leaf
+//! is looked up in all of them at one time.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::rule::Rule;
+use crate::base::path::KeyPath;
+
+#[derive(Clone)]
+pub(super) struct Terms {
+    terms: VecDeque<Rule>,
+    index: OnceLock<Index>,
+}
+
+/// Terms by how they are asked.
+#[derive(Clone)]
+pub(super) struct Index {
+    /// In order, without those below others.
+    paths: Vec<KeyPath>,
+    /// The positions of all other terms.
+    others: Vec<usize>,
+}
+
+impl Terms {
+    pub(super) fn one(rule: Rule) -> Self {
+        Self {
+            terms: VecDeque::from([rule]),
+            index: OnceLock::new(),
+        }
+    }
+
+    /// These terms, then others. The fewer ones are moved, so that many terms can be joined one by one from either end.
+    pub(super) fn followed_by(mut self, mut other: Self) -> Self {
+        if self.terms.len() >= other.terms.len() {
+            self.terms.append(&mut other.terms);
+            self.index = OnceLock::new();
+            return self;
+        }
+        for term in self.terms.into_iter().rev() {
+            other.terms.push_front(term);
+        }
+        other.index = OnceLock::new();
+        other
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.terms.iter()
+    }
+
+    /// The terms, with the paths that `path_of` finds sorted.
+    pub(super) fn index(&self, path_of: fn(&Rule) -> Option<&KeyPath>) -> &Index {
+        self.index.get_or_init(|| {
+            let mut paths: Vec<&KeyPath> = self.iter().filter_map(path_of).collect();
+            paths.sort_unstable();
+            // What is below a path comes right after it.
+            paths.dedup_by(|below, above| above.is_prefix_of(below));
+            let terms = self.iter().enumerate();
+            Index {
+                paths: paths.into_iter().cloned().collect(),
+                others: terms
+                    .filter(|(_, term)| path_of(term).is_none())
+                    .map(|(position, _)| position)
+                    .collect(),
+            }
+        })
+    }
+
+    /// Writes the terms in brackets.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, operator: &str) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, term) in self.iter().enumerate() {
+            if position > 0 {
+                f.write_str(operator)?;
+            }
+            write!(f, "{term:?}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl Index {
+    /// Whether a path is at or below one of the sorted paths.
+    pub(super) fn leads_to(&self, path: &KeyPath) -> bool {
+        // All between a path and one below it are below it, too, and left out: so the last that is not greater is it.
+        let not_greater = self.paths.partition_point(|known| known <= path);
+        let last = not_greater.checked_sub(1).map(|last| &self.paths[last]);
+        last.is_some_and(|last| last.is_prefix_of(path))
+    }
+
+    /// The terms that are no sorted paths.
+    pub(super) fn others<'t>(&self, terms: &'t Terms) -> impl Iterator<Item = &'t Rule> {
+        self.others.iter().map(|&position| &terms.terms[position])
+    }
+}

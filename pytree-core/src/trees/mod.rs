@@ -1,0 +1,7 @@
+//! Trees as values: the functions on them, their parts and what selects these.
+
+pub(crate) mod containers;
+pub(crate) mod dynamic;
+pub mod filter;
+pub(crate) mod functions;
+pub mod partition;

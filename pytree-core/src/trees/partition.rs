@@ -1,0 +1,512 @@
+//! Parts of a tree.
+//!
+//! A part has the treedef of the whole in which the places of other parts are absent, which is not the
+//! same as `None`. Gradients, selected parameters and moments are such parts. Parts are made in the graph
+//! form: a shared leaf is in them once.
+
+mod pop;
+mod update;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Index;
+
+pub use self::pop::pop;
+pub(crate) use self::update::merge_state_trees;
+pub use self::update::{merge_state, update};
+use crate::base::error::{MergeProblem, TreeError};
+use crate::base::path::{AsKeyPath, KeyPath};
+use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
+use crate::contract::unflatten::{self, Unflattener};
+use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::shape::NodeKind;
+use crate::treedef::TreeDef;
+use crate::trees::dynamic::Tree;
+use crate::trees::filter::Filter;
+use crate::trees::functions::graph;
+
+/// A part of an `M`: its structure with some leaves absent.
+///
+/// It is a pytree itself, indexes by path, and [merges](merge) with its complement.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{partition, Filter};
+/// let whole = vec![1.0_f32, 2.0, 3.0];
+/// let [first, rest] = partition::split(&whole, [Filter::path("[0]"), Filter::everything()])?;
+/// assert_eq!(first["[0]"], 1.0);
+/// assert!(first.get("[1]").is_err());
+/// assert_eq!(partition::merge([first, rest])?, whole);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+pub struct Partition<M, L = AnyLeaf> {
+    tree: Tree<L>,
+    whole: PhantomData<fn() -> M>,
+}
+
+impl<M, L> Partition<M, L> {
+    /// A part from a tree of `M`'s structure, some of its places absent.
+    pub fn from_tree(tree: Tree<L>) -> Self {
+        Self {
+            tree,
+            whole: PhantomData,
+        }
+    }
+
+    /// The part as a tree.
+    pub fn tree(&self) -> &Tree<L> {
+        &self.tree
+    }
+
+    pub(crate) fn tree_mut(&mut self) -> &mut Tree<L> {
+        &mut self.tree
+    }
+
+    /// The part as a tree, by value.
+    pub fn into_tree(self) -> Tree<L> {
+        self.tree
+    }
+
+    /// The leaves that are present, in order.
+    pub fn leaves(&self) -> &[L] {
+        self.tree.leaves()
+    }
+
+    /// The leaves that are present, to be changed in place.
+    pub fn leaves_mut(&mut self) -> &mut [L] {
+        self.tree.leaves_mut()
+    }
+
+    /// The leaves that are present with their paths, in order.
+    pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
+        self.tree.iter_with_path()
+    }
+
+    /// The number of leaves that are present.
+    pub fn len(&self) -> usize {
+        self.tree.leaves().len()
+    }
+
+    /// Whether no leaf is present.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The leaf at a path such as `layers[0].weight`.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
+    /// [`TreeError::PathSyntax`].
+    pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {
+        self.tree.get(path)
+    }
+
+    /// The part with each leaf replaced by what `function` makes of it.
+    #[must_use]
+    pub fn map<U>(&self, function: impl FnMut(&L) -> U) -> Partition<M, U> {
+        Partition::from_tree(self.tree.map(function))
+    }
+
+    /// The part with each leaf replaced by what `function` makes of it and of the leaf at the same place
+    /// of `other`.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] if the parts differ in the places that are present.
+    pub fn map2<N, U>(
+        &self,
+        other: &Partition<M, N>,
+        function: impl FnMut(&L, &N) -> U,
+    ) -> Result<Partition<M, U>, TreeError> {
+        self.tree
+            .map2(&other.tree, function)
+            .map(Partition::from_tree)
+    }
+}
+
+impl<M, L> Index<&str> for Partition<M, L> {
+    type Output = L;
+
+    /// The leaf at a path.
+    ///
+    /// # Panics
+    /// As [`Partition::get`] fails.
+    #[track_caller]
+    fn index(&self, path: &str) -> &L {
+        match self.get(path) {
+            Ok(leaf) => leaf,
+            Err(error) => panic!("cannot index a part: {error}"),
+        }
+    }
+}
+
+impl<M, L: Clone> Clone for Partition<M, L> {
+    fn clone(&self) -> Self {
+        Self::from_tree(self.tree.clone())
+    }
+}
+impl<M, L: PartialEq> PartialEq for Partition<M, L> {
+    fn eq(&self, other: &Self) -> bool {
+        self.tree == other.tree
+    }
+}
+impl<M, L: fmt::Debug> fmt::Debug for Partition<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tree.fmt(f)
+    }
+}
+impl<M, L: Leaf> fmt::Display for Partition<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.tree, f)
+    }
+}
+
+impl<M: 'static, L: Leaf + Clone> Pytree for Partition<M, L> {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.tree.visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        Tree::unflatten(source).map(Self::from_tree)
+    }
+}
+impl<M: 'static, L: Leaf + Clone> PytreeOf<L> for Partition<M, L> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        self.leaves().iter().for_each(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        self.map(function)
+    }
+}
+impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
+    type Part = Self;
+    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
+        Ok(Self::from_tree(tree))
+    }
+}
+
+/// Splits a tree into parts: each leaf goes to the first filter that accepts it.
+///
+/// # Errors
+/// [`TreeError::Unassigned`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
+/// what is left. [`TreeError::AfterEverything`] if that is not the last, [`TreeError::NoLeaf`] if a path of a
+/// filter is not there.
+#[track_caller]
+pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
+    whole: &M,
+    filters: [Filter; N],
+) -> Result<[Partition<M, L>; N], TreeError> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    split_leaves(&treedef, leaves, &filters)
+}
+
+/// The part of a tree that a filter accepts.
+///
+/// # Panics
+/// If a path of the filter is not there.
+#[track_caller]
+pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    match filter_leaves(&treedef, &leaves, filter) {
+        Ok(part) => part,
+        Err(error) => panic!("cannot select a part: {error}"),
+    }
+}
+
+impl<M, L: Leaf + Clone> Partition<M, L> {
+    /// The part of this part that a filter accepts: still a part of an `M`.
+    ///
+    /// # Errors
+    /// [`TreeError::NoLeaf`] if a path of the filter is not there.
+    pub fn filter(&self, filter: &Filter) -> Result<Self, TreeError> {
+        filter_leaves(self.tree.treedef(), self.leaves(), filter)
+    }
+
+    /// Splits this part into parts of an `M`, as [`split`] does with a whole.
+    ///
+    /// # Errors
+    /// As [`split`].
+    pub fn split<const N: usize>(self, filters: [Filter; N]) -> Result<[Self; N], TreeError> {
+        let (leaves, treedef) = self.tree.into_parts();
+        split_leaves(&treedef, leaves, &filters)
+    }
+}
+
+fn filter_leaves<M, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
+    let (assigned, _) = assign(treedef, leaves, std::slice::from_ref(filter))?;
+    Ok(select(treedef, leaves, |position| {
+        assigned[position] != NO_PART
+    }))
+}
+
+fn split_leaves<M, L: Leaf, const N: usize>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    filters: &[Filter; N],
+) -> Result<[Partition<M, L>; N], TreeError> {
+    Filter::check_order(filters)?;
+    let (assigned, unassigned) = assign(treedef, &leaves, filters)?;
+    if !unassigned.is_empty() {
+        return Err(TreeError::Unassigned { paths: unassigned });
+    }
+    let mut counts = [0; N];
+    for &part in &assigned {
+        if let Some(count) = counts.get_mut(part as usize) {
+            *count += 1;
+        }
+    }
+    let mut kept: [Vec<L>; N] = counts.map(Vec::with_capacity);
+    for (leaf, &part) in leaves.into_iter().zip(&assigned) {
+        if let Some(kept) = kept.get_mut(part as usize) {
+            kept.push(leaf);
+        }
+    }
+    let mut kept = kept.into_iter();
+    Ok(treedef
+        .split::<N>(&assigned)
+        .map(|part| Partition::from_tree(Tree::from_parts(part, kept.next().unwrap_or_default()))))
+}
+
+/// Stands in an assignment for no part.
+const NO_PART: u32 = u32::MAX;
+
+/// For each leaf the number of the first filter that accepts it, and the leaves that none does.
+type Assignment = (Vec<u32>, Vec<KeyPath>);
+
+/// The number of the first filter for which `accepts` holds.
+fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
+    let first = filters.iter().position(accepts);
+    first
+        .and_then(|part| u32::try_from(part).ok())
+        .unwrap_or(NO_PART)
+}
+
+/// The number of the first filter that accepts each leaf, and the leaves that none does.
+fn assign<L: Leaf>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    filters: &[Filter],
+) -> Result<Assignment, TreeError> {
+    filters
+        .iter()
+        .try_for_each(|filter| filter.check(treedef))?;
+    let mut assigned = Vec::with_capacity(leaves.len());
+    let mut unassigned = Vec::new();
+    if filters.iter().all(Filter::is_by_kind) {
+        treedef.walk_decisions(
+            |kind| first_of(filters, |filter| filter.accepts_kind(kind)),
+            |holds_leaf, part| {
+                if holds_leaf {
+                    assigned.push(part);
+                }
+            },
+        );
+        if !assigned.contains(&NO_PART) {
+            return Ok((assigned, unassigned));
+        }
+        assigned.clear();
+    }
+    let mut leaf = leaves.iter();
+    treedef.walk_places(|place| {
+        if !place.holds_leaf {
+            return;
+        }
+        if let Some(leaf) = leaf.next() {
+            let part = first_of(filters, |filter| {
+                filter.accepts(place.path, place.kind, leaf)
+            });
+            if part == NO_PART {
+                unassigned.push(place.path.clone());
+            }
+            assigned.push(part);
+        }
+    });
+    Ok((assigned, unassigned))
+}
+
+/// The part of the leaves whose position `keep` accepts.
+pub fn select<M, L: Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    keep: impl Fn(usize) -> bool,
+) -> Partition<M, L> {
+    let mut position = 0;
+    let mut kept = Vec::with_capacity(leaves.len());
+    let part = treedef.with_presence(|present| {
+        let here = present && keep(position);
+        if here {
+            kept.push(leaves[position].clone());
+        }
+        position += usize::from(present);
+        here
+    });
+    Partition::from_tree(Tree::from_parts(part, kept))
+}
+
+/// Merges parts into the whole they were split from.
+///
+/// # Errors
+/// [`TreeError::Merge`] with each place that has a leaf in no part or in several, or where the parts are
+/// of different structures.
+pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
+    parts: impl IntoIterator<Item = Partition<M, L>>,
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = merged(parts)?.into_parts();
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The tree that parts make together.
+fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree<L>, TreeError> {
+    let trees: Vec<Tree<L>> = parts.into_iter().map(Partition::into_tree).collect();
+    let merged = merge_trees(trees)?;
+    let missing = missing_places(merged.treedef());
+    if missing.is_empty() {
+        return Ok(merged);
+    }
+    Err(TreeError::Merge { problems: missing })
+}
+
+/// The whole with the leaves that `part` has put in the place of its own.
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part is of another structure.
+pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
+    whole: &M,
+    part: &Partition<M, L>,
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, _) = replaced(&treedef, leaves, part)?;
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// The leaves of a whole with those that a part has in the place of its own, and which they are.
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part is of another structure.
+pub(crate) fn replaced<M, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    mut leaves: Vec<L>,
+    part: &Partition<M, L>,
+) -> Result<(Vec<L>, Vec<bool>), TreeError> {
+    let places = part.tree.treedef();
+    check_alike(treedef, places)?;
+    let places = places.0.nodes.iter().filter(|node| node.is_place());
+    let present: Vec<bool> = places
+        .map(|node| node.shape.kind == NodeKind::Leaf)
+        .collect();
+    let mut values = part.leaves().iter();
+    for (leaf, _) in leaves
+        .iter_mut()
+        .zip(&present)
+        .filter(|(_, present)| **present)
+    {
+        *leaf = match values.next() {
+            Some(value) => value.clone(),
+            None => break,
+        };
+    }
+    Ok((leaves, present))
+}
+
+/// Whether two structures are the same but for the places that have no leaf.
+///
+/// # Errors
+/// [`TreeError::Merge`] with all differences.
+fn check_alike(left: &TreeDef, right: &TreeDef) -> Result<(), TreeError> {
+    let (a, b) = (&left.0, &right.0);
+    let alike = a.nodes.len() == b.nodes.len()
+        && a.aux == b.aux
+        && a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
+            a.arity == b.arity
+                && a.target == b.target
+                && (std::ptr::eq(a.shape, b.shape)
+                    || (a.is_place() && b.is_place())
+                    || a.shape == b.shape)
+        });
+    if alike {
+        return Ok(());
+    }
+    let everywhere = |treedef: &TreeDef| treedef.with_presence(|_| true);
+    let differences = everywhere(left).differences(&everywhere(right)).into_iter();
+    Err(TreeError::Merge {
+        problems: differences.map(MergeProblem::Structure).collect(),
+    })
+}
+
+fn missing_places(treedef: &TreeDef) -> Vec<MergeProblem> {
+    if !treedef.has_absent() {
+        return Vec::new();
+    }
+    let mut missing = Vec::new();
+    treedef.walk_places(|place| {
+        if !place.holds_leaf {
+            missing.push(MergeProblem::Missing(place.path.clone()));
+        }
+    });
+    missing
+}
+
+/// Lays trees of one structure over each other.
+fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
+    let mut trees = trees.into_iter();
+    let Some(mut merged) = trees.next() else {
+        return Err(TreeError::Build {
+            node: "merged tree",
+            reason: "there are no parts to merge".to_owned(),
+        });
+    };
+    for tree in trees {
+        merged = merge_two(merged, tree, Overlap::Refused)?;
+    }
+    Ok(merged)
+}
+
+/// What two leaves at one place are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overlap {
+    /// A mistake.
+    Refused,
+    /// The later one replaces the other.
+    LaterWins,
+}
+
+fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<L>, TreeError> {
+    let (left_leaves, left_treedef) = left.into_parts();
+    let (right_leaves, right_treedef) = right.into_parts();
+    check_alike(&left_treedef, &right_treedef)?;
+    let (a, b) = (&left_treedef.0, &right_treedef.0);
+    let (mut left_leaves, mut right_leaves) = (left_leaves.into_iter(), right_leaves.into_iter());
+    let mut nodes = a.nodes.clone();
+    let mut leaves = Vec::with_capacity(left_leaves.len() + right_leaves.len());
+    let mut twice = Vec::new();
+    for (at, (node, other)) in nodes.iter_mut().zip(&b.nodes).enumerate() {
+        match (node.shape.kind, other.shape.kind) {
+            (NodeKind::Leaf, NodeKind::Absent) => leaves.extend(left_leaves.next()),
+            (NodeKind::Absent, NodeKind::Leaf) => {
+                node.shape = other.shape;
+                leaves.extend(right_leaves.next());
+            }
+            (NodeKind::Leaf, NodeKind::Leaf) if overlap == Overlap::LaterWins => {
+                node.shape = other.shape;
+                left_leaves.next();
+                leaves.extend(right_leaves.next());
+            }
+            (NodeKind::Leaf, NodeKind::Leaf) => {
+                twice.push(at);
+            }
+            _ => {}
+        }
+    }
+    if !twice.is_empty() {
+        let paths = left_treedef.node_paths(&twice).into_iter();
+        return Err(TreeError::Merge {
+            problems: paths.map(MergeProblem::Twice).collect(),
+        });
+    }
+    Ok(Tree::from_parts(
+        TreeDef::from_parts(nodes, a.aux.clone()),
+        leaves,
+    ))
+}

@@ -1,0 +1,253 @@
+//! Leaves taken out of a model: what a forward pass has left in it, for instance.
+//!
+//! The model is laid out in the graph form, the places to be emptied are cut out of it, and a model is built of the
+//! rest. Which places these are is planned in `plan`; here it is done.
+
+mod plan;
+
+use std::collections::BTreeMap;
+
+use self::plan::{Cut, Plan};
+use super::{NO_PART, Partition, assign, select};
+use crate::base::error::TreeError;
+use crate::contract::pytree::PytreeOf;
+use crate::contract::unflatten::{Contents, fixed_nodes, unflatten_unchecked};
+use crate::node::insertion::InsertionOrder;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{self, NodeKind};
+use crate::node::statics::StaticBox;
+use crate::references::crossing;
+use crate::references::reference::References;
+use crate::treedef::{Builder, TreeDef};
+use crate::trees::filter::Filter;
+
+/// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
+///
+/// `Some` becomes `None`, an item is taken out of its `Vec`, or of a tuple of any length as one of what was sown is, an
+/// entry out of its map. In a field with a kind this goes for the whole of what is selected: of an `Option<Vec<_>>`
+/// whose leaves all are, `None` is left. A shared node is taken out at all its places, and a weak edge to it leads to
+/// nothing then. If nothing is selected, the part is empty. For several parts, [`split`](Partition::split) what was
+/// popped.
+///
+/// # Examples
+/// ```
+/// use pytree_core::kind::Intermediate;
+/// use pytree_core::{Filter, Module, partition};
+///
+/// #[derive(Module, Clone)]
+/// struct Block {
+///     #[param]
+///     weight: f32,
+///     #[state(Intermediate)]
+///     mean: Option<f32>,
+/// }
+///
+/// let mut blocks = vec![Block { weight: 2.0, mean: Some(0.5) }, Block { weight: 3.0, mean: None }];
+/// let captured = partition::pop(&mut blocks, &Filter::state::<Intermediate>())?;
+/// assert_eq!(captured["[0].mean"], 0.5);
+/// assert_eq!(blocks[0].mean, None);
+///
+/// // A plain field always holds its leaf.
+/// let mistake = partition::pop(&mut blocks, &Filter::param()).unwrap_err();
+/// assert!(mistake.to_string().contains("[1].weight"));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::Held`] with every leaf that its place always holds, as a plain field, a tuple and an array do;
+/// [`TreeError::NoLeaf`] if a path of the filter is not there; [`TreeError::Reference`] if a reference may not be written
+/// here. Nothing is changed then.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
+pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
+    model: &mut M,
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
+    crossing::repeated(|| pop_once(model, filter))
+}
+
+/// As [`pop`]; a conflict if another thread writes a reference of the model meanwhile.
+#[track_caller]
+fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
+    model: &mut M,
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
+    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+    let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
+    let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
+    let popped = select(&treedef, &leaves, |position| selected[position]);
+    if popped.is_empty() {
+        return Ok(popped);
+    }
+    let mut plan = Plan::new(&treedef, &selected);
+    loop {
+        plan.make();
+        let rest = rest_of(&treedef, &leaves, &plan);
+        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.iter().cloned()) {
+            Ok(_) if !plan.held.is_empty() => {
+                let nodes: Vec<usize> = plan.held.iter().copied().collect();
+                let paths = treedef.node_paths(&nodes);
+                return Err(TreeError::Held { paths });
+            }
+            Ok(built) if references.is_empty() => {
+                *model = built;
+                return Ok(popped);
+            }
+            Ok(_) => {
+                let (left, changed) = rest.references(&treedef, &references);
+                let contents = Contents::WrittenAt(&changed);
+                let used = (&left, contents);
+                let built =
+                    crossing::put_together_part(&rest.treedef, rest.leaves, used, &references);
+                *model = built?;
+                return Ok(popped);
+            }
+            // An array looks like a list until it is built, and a tuple like values that were sown.
+            Err(TreeError::Arity { .. }) if plan.fixed.is_empty() => {
+                plan.fixed.extend(fixed_nodes::<M, L>(&treedef, &leaves)?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What is left of a model.
+struct Rest<L> {
+    treedef: TreeDef,
+    leaves: Vec<L>,
+    /// For each node, which it was.
+    old: Vec<usize>,
+}
+
+impl<L> Rest<L> {
+    /// The references that are left, and for each whether it holds something else now.
+    fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
+        let now = self.treedef.numbered_nodes();
+        let was: Vec<usize> = now
+            .iter()
+            .filter_map(|&at| self.old.get(at).copied())
+            .collect();
+        let numbers: BTreeMap<usize, usize> = before
+            .numbered_nodes()
+            .iter()
+            .enumerate()
+            .map(|(number, &at)| (at, number))
+            .collect();
+        let left = references.only(was.iter().filter_map(|at| numbers.get(at).copied()));
+        let is_reference = |at: usize| self.treedef.0.nodes[at].shape.kind == NodeKind::Reference;
+        let pairs = now.iter().zip(&was).filter(|(now, _)| is_reference(**now));
+        let changed =
+            pairs.map(|(now, was)| self.treedef.0.nodes[*now].size != before.0.nodes[*was].size);
+        (left, changed.collect())
+    }
+}
+
+/// The model without what the plan cuts.
+fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L> {
+    let mut builder = Builder::default();
+    let mut kept = Vec::with_capacity(leaves.len());
+    let mut old = Vec::new();
+    // The new numbers of the shared nodes and references that are left, by their old ones.
+    let mut left = 0;
+    let numbers: Vec<Option<usize>> = treedef
+        .numbered_nodes()
+        .iter()
+        .map(|&at| {
+            let is_left = !plan.is_cut(at);
+            left += usize::from(is_left);
+            is_left.then(|| left - 1)
+        })
+        .collect();
+    let mut leaf = leaves.iter();
+    // Of each open node, where it ends in the old treedef.
+    let mut open: Vec<usize> = Vec::new();
+    let mut at = 0;
+    let nodes = &treedef.0.nodes;
+    while let Some(node) = nodes.get(at) {
+        while open.last().is_some_and(|&end| end <= at) {
+            open.pop();
+            builder.exit();
+        }
+        let end = at + node.size as usize;
+        if let Some(cut) = plan.cuts.get(&at) {
+            for gone in &nodes[at..end] {
+                if gone.shape.kind == NodeKind::Leaf {
+                    leaf.next();
+                }
+            }
+            if *cut == Cut::None {
+                old.push(at);
+                builder.enter(&shape::NONE, 0);
+                builder.exit();
+            }
+            at = end;
+            continue;
+        }
+        old.push(at);
+        match node.shape.kind {
+            NodeKind::Leaf => {
+                builder.leaf(node.shape);
+                kept.extend(leaf.next().cloned());
+            }
+            NodeKind::Absent => builder.absent(),
+            NodeKind::Alias => {
+                let number = node
+                    .target()
+                    .and_then(|old| numbers.get(old).copied().flatten());
+                builder.alias(number);
+            }
+            kind => {
+                let kept: Vec<bool> = treedef
+                    .child_positions(at)
+                    .into_iter()
+                    .map(|child| plan.cuts.get(&child) != Some(&Cut::Item))
+                    .collect();
+                builder.enter(node.shape, kept.iter().filter(|&&kept| kept).count());
+                keys(kind, treedef.0.aux_of(at), &kept)
+                    .into_iter()
+                    .for_each(|value| builder.aux(value));
+                open.push(end);
+            }
+        }
+        at += 1;
+    }
+    open.iter().for_each(|_| builder.exit());
+    Rest {
+        treedef: builder.finish(),
+        leaves: kept,
+        old,
+    }
+}
+
+/// The static values of a node of which some children are left. The keys of maps come first, then the order in which
+/// they were inserted.
+fn keys(kind: NodeKind, aux: &[StaticBox], kept: &[bool]) -> Vec<StaticBox> {
+    if !matches!(kind, NodeKind::Dict | NodeKind::OrderedDict) {
+        return aux.to_vec();
+    }
+    let mut keys: Vec<StaticBox> = aux
+        .iter()
+        .zip(kept)
+        .filter(|(_, kept)| **kept)
+        .map(|(key, _)| key.clone())
+        .collect();
+    if kind == NodeKind::Dict {
+        let order: InsertionOrder = aux.last().and_then(StaticBox::to_value).unwrap_or_default();
+        let inserted = order.restore((0..kept.len()).collect());
+        let mut ranks = Vec::with_capacity(kept.len());
+        let mut rank = 0;
+        for &kept in kept {
+            ranks.push(rank);
+            rank += usize::from(kept);
+        }
+        let positions: Vec<usize> = inserted
+            .into_iter()
+            .filter(|&position| kept.get(position) == Some(&true))
+            .map(|position| ranks[position])
+            .collect();
+        keys.push(StaticBox::new(InsertionOrder::of_positions(&positions)));
+    }
+    keys
+}

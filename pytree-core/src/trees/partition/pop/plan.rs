@@ -1,0 +1,191 @@
+//! Where a model is cut so that selected leaves are out of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::base::kind::LeafKind;
+use crate::node::shape::NodeKind;
+use crate::treedef::TreeDef;
+
+/// What becomes of a node that is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It is no longer among its parent's children.
+    Item,
+    /// It is `None` where it was `Some`.
+    None,
+}
+
+/// Where to cut.
+#[derive(Debug)]
+pub(super) struct Plan<'t> {
+    treedef: &'t TreeDef,
+    parents: Vec<usize>,
+    /// For each node, and for the end, how many places before it are not selected.
+    kept_before: Vec<usize>,
+    /// The selected leaves, by their nodes.
+    selected: Vec<usize>,
+    /// Nodes that keep their number of children, as arrays do.
+    pub(super) fixed: HashSet<usize>,
+    /// For each node, the variable that it is in: the field that decides the kind of what is below.
+    variables: Vec<Option<usize>>,
+    /// The nodes to be cut.
+    pub(super) cuts: BTreeMap<usize, Cut>,
+    /// The selected places that can't be emptied.
+    pub(super) held: BTreeSet<usize>,
+}
+
+impl<'t> Plan<'t> {
+    /// A plan for the leaves that are selected, in order.
+    pub(super) fn new(treedef: &'t TreeDef, selected: &[bool]) -> Self {
+        let nodes = &treedef.0.nodes;
+        let numbered = treedef.numbered_nodes();
+        let mut kept_before = vec![0];
+        let mut kept = 0;
+        let mut leaves = Vec::new();
+        let mut flags = selected.iter();
+        for (at, node) in nodes.iter().enumerate() {
+            match node.shape.kind {
+                NodeKind::Leaf if flags.next() == Some(&true) => leaves.push(at),
+                NodeKind::Leaf | NodeKind::Absent => kept += 1,
+                _ => {}
+            }
+            if let Some(number) = treedef.later_place_of(at) {
+                // A later place goes if all of what it leads to does.
+                let before = |at: usize| kept_before.get(at).copied();
+                let target = numbered.get(number).copied().unwrap_or(at);
+                let end = target + nodes[target].size as usize;
+                let goes = before(target)
+                    .zip(before(end))
+                    .is_none_or(|(start, end)| start == end);
+                kept += usize::from(!goes);
+            }
+            kept_before.push(kept);
+        }
+        let (parents, variables) = above(treedef);
+        Self {
+            treedef,
+            parents,
+            kept_before,
+            selected: leaves,
+            fixed: HashSet::new(),
+            variables,
+            cuts: BTreeMap::new(),
+            held: BTreeSet::new(),
+        }
+    }
+
+    /// Decides where to cut.
+    pub(super) fn make(&mut self) {
+        self.cuts.clear();
+        self.held.clear();
+        for leaf in self.selected.clone() {
+            self.empty(leaf);
+        }
+        let shared = self.treedef.numbered_nodes();
+        let aliases = (0..self.treedef.num_nodes()).filter_map(|at| {
+            let target = *shared.get(self.treedef.later_place_of(at)?)?;
+            Some((at, target))
+        });
+        let mut aliases: Vec<(usize, usize)> = aliases.collect();
+        // What is cut for one place of a shared node may hold the first place of another.
+        loop {
+            let before = aliases.len();
+            aliases.retain(|&(alias, target)| {
+                let dangles = self.is_cut(target) && !self.is_cut(alias);
+                if dangles && !self.empty(alias) {
+                    // Then the first place stays, too.
+                    self.restore(target);
+                }
+                !dangles
+            });
+            if aliases.len() == before {
+                break;
+            }
+        }
+    }
+
+    /// Cuts the node that empties a selected place: the outermost `Some` or else the outermost item that holds
+    /// nothing else, in the variable of the place. Whether there is one.
+    fn empty(&mut self, place: usize) -> bool {
+        let nodes = &self.treedef.0.nodes;
+        let variable = self.variables[place];
+        let (mut some, mut item) = (None, None);
+        let mut at = place;
+        while self.is_all_selected(at) {
+            let parent = self.parents[at];
+            let is_root = at == 0;
+            if nodes[at].shape.kind == NodeKind::Some {
+                some = Some(at);
+            }
+            if variable == Some(at) || is_root {
+                break;
+            }
+            if self.gives_items(parent) {
+                item = Some(at);
+            }
+            // Without a kind, a leaf is a variable of its own.
+            if variable.is_none() && !nodes[parent].shape.kind.is_transparent() {
+                break;
+            }
+            at = parent;
+        }
+        let cut = some.map(|some| (some, Cut::None));
+        let Some((node, cut)) = cut.or(item.map(|item| (item, Cut::Item))) else {
+            self.held.insert(place);
+            return false;
+        };
+        self.cuts.insert(node, cut);
+        true
+    }
+
+    /// Cuts nothing at or above a node.
+    fn restore(&mut self, node: usize) {
+        for above in upwards(&self.parents, node) {
+            self.cuts.remove(&above);
+        }
+    }
+
+    /// Whether a node is cut, or one above it.
+    pub(super) fn is_cut(&self, node: usize) -> bool {
+        upwards(&self.parents, node).any(|above| self.cuts.contains_key(&above))
+    }
+
+    fn is_all_selected(&self, node: usize) -> bool {
+        let end = node + self.treedef.0.nodes[node].size as usize;
+        self.kept_before[node] == self.kept_before[end]
+    }
+
+    /// Whether a node can do with fewer children.
+    fn gives_items(&self, node: usize) -> bool {
+        match self.treedef.0.nodes[node].shape.kind {
+            NodeKind::List | NodeKind::Tuple => !self.fixed.contains(&node),
+            kind => matches!(kind, NodeKind::Dict | NodeKind::OrderedDict),
+        }
+    }
+}
+
+/// A node and those above it, up to the root, which is its own parent.
+fn upwards(parents: &[usize], node: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(node), |&at| (at > 0).then(|| parents[at]))
+}
+
+/// For each node, its parent, the root its own, and the variable that it is in.
+fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
+    let nodes = &treedef.0.nodes;
+    let mut parents = vec![0; nodes.len()];
+    let mut variables = vec![None; nodes.len()];
+    for at in 0..nodes.len() {
+        for (position, child) in treedef.child_positions(at).into_iter().enumerate() {
+            parents[child] = at;
+            // Not what a reference says itself: that is a variable of its own.
+            let fields =
+                Some(nodes[at].shape.fields).filter(|_| !nodes[at].shape.kind.is_transparent());
+            let field = fields.and_then(|fields| fields.get(position));
+            let decides = field
+                .and_then(|field| field.kind)
+                .and_then(LeafKind::of_field);
+            variables[child] = variables[at].or(decides.map(|_| child));
+        }
+    }
+    (parents, variables)
+}

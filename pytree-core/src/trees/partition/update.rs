@@ -1,0 +1,105 @@
+//! Models and parts changed by parts.
+
+use super::{Overlap, Partition, merge_two, replaced};
+use crate::base::error::{MergeProblem, TreeError};
+use crate::contract::pytree::PytreeOf;
+use crate::node::leaf::Leaf;
+use crate::references::crossing;
+use crate::trees::dynamic::Tree;
+
+/// Puts the leaves that `part` has in the place of the model's own, in place. Either all of them are put or, on an
+/// error, none.
+///
+/// References of the model stay, and those are written that hold a leaf of the part. Several parts are laid over each
+/// other by [`merge_state`] first.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Filter, partition};
+/// let mut model = vec![1.0_f32, 2.0, 3.0];
+/// let part = partition::filter(&model, &Filter::path("[1]")).map(|leaf: &f32| leaf * 10.0);
+/// partition::update(&mut model, &part)?;
+/// assert_eq!(model, [1.0, 20.0, 3.0]);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::Structure`] with all differences, if the part is of another structure; [`TreeError::Reference`] if a
+/// reference may not be written here.
+///
+/// # Panics
+/// If a reference may not be read here.
+#[track_caller]
+pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
+    model: &mut M,
+    part: &Partition<M, L>,
+) -> Result<(), TreeError> {
+    let doing = "cannot update a model by a part";
+    *model = crossing::repeated(|| {
+        let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+        let (leaves, changed) =
+            replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
+        crossing::put_together_changed(&treedef, leaves, &references, |position| {
+            changed.get(position).copied().unwrap_or(false)
+        })
+    })?;
+    Ok(())
+}
+
+/// Parts laid over each other: at each place the leaf of the last part that has one.
+///
+/// [`merge`](super::merge) is for parts of which no two have the same leaf.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Filter, partition};
+/// let model = vec![1.0_f32, 2.0, 3.0];
+/// let first = partition::filter(&model, &Filter::path("[0]"));
+/// let all = partition::filter(&model, &Filter::everything()).map(|leaf: &f32| leaf * 10.0);
+/// let merged = partition::merge_state([all.clone(), first.clone()])?;
+/// assert_eq!(merged.leaves(), [1.0, 20.0, 30.0]);
+/// let merged = partition::merge_state([first, all])?;
+/// assert_eq!(merged.leaves(), [10.0, 20.0, 30.0]);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// [`TreeError::Structure`] with all differences, if the parts are of different structures; [`TreeError::Build`] if
+/// there is no part.
+pub fn merge_state<M, L>(
+    parts: impl IntoIterator<Item = Partition<M, L>>,
+) -> Result<Partition<M, L>, TreeError> {
+    let trees = parts.into_iter().map(Partition::into_tree).collect();
+    merge_state_trees(trees).map(Partition::from_tree)
+}
+
+/// As [`merge_state`], of trees.
+pub(crate) fn merge_state_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
+    let mut trees = trees.into_iter();
+    let Some(first) = trees.next() else {
+        return Err(TreeError::Build {
+            node: "merged state",
+            reason: "there are no states to merge".to_owned(),
+        });
+    };
+    trees
+        .try_fold(first, |merged, tree| {
+            merge_two(merged, tree, Overlap::LaterWins)
+        })
+        .map_err(|error| as_structure("cannot merge states", error))
+}
+
+/// Where leaves are replaced nothing but the structures can be wrong.
+fn as_structure(doing: &'static str, error: TreeError) -> TreeError {
+    let TreeError::Merge { problems } = error else {
+        return error;
+    };
+    let differences = problems.iter().filter_map(|problem| match problem {
+        MergeProblem::Structure(difference) => Some(difference.clone()),
+        _ => None,
+    });
+    TreeError::Structure {
+        doing,
+        differences: differences.collect(),
+    }
+}
