@@ -17,41 +17,45 @@ mod tools;
 mod treedef;
 mod trees;
 
-pub use crate::base::error::TreeError;
+pub use crate::base::error::{
+    Access, PlaceProblem, ReferenceError, RegistrationProblem, TreeError, Unrepeated,
+};
 pub use crate::base::identity::Identity;
-pub use crate::base::kind::{Collection, CollectionId, FieldKind, LeafKind};
+pub use crate::base::kind::{Collection, CollectionId, FieldKind, Frozen, LeafKind};
 pub use crate::base::path::{AsKeyPath, Key, KeyPath};
 pub use crate::base::{error, kind, path, suggest};
+pub use crate::contract::flatten::Sharing;
+pub use crate::contract::handles::{AnyReference, References};
 pub use crate::contract::pytree::{
-    Module, ModuleType, Pytree, PytreeOf, ReferenceNode, SelectPart, SharedNode, SharedVisit,
-    Visitor, select_partition,
+    Pytree, PytreeOf, ReferenceNode, SharedNode, SharedVisit, Visitor,
 };
 pub use crate::contract::unflatten::{Contents, Unflattener};
 pub use crate::module::annotated::{Annotated, Metadata};
-pub use crate::module::dynamic_module::{DynamicModule, RegistrationProblem};
-pub use crate::module::freeze::{Freeze, Frozen};
+pub use crate::module::dynamic_module::DynamicModule;
+pub use crate::module::freeze::Freeze;
+pub use crate::module::registry::{Module, ModuleType};
 pub use crate::module::{dynamic_module, field, freeze, object};
+pub use crate::node::compare::{LeafChange, LeafDiff, ValueDiff};
 pub use crate::node::insertion::InsertionOrder;
 pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
 pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::node::{leaf, shape, statics};
 pub use crate::notations::dictionary::{Dictionary, Entry};
-pub use crate::notations::state::{PlaceProblem, State};
+pub use crate::notations::state::State;
 pub use crate::notations::{refs, state};
-pub use crate::references::reference::{
-    Access, AnyReference, Ref, ReferenceError, References, Unrepeated, WeakRef,
-};
+pub use crate::references::reference::{Ref, WeakRef};
 pub use crate::references::shared::{Shared, Weak};
 pub use crate::references::{crossing, level};
-pub use crate::tools::diff::{LeafChange, LeafDiff, ModelDiff, ValueDiff, diff};
+pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};
 pub use crate::tools::select::{Selector, at};
 pub use crate::tools::{edit, lint, nodes, ravel, select};
-pub use crate::treedef::{NodeView, Sharing, TreeDef};
+pub use crate::treedef::{NodeView, TreeDef};
 pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::trees::filter::Filter;
 pub use crate::trees::functions::{graph, match_structure, tree};
 pub use crate::trees::partition::Partition;
+pub use crate::trees::select_part::{SelectPart, select_partition};
 pub use crate::trees::{filter, partition};
 
 // The macros share the names of the traits they implement.
@@ -65,7 +69,8 @@ pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 #[doc(hidden)]
 pub mod traits {
     pub use crate::base::kind::Collection;
-    pub use crate::contract::pytree::{Module, Pytree};
+    pub use crate::contract::pytree::Pytree;
+    pub use crate::module::registry::Module;
     pub use crate::node::insertion::InsertionOrder;
     pub use crate::node::leaf::Leaf;
 }

@@ -6,13 +6,13 @@
 //! `aux[nodes[i].aux .. nodes[i + 1].aux]`; places that hold a leaf and places whose leaf is absent are
 //! nodes without children.
 
+mod aliases;
 mod build;
 mod common;
 mod compare;
 mod compose;
 mod display;
 mod keys;
-mod matching;
 mod missing;
 mod prefix;
 mod serial;
@@ -23,15 +23,16 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-pub use self::build::Sharing;
-pub(crate) use self::build::{Builder, Flatten};
+pub(crate) use self::aliases::Aliases;
+pub(crate) use self::build::{Builder, target_of};
+pub(crate) use self::common::no_common_suffix;
 pub use self::compose::NodeView;
 pub(crate) use self::display::Notation;
 use self::display::write_tree;
+use self::keys::child_key;
 pub(crate) use self::keys::key_below;
-use self::keys::{child_key, path_of};
-pub(crate) use self::matching::Match;
-pub(crate) use self::prefix::Fit;
+pub(crate) use self::keys::path_of;
+pub(crate) use self::prefix::{Fit, Meeting};
 pub(crate) use self::walk::Step;
 use crate::base::kind::LeafKind;
 use crate::base::path::{Key, KeyPath};
@@ -215,7 +216,7 @@ impl TreeDef {
             let own = numbered_before(node + size) - before;
             for node in nodes.iter_mut().filter(|node| node.target().is_some()) {
                 let inside = node.target().and_then(|number| number.checked_sub(before));
-                node.target = build::target_of(inside.filter(|&number| number < own));
+                node.target = target_of(inside.filter(|&number| number < own));
             }
         }
         Self::from_parts(nodes, aux)

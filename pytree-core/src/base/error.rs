@@ -1,12 +1,17 @@
 //! What can go wrong with trees, with all mismatches at once.
 
+mod place;
+mod reference;
+mod registration;
+
 use std::fmt::{self, Write as _};
 
 use thiserror::Error;
 
+pub use self::place::PlaceProblem;
+pub use self::reference::{Access, ReferenceError, Unrepeated};
+pub use self::registration::RegistrationProblem;
 use crate::base::path::KeyPath;
-use crate::module::dynamic_module::RegistrationProblem;
-use crate::notations::state::PlaceProblem;
 
 /// An operation on trees failed; nothing was changed.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -73,7 +78,7 @@ pub enum TreeError {
     },
     /// A reference may not be read or written here.
     #[error(transparent)]
-    Reference(#[from] crate::references::reference::ReferenceError),
+    Reference(#[from] ReferenceError),
     /// Two trees that should have the same structure have not.
     #[error("{doing}: the trees differ in {}", list(.differences))]
     Structure {
@@ -294,7 +299,6 @@ impl TreeError {
     /// Whether another thread has written a reference while a call ran that had read it. The call may be repeated: see
     /// [`crossing::repeated`](crate::references::crossing::repeated).
     pub fn is_conflict(&self) -> bool {
-        use crate::references::reference::ReferenceError;
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
     }
 

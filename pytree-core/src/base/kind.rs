@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::error::TreeError;
+use crate::base::read_limit;
 
 /// A named group of states, for instance [`BatchStat`]. Users derive it on a unit struct of their own.
 ///
@@ -31,6 +32,9 @@ pub trait Collection: 'static {
     /// The name shown in summaries and checkpoints.
     const NAME: &'static str;
 }
+
+/// About how many bytes a name takes besides its letters.
+const NAME_SIZE: usize = 32;
 
 /// The names of collections that are known at run time only.
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
@@ -77,7 +81,7 @@ impl CollectionId {
             .unwrap_or_else(PoisonError::into_inner)
             .contains(name);
         if !is_known {
-            crate::node::shape::reserve_for_read(name.len())?;
+            read_limit::reserve(NAME_SIZE + name.len())?;
         }
         Ok(Self::named(name))
     }
@@ -192,4 +196,8 @@ collections! {
     RngState;
     /// Moments and counts of an optimiser.
     OptState;
+    /// Parameters that are frozen for a while.
+    ///
+    /// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) makes parameters of all states of this collection.
+    Frozen;
 }

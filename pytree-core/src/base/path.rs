@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use crate::base::error::TreeError;
-use crate::node::leaf::write_quoted;
+use crate::base::text::write_quoted;
 
 /// One step of a [`KeyPath`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

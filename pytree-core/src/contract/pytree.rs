@@ -1,4 +1,4 @@
-//! The traits a value implements to be a pytree or a module, and the visitor they speak to.
+//! The traits a value implements to be a pytree, and the visitor they speak to.
 //!
 //! A value is visited in preorder: a node announces its shape and the number of its children, then its
 //! static values and keys, then the children. Traversal is object-safe, so that a `Box<dyn Layer>` is a
@@ -8,18 +8,16 @@ use std::sync::Arc;
 
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
-use crate::base::kind::FieldKind;
 use crate::base::path::{Key, KeyPath};
+use crate::base::text::short_name;
+use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::handles::AnyReference;
 use crate::contract::kept::Kept;
 use crate::contract::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
-use crate::module::field::ModuleField;
-use crate::node::leaf::{Leaf, short_name};
+use crate::node::leaf::Leaf;
 use crate::node::shape::NodeShape;
 use crate::node::statics::StaticRef;
-use crate::references::reference::AnyReference;
-use crate::treedef::{Flatten, Sharing, Step, TreeDef};
-use crate::trees::dynamic::Tree;
-use crate::trees::partition::Partition;
+use crate::treedef::{Step, TreeDef};
 
 /// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
 ///
@@ -179,47 +177,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     }
 }
 
-/// What a part of a tree looks like to the user: see [`SelectPart`].
-///
-/// The part of a leaf is the leaf, the part of a tuple is the tuple of the parts, and the part of
-/// anything else is a [`Partition`]. Gradients come in this form.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no parts of `{L}` leaves",
-    label = "a module, a tensor, or a tuple or container of them is needed here",
-    note = "a type of your own gets them by `#[derive(Module)]` or `#[derive(Pytree)]`"
-)]
-pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
-    /// The part's type.
-    type Part: PytreeOf<L>;
-
-    /// Makes the part from a tree of this type's structure in which some leaves are absent.
-    ///
-    /// # Errors
-    /// If the tree is of another structure, or the leaf of a place that can't be absent is.
-    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError>;
-}
-
-/// A pytree with an enforced kind for every leaf.
-///
-/// Implemented by `#[derive(Module)]`; every module can be a field without attribute of another.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a module",
-    label = "a module is needed here",
-    note = "write `#[derive(Module)]` on the type"
-)]
-pub trait Module: Pytree + ModuleField {
-    /// The name-to-kind registry: the kind of every field, in declaration order. For an enum, that of
-    /// the present variant.
-    fn registry(&self) -> &'static [(&'static str, FieldKind)];
-}
-
-/// The part of [`Module`] that belongs to the type and not to a value.
-pub trait ModuleType: Module + Sized {
-    /// The name-to-kind registry of a struct, in declaration order; empty for an enum, whose variants
-    /// each have their own: see [`Module::registry`].
-    const REGISTRY: &'static [(&'static str, FieldKind)];
-}
-
 /// What a visitor wants of a shared node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedVisit {
@@ -327,14 +284,4 @@ pub trait Visitor<'a> {
         self.exit();
         self.exit();
     }
-}
-
-/// The default of [`SelectPart`] for a type that is not a leaf or a tuple.
-///
-/// # Errors
-/// As [`SelectPart::select_part`].
-pub fn select_partition<T: PytreeOf<L>, L: Leaf + Clone>(
-    tree: Tree<L>,
-) -> Result<Partition<T, L>, TreeError> {
-    Ok(Partition::from_tree(tree))
 }

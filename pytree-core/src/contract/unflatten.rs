@@ -5,13 +5,15 @@ mod links;
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
-use self::links::Numbered;
+pub(crate) use self::links::Numbered;
 use crate::base::error::{LeafMismatch, TreeError};
+use crate::base::text::short_name;
+use crate::contract::commit::Staged;
+use crate::contract::handles::References;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{self, NodeKind, NodeShape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
-use crate::references::reference::{References, Staged};
 use crate::treedef::TreeDef;
 
 /// Where the leaves of an unflattening come from.
@@ -58,24 +60,24 @@ pub struct Unflattener<'a> {
     node: usize,
     aux: usize,
     /// The nodes that aliases refer to, by their numbers.
-    numbered: Vec<Option<Numbered>>,
+    pub(crate) numbered: Vec<Option<Numbered>>,
     /// The number of the next one that begins.
-    next_number: usize,
+    pub(crate) next_number: usize,
     /// Whether an alias may lead to a node that it is in, or to one that comes later.
-    leads_back: bool,
+    pub(crate) leads_back: bool,
     /// How many shared nodes and references there are in each other at most in the one that is built now, those that
     /// aliases refer to among them.
-    links: usize,
+    pub(crate) links: usize,
     /// The references that were built, or put in the place of those of the treedef.
-    references: References,
+    pub(crate) references: References,
     /// The references to use instead of new ones, by their positions among those of the treedef.
-    used: Option<(&'a References, Contents<'a>)>,
+    pub(crate) used: Option<(&'a References, Contents<'a>)>,
     /// The references known from outside.
     known: Option<&'a References>,
     /// The references that were read, which must still hold what was read when something is written.
     read: Option<&'a References>,
     /// What is written to references that are not new, once all is built.
-    staged: Vec<Staged>,
+    pub(crate) staged: Vec<Staged>,
     /// For each node that was entered and not left, where its subtree begins and ends.
     open: Vec<(usize, usize)>,
     /// Whether `open` is kept: if someone asks for nodes, or the treedef is so deep that a typed value of it may
@@ -100,7 +102,7 @@ pub enum Contents<'a> {
 }
 
 impl Contents<'_> {
-    fn is_written(self, position: usize) -> bool {
+    pub(crate) fn is_written(self, position: usize) -> bool {
         match self {
             Self::Same | Self::Kept => false,
             Self::Written => true,
@@ -381,7 +383,7 @@ pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: Vec<L>,
 ) -> Result<T, TreeError> {
-    check_count(treedef, leaves.len())?;
+    treedef.check_count(leaves.len())?;
     unflatten_unchecked(treedef, leaves.into_iter())
 }
 
@@ -476,20 +478,4 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         return Err(source.wrong_node("nothing more"));
     }
     Ok((built, source.finish()?))
-}
-
-pub(crate) fn check_count(treedef: &TreeDef, found: usize) -> Result<(), TreeError> {
-    let expected = treedef.num_leaves();
-    if found == expected {
-        return Ok(());
-    }
-    let mut leaves =
-        (0..treedef.num_nodes()).filter(|&node| treedef.0.nodes[node].shape.kind == NodeKind::Leaf);
-    let first_missing = leaves.nth(found).map(|node| treedef.path_of(node));
-    Err(TreeError::LeafCount {
-        doing: "cannot unflatten",
-        expected,
-        found,
-        first_missing,
-    })
 }

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use indexmap::IndexMap;
 
 use crate::base::error::TreeError;
-use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
 use crate::node::leaf::Leaf;
@@ -20,6 +20,7 @@ use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
+use crate::trees::select_part::{SelectPart, select_partition};
 
 /// What is said of a value: an ordered map of names and static data.
 ///

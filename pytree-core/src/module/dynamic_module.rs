@@ -8,21 +8,20 @@
 mod below;
 mod kinds;
 mod layout;
-mod problem;
 mod reading;
 mod register;
 mod traits;
 
 use self::layout::{Layout, Place};
-pub use self::problem::RegistrationProblem;
 pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
-use crate::base::error::TreeError;
+use crate::base::error::{RegistrationProblem, TreeError};
 use crate::base::kind::FieldKind;
 use crate::base::path::KeyPath;
 use crate::base::suggest::Effort;
+use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{NodeKind, NodeShape};
 use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::Builder;
@@ -81,7 +80,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if the name is no identifier.
     pub fn typed(name: &str) -> Result<Self, TreeError> {
-        if let Err(problem) = problem::check_name(name) {
+        if let Err(problem) = check_name(name) {
             return Err(failed("create", name, vec![problem]));
         }
         Ok(Self {
@@ -352,4 +351,17 @@ fn failed(doing: &'static str, module: &str, problems: Vec<RegistrationProblem>)
         module,
         problems,
     }
+}
+
+/// Checks that a name is an identifier.
+fn check_name(name: &str) -> Result<(), RegistrationProblem> {
+    let mut characters = name.chars();
+    let begins = |first: char| first == '_' || first.is_alphabetic();
+    if characters.next().is_some_and(begins)
+        && characters.all(|next| next == '_' || next.is_alphanumeric())
+    {
+        return Ok(());
+    }
+    let name = name.to_owned();
+    Err(RegistrationProblem::NotAName { name })
 }

@@ -9,24 +9,16 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use crate::base::error::TreeError;
-use crate::base::kind::{Collection, CollectionId, FieldKind};
-use crate::contract::pytree::{Module, Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::base::kind::{CollectionId, FieldKind, Frozen};
+use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField};
+use crate::module::registry::Module;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Field, NodeKind, NodeShape};
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
-
-/// What is frozen: states that are parameters at other times.
-///
-/// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) makes parameters of all states of this collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frozen;
-
-impl Collection for Frozen {
-    const NAME: &'static str = "Frozen";
-}
+use crate::trees::select_part::{SelectPart, select_partition};
 
 /// A module that can be frozen: its leaves are then all states of the collection [`Frozen`], so that no
 /// gradient of them is taken and no optimiser changes them.

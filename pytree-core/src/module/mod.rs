@@ -5,3 +5,4 @@ pub mod dynamic_module;
 pub mod field;
 pub mod freeze;
 pub mod object;
+pub(crate) mod registry;

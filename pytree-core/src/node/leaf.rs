@@ -4,7 +4,6 @@
 //! Leaves are compared by type only where one type was asked for; nothing here does arithmetic.
 
 mod array_info;
-mod text;
 
 use std::any::Any;
 use std::fmt;
@@ -12,7 +11,8 @@ use std::fmt;
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
 pub use self::array_info::{ArrayInfo, Element, ElementType};
-pub(crate) use self::text::{short_name, write_quoted};
+use crate::base::text::write_quoted;
+use crate::node::compare::same;
 use crate::node::shape::NodeShape;
 
 /// A value at the end of a pytree.
@@ -368,7 +368,7 @@ impl fmt::Debug for AnyLeaf {
 /// equals nothing.
 impl PartialEq for AnyLeaf {
     fn eq(&self, other: &Self) -> bool {
-        crate::tools::diff::same(&*self.0, &*other.0)
+        same(&*self.0, &*other.0)
     }
 }
 impl Leaf for AnyLeaf {

@@ -7,12 +7,9 @@
 
 mod interned;
 
-pub(crate) use self::interned::reserve_for_read;
-
 use std::any::TypeId;
 
-use crate::base::kind::{CollectionId, FieldKind};
-use crate::module::freeze::Frozen;
+use crate::base::kind::{CollectionId, FieldKind, Frozen};
 
 /// The kind of a parameter that is frozen.
 pub(crate) const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());

@@ -10,13 +10,14 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::path::{AsKeyPath, Key, KeyPath};
+use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::compare::integers;
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticRef;
-use crate::tools::diff::integers;
 use crate::tools::edit::place::Parents;
-use crate::tools::nodes::Aliases;
+use crate::treedef::Aliases;
 use crate::treedef::{NodeView, TreeDef};
 use crate::trees::dynamic::Tree;
 use crate::trees::functions::graph;

@@ -6,13 +6,11 @@
 
 mod flat;
 mod places;
-mod problem;
 mod pure;
 mod write;
 
 use std::fmt;
 
-pub use self::problem::PlaceProblem;
 use crate::node::leaf::Leaf;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;

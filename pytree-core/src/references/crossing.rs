@@ -14,14 +14,16 @@ use std::collections::HashSet;
 
 pub use self::places::ReferencePlace;
 use crate::base::error::TreeError;
+use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::handles::References;
 use crate::contract::kept::Kept;
+use crate::contract::matching::Match;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
+pub use crate::contract::turn::{Attempts, repeated};
 use crate::contract::unflatten::{self, Contents, Outside, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{self, NodeKind};
-use crate::references::reference::References;
-pub use crate::references::reference::turn::{Attempts, repeated};
-use crate::treedef::{Builder, Flatten, Match, Sharing, TreeDef};
+use crate::treedef::{Builder, TreeDef};
 
 /// A value taken apart, and its references.
 ///
@@ -128,7 +130,7 @@ pub fn put_together<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
 ) -> Result<(T, References), TreeError> {
-    unflatten::check_count(treedef, leaves.len())?;
+    treedef.check_count(leaves.len())?;
     unflatten::build(
         treedef,
         leaves.into_iter(),
@@ -202,7 +204,7 @@ pub(crate) fn put_together_part<L: Leaf + Clone, T: Pytree>(
     used: (&References, Contents<'_>),
     read: &References,
 ) -> Result<T, TreeError> {
-    unflatten::check_count(treedef, leaves.len())?;
+    treedef.check_count(leaves.len())?;
     let outside = Outside {
         used: Some(used),
         read: Some(read),
@@ -416,7 +418,7 @@ impl Outcome {
         leaves: Vec<L>,
         argument: &References,
     ) -> Result<R, TreeError> {
-        unflatten::check_count(&self.whole, leaves.len())?;
+        self.whole.check_count(leaves.len())?;
         let outside = Outside {
             known: Some(argument),
             read: Some(argument),

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::references::reference::{Access, ReferenceError};
+use crate::base::error::{Access, ReferenceError};
 
 /// What a transformation does with the function it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,3 +4,4 @@ pub mod crossing;
 pub mod level;
 pub(crate) mod reference;
 pub(crate) mod shared;
+mod unflatten;

@@ -6,25 +6,21 @@
 
 mod access;
 mod cell;
-mod commit;
-mod references;
-pub(crate) mod turn;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::{self, Arc};
 
 pub(crate) use self::access::Mutable;
-pub use self::access::{Access, ReferenceError, Unrepeated};
-use self::access::{Updating, allowed};
-pub(crate) use self::cell::{AnyCell, Cell};
-pub(crate) use self::commit::Staged;
-pub use self::references::{AnyReference, References};
-use crate::base::error::TreeError;
+use self::access::Updating;
+pub(crate) use self::cell::{Cell, staged};
+use crate::base::error::{ReferenceError, TreeError};
 use crate::base::identity::Identity;
 use crate::base::kind::{Collection, CollectionId, FieldKind, LeafKind};
+use crate::contract::handles::{AnyCell, AnyReference, allowed};
 use crate::contract::kept::Content;
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
+use crate::contract::turn;
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::{self, NodeKind, NodeShape};
 

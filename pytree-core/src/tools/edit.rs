@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 
 use crate::base::error::TreeError;
 use crate::base::path::KeyPath;
+use crate::base::text::short_name;
 use crate::contract::pytree::{Pytree, rebuilt};
 use crate::contract::unflatten::unflatten_with;
-use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticValue;
 use crate::references::crossing;

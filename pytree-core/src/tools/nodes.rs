@@ -4,13 +4,10 @@
 //! [`find_duplicates`] tells what stands at several places. To change what is met, see [`edit`](crate::tools::edit):
 //! [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node, what is inside first.
 
-mod aliases;
-
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 
-pub(crate) use self::aliases::Aliases;
 use crate::base::path::{Key, KeyPath};
 use crate::contract::pytree::{Pytree, rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
@@ -18,7 +15,7 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 use crate::tools::edit::place::Parents;
-use crate::treedef::{NodeView, TreeDef};
+use crate::treedef::{Aliases, NodeView, TreeDef};
 use crate::trees::functions::graph;
 
 /// What is met at one place of a model.

@@ -7,9 +7,10 @@ use std::marker::PhantomData;
 use ndarray::{Array1, ArrayBase, Data, Ix1};
 
 use crate::base::error::{LeafMismatch, TreeError};
+use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::unflatten_unchecked;
-use crate::node::leaf::{AnyLeaf, Element, Leaf, short_name};
+use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::functions::graph;
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use crate::base::error::{SelectionMistake, TreeError};
 use crate::base::path::KeyPath;
+use crate::base::text::short_name;
 use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{Leaf, short_name};
+use crate::node::leaf::Leaf;
 use crate::node::shape::NodeKind;
 use crate::tools::edit::place::Places;
 use crate::tools::edit::replace_any;

@@ -6,7 +6,6 @@
 use super::{Builder, Fit, TreeDef};
 use crate::base::error::{Difference, TreeError};
 use crate::node::shape::NodeKind;
-use crate::trees::dynamic::Tree;
 
 impl TreeDef {
     /// The structure in which each leaf of either structure is replaced by what the other has there: the least of
@@ -32,7 +31,7 @@ impl TreeDef {
     }
 
     /// As [`broadcast_to_common_suffix`](Self::broadcast_to_common_suffix), without reasons.
-    fn common_suffix(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn common_suffix(&self, other: &Self) -> Option<Self> {
         let mut builder = Builder::default();
         let mut open: Vec<u32> = Vec::new();
         let (mut left, mut right) = (0, 0);
@@ -96,84 +95,9 @@ impl TreeDef {
     }
 }
 
-fn no_common_suffix(differences: Vec<Difference>) -> TreeError {
+pub(crate) fn no_common_suffix(differences: Vec<Difference>) -> TreeError {
     TreeError::Structure {
         doing: "cannot broadcast to a common suffix, which needs the same nodes wherever no tree has a leaf",
         differences,
-    }
-}
-
-/// Trees of which each may go on below the leaves of others.
-impl<L> Tree<L> {
-    /// Both trees with copies of their leaves wherever the other goes on below: of the structure that
-    /// [`TreeDef::broadcast_to_common_suffix`] gives.
-    ///
-    /// # Errors
-    /// [`TreeError::Structure`] with all conflicts, if there is no such structure.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::tree;
-    /// let (left, right) = tree!([1, (2, 3), 4]).broadcast_common(&tree!([5, 6, (7, 8)]))?;
-    /// assert_eq!(left.to_string(), "[1, (2, 3), (4, 4)]");
-    /// assert_eq!(right.to_string(), "[5, (6, 6), (7, 8)]");
-    /// let error = tree!([1, [2]]).broadcast_common(&tree!([[3], (4,)])).unwrap_err();
-    /// assert!(error.to_string().ends_with("node type at [1]: a list of 1 against a tuple of 1"));
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn broadcast_common<M: Clone>(&self, other: &Tree<M>) -> Result<(Self, Tree<M>), TreeError>
-    where
-        L: Clone,
-    {
-        let suffix = self.treedef().broadcast_to_common_suffix(other.treedef())?;
-        Ok((self.broadcast_to(&suffix)?, other.broadcast_to(&suffix)?))
-    }
-
-    /// The tree of what `function` makes of the leaves of this tree and of the `rest` at each leaf of their common
-    /// suffix.
-    ///
-    /// # Errors
-    /// [`TreeError::Structure`] with all conflicts of all of the `rest`, whose trees are counted from 0. Each tree is
-    /// compared with what those before it have in common.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::Tree;
-    /// let tree = |numbers: Vec<i64>| Tree::list(numbers.into_iter().map(Tree::leaf).collect());
-    /// let sums = Tree::leaf(100).broadcast_map(&[tree(vec![1, 2]), Tree::leaf(10)], |first, rest| {
-    ///     first + rest.iter().copied().sum::<i64>()
-    /// })?;
-    /// assert_eq!(sums.to_string(), "[111, 112]");
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn broadcast_map<M, U>(
-        &self,
-        rest: &[Tree<M>],
-        mut function: impl FnMut(&L, &[&M]) -> U,
-    ) -> Result<Tree<U>, TreeError> {
-        let mut suffix = self.treedef().clone();
-        let mut conflicts = Vec::new();
-        for (position, tree) in rest.iter().enumerate() {
-            if let Some(common) = suffix.common_suffix(tree.treedef()) {
-                suffix = common;
-                continue;
-            }
-            for mut conflict in suffix.misfits(tree.treedef(), Fit::CommonSuffix) {
-                conflict.right = format!("{} in tree {position} of the rest", conflict.right);
-                conflicts.push(conflict);
-            }
-        }
-        let own = self.spread(&suffix);
-        let columns: Option<Vec<_>> = rest.iter().map(|tree| tree.spread(&suffix)).collect();
-        let (Some(own), Some(columns)) = (own, columns) else {
-            return Err(no_common_suffix(conflicts));
-        };
-        let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
-        let leaves = own.into_iter().map(|leaf| {
-            let row: Vec<&M> = columns.iter_mut().filter_map(Iterator::next).collect();
-            function(leaf, &row)
-        });
-        let leaves = leaves.collect();
-        Ok(Tree::from_parts(suffix, leaves))
     }
 }

@@ -133,7 +133,7 @@ impl TreeDef {
         mut function: impl FnMut(NodeView<'_>, Vec<A>) -> A,
     ) -> Result<A, TreeError> {
         let leaves: Vec<A> = leaves.into_iter().collect();
-        crate::contract::unflatten::check_count(self, leaves.len())
+        self.check_count(leaves.len())
             .map_err(|error| error.while_doing("cannot fold"))?;
         let mut leaves = leaves.into_iter();
         let mut values: Vec<A> = Vec::new();

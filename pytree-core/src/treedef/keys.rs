@@ -34,7 +34,7 @@ fn key_of_static(value: &StaticBox) -> Key {
     }
 }
 
-pub(super) fn path_of(inner: &Inner, target: usize) -> KeyPath {
+pub(crate) fn path_of(inner: &Inner, target: usize) -> KeyPath {
     let mut path = KeyPath::root();
     let mut node = 0;
     while node < target {

@@ -4,6 +4,7 @@ use super::TreeDef;
 use crate::base::error::TreeError;
 use crate::base::path::{Key, KeyPath};
 use crate::base::suggest::{Effort, LOOKED_AT};
+use crate::node::shape::NodeKind;
 
 impl TreeDef {
     /// Whether a path leads to a static field.
@@ -57,5 +58,27 @@ impl TreeDef {
             path,
             nearest: nearest.map(|(path, _)| path.clone()),
         }
+    }
+}
+
+impl TreeDef {
+    /// Checks that there are as many leaves as the treedef has.
+    ///
+    /// # Errors
+    /// [`TreeError::LeafCount`] with the first place that gets no leaf.
+    pub(crate) fn check_count(&self, found: usize) -> Result<(), TreeError> {
+        let expected = self.num_leaves();
+        if found == expected {
+            return Ok(());
+        }
+        let nodes = self.0.nodes.iter().enumerate();
+        let mut leaves = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Leaf);
+        let first_missing = leaves.nth(found).map(|(node, _)| self.path_of(node));
+        Err(TreeError::LeafCount {
+            doing: "cannot unflatten",
+            expected,
+            found,
+            first_missing,
+        })
     }
 }

@@ -8,10 +8,9 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::TreeDef;
-use crate::base::error::{Difference, DifferenceKind, PrefixMisfit, TreeError};
+use crate::base::error::{Difference, DifferenceKind, PrefixMisfit};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
-use crate::trees::dynamic::Tree;
 
 /// What counts as a fit of two structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub(crate) enum Fit {
 }
 
 /// Where the walk through two structures meets; nodes are numbered in preorder.
-enum Meeting {
+pub(crate) enum Meeting {
     /// A leaf of the first, and what it stands for in the second.
     Leaf { full: usize },
     /// Nodes that differ. Below them nothing is compared, unless only static values differ.
@@ -39,7 +38,7 @@ enum Meeting {
 impl TreeDef {
     /// Walks through two structures at once. Preorder keeps the two in step: a subtree that is passed over in both
     /// ends at the next sibling in both.
-    fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
+    pub(crate) fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
         let (mut left, mut right) = (0, 0);
         loop {
             let (a, b) = match (self.0.nodes.get(left), full.0.nodes.get(right)) {
@@ -222,52 +221,12 @@ impl TreeDef {
         self.misfits(full, Fit::Prefix)
     }
 
-    /// For each leaf of this prefix, the subtree of `tree` that it stands for.
-    ///
-    /// # Errors
-    /// [`TreeError::Prefix`] with all differences, if this is no prefix of the tree's structure.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::tree;
-    /// let subtrees = tree!({"a": 0, "b": 0}).treedef().flatten_up_to(&tree!({"a": [1, 2], "b": None}))?;
-    /// assert_eq!(format!("{subtrees:?}"), "[[1, 2], None]");
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn flatten_up_to<L: Clone>(&self, tree: &Tree<L>) -> Result<Vec<Tree<L>>, TreeError> {
-        self.subtrees_of(tree).ok_or_else(|| TreeError::Prefix {
-            doing: "cannot take the subtrees at the leaves of a prefix",
-            misfits: self.prefix_misfits(tree.treedef(), None),
-        })
-    }
-
     /// The reasons why this is no prefix of a tree, which may be one of several.
-    fn prefix_misfits(&self, full: &Self, tree: Option<usize>) -> Vec<PrefixMisfit> {
+    pub(crate) fn prefix_misfits(&self, full: &Self, tree: Option<usize>) -> Vec<PrefixMisfit> {
         let differences = self.prefix_differences(full).into_iter();
         differences
             .map(|difference| PrefixMisfit { tree, difference })
             .collect()
-    }
-
-    /// As [`flatten_up_to`](Self::flatten_up_to), without reasons.
-    fn subtrees_of<L: Clone>(&self, tree: &Tree<L>) -> Option<Vec<Tree<L>>> {
-        let mut subtrees = Vec::with_capacity(self.num_leaves());
-        let mut leaves = tree.leaves();
-        let mut fits = true;
-        self.walk_with(tree.treedef(), Fit::Prefix, |meeting| {
-            match meeting {
-                Meeting::Leaf { full } => {
-                    let treedef = tree.treedef().subtree(full);
-                    let count = treedef.num_leaves().min(leaves.len());
-                    let (own, rest) = leaves.split_at(count);
-                    leaves = rest;
-                    subtrees.push(Tree::from_parts(treedef, own.to_vec()));
-                }
-                Meeting::Differ { .. } => fits = false,
-            }
-            fits
-        });
-        fits.then_some(subtrees)
     }
 }
 
@@ -325,96 +284,5 @@ impl PartialOrd for TreeDef {
             (false, true) => Some(Ordering::Greater),
             _ => None,
         }
-    }
-}
-
-/// Trees of which one is a prefix of others.
-impl<L> Tree<L> {
-    /// The tree of the structure `full` that has, for each leaf of this prefix, copies of it in the whole subtree
-    /// that it stands for.
-    ///
-    /// # Errors
-    /// [`TreeError::Prefix`] with all differences, if this is no prefix of `full`.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::tree;
-    /// let full = tree!([(1, 2), {"a": 3, "b": None}]);
-    /// assert_eq!(tree!([7, 8]).broadcast_to(full.treedef())?.to_string(), "[(7, 7), {'a': 8, 'b': None}]");
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn broadcast_to(&self, full: &TreeDef) -> Result<Self, TreeError>
-    where
-        L: Clone,
-    {
-        if let Some(leaves) = self.spread(full) {
-            let leaves = leaves.into_iter().cloned().collect();
-            return Ok(Self::from_parts(full.clone(), leaves));
-        }
-        Err(TreeError::Prefix {
-            doing: "cannot broadcast",
-            misfits: self.treedef().prefix_misfits(full, None),
-        })
-    }
-
-    /// For each leaf of the structure `full`, the leaf of this prefix that stands for it; `None` if it is none.
-    pub(super) fn spread(&self, full: &TreeDef) -> Option<Vec<&L>> {
-        let mut leaves = Vec::with_capacity(full.num_leaves());
-        let mut own = self.leaves().iter();
-        let mut fits = true;
-        self.treedef().walk_with(full, Fit::Prefix, |meeting| {
-            match (meeting, own.next()) {
-                (Meeting::Leaf { full: node }, Some(leaf)) => {
-                    let count = full.view(node).num_leaves();
-                    leaves.extend(std::iter::repeat_n(leaf, count));
-                }
-                _ => fits = false,
-            }
-            fits
-        });
-        fits.then_some(leaves)
-    }
-
-    /// The tree with each leaf replaced by what `function` makes of it and of the subtrees of the `rest` that it
-    /// stands for: this tree is a prefix of each of them.
-    ///
-    /// # Errors
-    /// [`TreeError::Prefix`] with all differences of all of the `rest`, whose trees are counted from 0.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::tree;
-    /// let rest = [tree!({"a": [1, 2], "b": 3}), tree!({"a": 4, "b": (5,)})];
-    /// let shown = tree!({"a": "x", "b": "y"}).map_with(&rest, |leaf, rest| format!("{leaf} {rest:?}"))?;
-    /// assert_eq!(shown.leaves(), ["'x' [[1, 2], 4]", "'y' [3, (5,)]"]);
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn map_with<M: Clone, U>(
-        &self,
-        rest: &[Tree<M>],
-        mut function: impl FnMut(&L, &[Tree<M>]) -> U,
-    ) -> Result<Tree<U>, TreeError> {
-        let prefix = self.treedef();
-        let mut columns = Vec::with_capacity(rest.len());
-        let mut misfits = Vec::new();
-        for (position, tree) in rest.iter().enumerate() {
-            if let Some(subtrees) = prefix.subtrees_of(tree) {
-                columns.push(subtrees.into_iter());
-            } else {
-                misfits.extend(prefix.prefix_misfits(tree.treedef(), Some(position)));
-            }
-        }
-        if !misfits.is_empty() {
-            return Err(TreeError::Prefix {
-                doing: "cannot map trees together",
-                misfits,
-            });
-        }
-        let leaves = self.leaves().iter().map(|leaf| {
-            let subtrees: Vec<Tree<M>> = columns.iter_mut().filter_map(Iterator::next).collect();
-            function(leaf, &subtrees)
-        });
-        let leaves = leaves.collect();
-        Ok(Tree::from_parts(prefix.clone(), leaves))
     }
 }

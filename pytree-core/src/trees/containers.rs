@@ -8,7 +8,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::base::error::TreeError;
-use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::insertion::InsertionOrder;
 use crate::node::leaf::Leaf;
@@ -16,6 +16,7 @@ use crate::node::shape::{self, NodeKind};
 use crate::node::statics::{StaticRef, StaticValue};
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
+use crate::trees::select_part::{SelectPart, select_partition};
 
 /// The part of a container is a partition of it.
 macro_rules! part_is_partition {

@@ -20,13 +20,14 @@ use indexmap::IndexMap;
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::base::suggest::{Effort, LOOKED_AT};
-use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::insertion::sort_entries;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{self, NodeKind};
 use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::{Builder, Notation, TreeDef};
+use crate::trees::select_part::SelectPart;
 
 /// A treedef with its leaves, which may be of any type `L`.
 ///
@@ -51,7 +52,8 @@ impl<L> Tree<L> {
     /// # Errors
     /// [`TreeError::LeafCount`] if there are too few or too many.
     pub fn new(treedef: TreeDef, leaves: Vec<L>) -> Result<Self, TreeError> {
-        unflatten::check_count(&treedef, leaves.len())
+        treedef
+            .check_count(leaves.len())
             .map_err(|error| error.while_doing("cannot make a tree"))?;
         Ok(Self { treedef, leaves })
     }

@@ -15,7 +15,7 @@ use crate::base::kind::{Collection, CollectionId, LeafKind};
 use crate::base::path::{Key, KeyPath};
 use crate::base::suggest::Effort;
 use crate::node::leaf::Leaf;
-use crate::tools::nodes::Aliases;
+use crate::treedef::Aliases;
 use crate::treedef::TreeDef;
 
 /// Accepts some leaves of a tree, by kind, collection, path, type or predicate.

@@ -14,7 +14,9 @@ macro_rules! family {
             use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
             use crate::trees::dynamic::{Subtree, Tree, same_structure};
             use crate::node::shape::NodeKind;
-            use crate::treedef::{Flatten, Match, Sharing, TreeDef};
+            use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::matching::Match;
+use crate::treedef::TreeDef;
 
             const SHARING: Sharing = $sharing;
 
@@ -338,9 +340,9 @@ pub fn match_structure<
     leaves: &mut Vec<&'a L>,
 ) -> bool {
     let mut typed = true;
-    let matches = crate::treedef::Match::new(
+    let matches = crate::contract::matching::Match::new(
         treedef,
-        crate::treedef::Sharing::Preserve,
+        crate::contract::flatten::Sharing::Preserve,
         |leaf: &'a dyn crate::node::leaf::Leaf| match leaf.downcast_ref::<L>() {
             Some(leaf) => leaves.push(leaf),
             None => typed = false,

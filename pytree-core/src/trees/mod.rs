@@ -5,3 +5,5 @@ pub(crate) mod dynamic;
 pub mod filter;
 pub(crate) mod functions;
 pub mod partition;
+mod prefix;
+pub(crate) mod select_part;

@@ -16,7 +16,7 @@ pub(crate) use self::update::merge_state_trees;
 pub use self::update::{merge_state, update};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::base::path::{AsKeyPath, KeyPath};
-use crate::contract::pytree::{Pytree, PytreeOf, SelectPart, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
@@ -24,6 +24,7 @@ use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 use crate::trees::filter::Filter;
 use crate::trees::functions::graph;
+use crate::trees::select_part::SelectPart;
 
 /// A part of an `M`: its structure with some leaves absent.
 ///

@@ -1,125 +1,28 @@
-//! Nodes that other places lead to: shared nodes, references, and the aliases and weak edges that name them by number.
+//! Nodes that other places lead to, and the aliases and weak edges that name them by number.
 
 use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::{Contents, DEPTH_LIMIT, LINKED_DEPTH_LIMIT, Unflattener};
 use crate::base::error::TreeError;
-use crate::contract::pytree::Pytree;
-use crate::node::leaf::short_name;
+use crate::base::text::short_name;
+use crate::contract::commit::Staged;
+use crate::contract::handles::References;
 use crate::node::shape::{self, NodeKind, NodeShape};
-use crate::references::reference::{AnyCell, AnyReference, Cell, Ref, References, Staged, WeakRef};
-use crate::references::shared::{Shared, Weak};
 
 /// A node that aliases refer to.
-pub(super) struct Numbered {
-    pub(super) node: Arc<dyn Any + Send + Sync>,
+pub(crate) struct Numbered {
+    pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether it began; a weak edge may lead to one that comes later.
-    pub(super) began: bool,
+    pub(crate) began: bool,
     /// How many shared nodes and references there are in each other at most, it and those inside. None yet while it is
     /// built: what leads back to it is not dropped with it.
-    pub(super) links: usize,
+    pub(crate) links: usize,
 }
 
 impl Unflattener<'_> {
-    /// A shared node: built at its first place, found again at later ones.
-    pub(crate) fn shared<T: Pytree + Send + Sync>(&mut self) -> Result<Shared<T>, TreeError> {
-        if let Some(found) = self.alias()? {
-            return Ok(Shared(found));
-        }
-        self.enter_fixed(&shape::SHARED, 1)?;
-        let number = self.next_number;
-        if let Some((used, Contents::Same)) = self.used
-            && let Some(node) = used.node(number)
-            && let Ok(node) = node.downcast::<OnceLock<T>>()
-        {
-            let node = self.begin_numbered(|| node)?;
-            T::unflatten(self)?;
-            return Ok(Shared(node));
-        }
-        let links = std::mem::take(&mut self.links);
-        if !self.leads_back {
-            self.next_number += 1;
-            self.numbered.push(None);
-            let built = T::unflatten(self)?;
-            let built = self.exit(Shared::new(built));
-            self.numbered[number] = Some(Numbered {
-                node: Arc::clone(&built.0) as Arc<dyn Any + Send + Sync>,
-                began: true,
-                links: 0,
-            });
-            self.end_links(number, links);
-            return Ok(built);
-        }
-        let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
-        let built = T::unflatten(self)?;
-        if node.set(built).is_err() {
-            return Err(self.wrong_node("a shared node that is built once"));
-        }
-        let built = self.exit(Shared(node));
-        self.end_numbered(number, &built.0);
-        self.end_links(number, links);
-        Ok(built)
-    }
-
-    /// A reference: built at its first place, found again at later ones.
-    pub(crate) fn reference<T: Pytree + Send + Sync>(&mut self) -> Result<Ref<T>, TreeError> {
-        if let Some(found) = self.alias()? {
-            return Ok(Ref(found));
-        }
-        let shape = match self.peek() {
-            Some(shape) if shape.kind == NodeKind::Reference => shape,
-            _ => &shape::REFERENCE,
-        };
-        self.enter_fixed(shape, 1)?;
-        let (position, number) = (self.references.len(), self.next_number);
-        let links = std::mem::take(&mut self.links);
-        let used = self
-            .used
-            .and_then(|(used, contents)| Some((used.cells.get(position)?, contents)));
-        if let Some((used, contents)) = used {
-            let Some(cell) = used.cell::<T>() else {
-                return Err(self.wrong_node("a reference of the same type"));
-            };
-            self.references.cells.push(used.clone());
-            let node = self.begin_numbered(|| Arc::clone(&cell))?;
-            let value = T::unflatten(self)?;
-            if contents.is_written(position) {
-                self.staged.push(Staged::new(cell, value));
-            }
-            let built = self.exit(Ref(node));
-            self.end_numbered(number, &built.0);
-            self.end_links(number, links);
-            return Ok(built);
-        }
-        let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
-        let any: Arc<dyn AnyCell> = Arc::clone(&cell) as Arc<dyn AnyCell>;
-        self.references.cells.push(AnyReference(any));
-        let value = T::unflatten(self)?;
-        cell.fill(value);
-        let built = self.exit(Ref(cell));
-        self.end_numbered(number, &built.0);
-        self.end_links(number, links);
-        Ok(built)
-    }
-
-    /// A weak edge to a shared node.
-    pub(crate) fn weak<T: Pytree + Send + Sync>(&mut self) -> Result<Weak<T>, TreeError> {
-        let target = self.weak_target(|_| Arc::new(OnceLock::<T>::new()))?;
-        Ok(target.map_or_else(Weak::new, |node| Weak(Arc::downgrade(&node))))
-    }
-
-    /// A weak handle of a reference.
-    pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
-        &mut self,
-    ) -> Result<WeakRef<T>, TreeError> {
-        let target = self
-            .weak_target(|shape| Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE))))?;
-        Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
-    }
-
     /// What an alias refers to, if the next node is one.
-    fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
+    pub(crate) fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
         let Some(node) = self.treedef.0.nodes.get(alias) else {
             return Ok(None);
@@ -160,7 +63,7 @@ impl Unflattener<'_> {
     }
 
     /// Begins a node that aliases refer to: a new one, or the one that a weak edge before it leads to.
-    pub(super) fn begin_numbered<N: Any + Send + Sync>(
+    pub(crate) fn begin_numbered<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce() -> Arc<N>,
     ) -> Result<Arc<N>, TreeError> {
@@ -174,7 +77,7 @@ impl Unflattener<'_> {
     }
 
     /// Ends it: whoever looks at nodes as they are built may have put another in its place.
-    pub(super) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
+    pub(crate) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
         if let Some(Some(numbered)) = self.numbered.get_mut(number)
             && self.on_exit.is_some()
         {
@@ -183,7 +86,7 @@ impl Unflattener<'_> {
     }
 
     /// Ends the count of what is in a node, of which there were `around` beside it so far.
-    pub(super) fn end_links(&mut self, number: usize, around: usize) {
+    pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         let links = self.links + 1;
         if let Some(Some(numbered)) = self.numbered.get_mut(number) {
             numbered.links = links;
@@ -214,7 +117,7 @@ impl Unflattener<'_> {
     }
 
     /// What a weak edge leads to, which may come later.
-    fn weak_target<N: Any + Send + Sync>(
+    pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce(Option<&'static NodeShape>) -> Arc<N>,
     ) -> Result<Option<Arc<N>>, TreeError> {

@@ -2,13 +2,15 @@
 
 use std::any::Any;
 
-use super::RegistrationProblem;
+use crate::base::error::RegistrationProblem;
 use crate::base::kind::FieldKind;
 use crate::base::path::{Key, KeyPath};
+use crate::base::text::short_name;
+use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Leaf, short_name};
-use crate::treedef::{Flatten, Sharing, TreeDef};
+use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 
 /// The paths of a tree's leaves, from the module.

@@ -1,6 +1,6 @@
 //! Registering the fields of a module.
 
-use super::{DynamicModule, problem, read_checked};
+use super::{DynamicModule, check_name, read_checked};
 use crate::base::error::TreeError;
 use crate::base::kind::{Collection, CollectionId, FieldKind, State};
 use crate::contract::pytree::Pytree;
@@ -74,7 +74,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         name: &str,
         value: impl StaticValue,
     ) -> Result<(), TreeError> {
-        problem::check_name(name)
+        check_name(name)
             .and_then(|()| self.vacant(name))
             .map_err(|problem| self.failed("register a static field of", vec![problem]))?;
         self.layout.push_static(name);
@@ -94,7 +94,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             Some(FieldKind::Module) => "register a module of",
             Some(_) => "register a state of",
         };
-        let named = problem::check_name(name).and_then(|()| self.vacant(name));
+        let named = check_name(name).and_then(|()| self.vacant(name));
         let mut problems: Vec<_> = named.err().into_iter().collect();
         let tree = match read_checked(value, name, kind) {
             Ok(tree) if problems.is_empty() => tree,

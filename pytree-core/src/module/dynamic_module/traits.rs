@@ -5,14 +5,16 @@ use std::fmt;
 use super::DynamicModule;
 use crate::base::error::TreeError;
 use crate::base::kind::FieldKind;
-use crate::contract::pytree::{Module, Pytree, PytreeOf, SelectPart, Visitor, select_partition};
+use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField};
+use crate::module::registry::Module;
 use crate::node::leaf::Leaf;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
+use crate::trees::select_part::{SelectPart, select_partition};
 
 impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Dynamic, Field, NodeKind, NodeShape};
 use crate::base::error::TreeError;
 use crate::base::kind::FieldKind;
+use crate::base::read_limit;
 
 /// What tells one shape made at run time from another.
 type DynamicKey = (
@@ -19,40 +20,7 @@ type DynamicKey = (
     Vec<String>,
 );
 
-#[derive(Default)]
-struct Shapes {
-    known: HashMap<DynamicKey, &'static NodeShape>,
-    /// About how many bytes those take that were read from bytes.
-    read: usize,
-}
-
-impl Shapes {
-    fn reserve(&mut self, size: usize) -> Result<(), TreeError> {
-        if self.read + size > READ_LIMIT {
-            return Err(failed(format!(
-                "the shapes that were read from bytes take {} bytes already, and each is kept for the life of the process; read structures of this program's own types, or read the others in another process",
-                self.read
-            )));
-        }
-        self.read += size;
-        Ok(())
-    }
-}
-
-/// Counts the name of a collection that was read from bytes.
-///
-/// # Errors
-/// [`TreeError::Build`] if too much was read already.
-pub(crate) fn reserve_for_read(length: usize) -> Result<(), TreeError> {
-    let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
-    shapes.get_or_insert_default().reserve(FIELD_SIZE + length)
-}
-
-static SHAPES: Mutex<Option<Shapes>> = Mutex::new(None);
-
-/// The most that all shapes take which were read from bytes and which the program had not made itself: some 100,000
-/// small ones.
-const READ_LIMIT: usize = 1 << 24;
+static SHAPES: Mutex<Option<HashMap<DynamicKey, &'static NodeShape>>> = Mutex::new(None);
 
 /// About how many bytes a shape takes, besides its names.
 const SHAPE_SIZE: usize = 128;
@@ -105,7 +73,7 @@ impl NodeShape {
     ) -> &'static Self {
         let key = key(kind, name, fields, statics);
         let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = &mut shapes.get_or_insert_default().known;
+        let known = shapes.get_or_insert_default();
         known.entry(key).or_insert_with_key(make)
     }
 
@@ -122,16 +90,16 @@ impl NodeShape {
     ) -> Result<&'static Self, TreeError> {
         let key = key(kind, name, fields, statics);
         let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
-        let shapes = shapes.get_or_insert_default();
-        if let Some(found) = shapes.known.get(&key) {
+        let known = shapes.get_or_insert_default();
+        if let Some(found) = known.get(&key) {
             return Ok(found);
         }
         let names = fields.iter().map(|(name, _)| name).chain(statics);
         let size = names.fold(SHAPE_SIZE + name.len(), |size, name| {
             size + FIELD_SIZE + name.len()
         });
-        shapes.reserve(size)?;
-        Ok(*shapes.known.entry(key).or_insert_with_key(make))
+        read_limit::reserve(size)?;
+        Ok(known.entry(key).or_insert_with_key(make))
     }
 }
 

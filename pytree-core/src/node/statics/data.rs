@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::node::leaf::{short_name, write_quoted};
+use crate::base::text::{short_name, write_quoted};
 
 /// A static value without its Rust type.
 ///

@@ -82,7 +82,7 @@ macro_rules! strings {
                 (**self).hash(&mut hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                crate::node::leaf::write_quoted(f, self)
+                crate::base::text::write_quoted(f, self)
             }
             fn static_data(&self) -> StaticData {
                 StaticData::Text(self.to_string())

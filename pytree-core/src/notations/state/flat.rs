@@ -5,11 +5,10 @@ use std::collections::{HashMap, VecDeque};
 
 use indexmap::IndexMap;
 
-use super::PlaceProblem;
-use crate::base::error::TreeError;
+use crate::base::error::{PlaceProblem, TreeError};
 use crate::base::path::{Key, KeyPath};
 use crate::base::suggest::Effort;
-use crate::tools::nodes::Aliases;
+use crate::treedef::Aliases;
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, TreeBuilder};
 use crate::trees::partition::Partition;

@@ -74,7 +74,10 @@ impl<L> Tree<L> {
             place += 1;
             if place - 1 == at { present } else { now }
         });
-        let old = std::mem::replace(self, Self::from_parts(crate::TreeDef::none(), Vec::new()));
+        let old = std::mem::replace(
+            self,
+            Self::from_parts(crate::treedef::TreeDef::none(), Vec::new()),
+        );
         let (mut leaves, _) = old.into_parts();
         change(&mut leaves, position);
         *self = Self::from_parts(treedef, leaves);

@@ -3,8 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use crate::base::kind::LeafKind;
+use crate::base::text::write_quoted;
 use crate::module::annotated::{Metadata, metadata_of};
-use crate::node::leaf::{Leaf, write_quoted};
+use crate::node::leaf::Leaf;
 use crate::node::shape::{Field, NodeKind};
 use crate::treedef::{Notation, TreeDef};
 use crate::trees::dynamic::Tree;

@@ -4,11 +4,12 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-use super::access::{Access, Mutable, ReferenceError, Updating};
-use super::commit::{Staged, wait_for_claims};
-use crate::base::error::TreeError;
+use super::access::{Mutable, Updating};
+use crate::base::error::{Access, ReferenceError, TreeError};
 use crate::base::identity::Identity;
 use crate::base::kind::LeafKind;
+use crate::contract::commit::{Staged, wait_for_claims};
+use crate::contract::handles::{AnyCell, AnyReference, address};
 use crate::contract::kept::Content;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
@@ -30,11 +31,6 @@ struct Held<T> {
     content: Option<Arc<T>>,
     /// The content while a call is about to write it together with others.
     claimed: Option<Arc<T>>,
-}
-
-/// What tells a content from all others that are alive.
-pub(super) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
-    Arc::as_ptr(content).cast::<()>() as usize
 }
 
 impl<T> Cell<T> {
@@ -153,20 +149,11 @@ impl<T> Cell<T> {
     }
 }
 
-/// What graph functions need of a reference, whatever it holds.
-pub(crate) trait AnyCell: Send + Sync {
-    fn identity(self: Arc<Self>) -> Identity;
-    fn content(&self) -> Result<Content, ReferenceError>;
-    /// The address of the content.
-    fn address(&self) -> usize;
-    /// Begins a claim, which only the thread that claims cells may do, or ends it.
-    fn claim(&self, is_claimed: bool);
-    fn is_written(&self) -> bool;
-    fn check_return(&self) -> Result<(), ReferenceError>;
-    fn check_write(&self) -> Result<(), ReferenceError>;
-    /// Reads a value that is to be written, which [`Staged::write_all`] does.
-    fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+impl AnyReference {
+    /// The cell, if it holds a `T`.
+    pub(crate) fn cell<T: Send + Sync + 'static>(&self) -> Option<Arc<Cell<T>>> {
+        self.node().downcast().ok()
+    }
 }
 
 impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
@@ -203,9 +190,18 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError> {
         let value = T::unflatten(source)?;
-        Ok(Staged::new(self, value))
+        Ok(staged(self, value))
     }
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
+}
+
+/// A value that is to be written to a cell.
+pub(crate) fn staged<T: Pytree + Send + Sync>(cell: Arc<Cell<T>>, value: T) -> Staged {
+    let target = Arc::clone(&cell);
+    let mut content = Some(Arc::new(value));
+    Staged::new(cell, move || {
+        content = target.exchange_claimed(content.take())
+    })
 }

@@ -5,13 +5,14 @@
 
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
+use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::kept::{Content, Kept};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Flatten, Node, Sharing, TreeDef};
+use crate::treedef::{Node, TreeDef};
 use crate::trees::functions::tree;
 
 /// The node to be replaced.

@@ -4,8 +4,9 @@ use std::any::type_name;
 
 use super::Tree;
 use crate::base::error::{LeafMismatch, TreeError};
+use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Leaf, short_name};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::trees::functions::tree;
 
 impl Tree<AnyLeaf> {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use self::plan::{Cut, Plan};
 use super::{NO_PART, Partition, assign, select};
 use crate::base::error::TreeError;
+use crate::contract::handles::References;
 use crate::contract::pytree::PytreeOf;
 use crate::contract::unflatten::{Contents, fixed_nodes, unflatten_unchecked};
 use crate::node::insertion::InsertionOrder;
@@ -17,7 +18,6 @@ use crate::node::leaf::Leaf;
 use crate::node::shape::{self, NodeKind};
 use crate::node::statics::StaticBox;
 use crate::references::crossing;
-use crate::references::reference::References;
 use crate::treedef::{Builder, TreeDef};
 use crate::trees::filter::Filter;
 

@@ -1,4 +1,4 @@
-//! The references of a value: handles whatever they hold, in the order in which graph functions meet them.
+//! Handles of references, whatever they hold, and those of a value in the order in which graph functions meet them.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -6,13 +6,44 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::access::allowed;
-use super::cell::{AnyCell, Cell, address};
+use crate::base::error::{ReferenceError, TreeError};
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
+use crate::contract::commit::Staged;
 use crate::contract::kept::{Content, Kept};
+use crate::contract::unflatten::Unflattener;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
+
+/// What graph functions need of a reference, whatever it holds.
+pub(crate) trait AnyCell: Send + Sync {
+    fn identity(self: Arc<Self>) -> Identity;
+    fn content(&self) -> Result<Content, ReferenceError>;
+    /// The address of the content.
+    fn address(&self) -> usize;
+    /// Begins a claim, which only the thread that claims cells may do, or ends it.
+    fn claim(&self, is_claimed: bool);
+    fn is_written(&self) -> bool;
+    fn check_return(&self) -> Result<(), ReferenceError>;
+    fn check_write(&self) -> Result<(), ReferenceError>;
+    /// Reads a value that is to be written, which [`Staged::write_all`] does.
+    fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// What tells a content from all others that are alive.
+pub(crate) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
+    Arc::as_ptr(content).cast::<()>() as usize
+}
+
+/// What a panicking method makes of an error.
+#[track_caller]
+pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
+    match outcome {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
 
 /// A handle of a reference, whatever it holds.
 #[derive(Clone)]
@@ -44,11 +75,6 @@ impl AnyReference {
     /// The handle, as that of any node.
     pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
         Arc::clone(&self.0).into_any()
-    }
-
-    /// The cell, if it holds a `T`.
-    pub(crate) fn cell<T: Send + Sync + 'static>(&self) -> Option<Arc<Cell<T>>> {
-        self.node().downcast().ok()
     }
 }
 

@@ -1,16 +1,16 @@
 //! Matching a value against a stored treedef, without building one.
 
-use super::keys::path_of;
-use super::{Inner, Sharing, Step, TreeDef};
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
+use crate::contract::flatten::Sharing;
+use crate::contract::handles::References;
 use crate::contract::kept::{Content, Keeper, Kept};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::references::reference::References;
+use crate::treedef::{Inner, Step, TreeDef, path_of};
 
 /// Compares a tree with a stored treedef without building one, handing each leaf on.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {

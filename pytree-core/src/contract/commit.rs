@@ -9,12 +9,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::access::{ReferenceError, Unrepeated};
-use super::cell::{AnyCell, Cell};
-use super::references::References;
-use super::turn;
-use crate::base::error::TreeError;
-use crate::contract::pytree::Pytree;
+use crate::base::error::{ReferenceError, TreeError, Unrepeated};
+use crate::contract::handles::{AnyCell, References};
+use crate::contract::turn;
 
 /// Held while cells are claimed.
 static CLAIMING: Mutex<()> = Mutex::new(());
@@ -25,7 +22,7 @@ fn claiming() -> MutexGuard<'static, ()> {
 
 /// Waits until the cells that are claimed now are no longer. The caller holds no lock.
 #[cold]
-pub(super) fn wait_for_claims() {
+pub(crate) fn wait_for_claims() {
     drop(claiming());
 }
 
@@ -37,12 +34,11 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    pub(crate) fn new<T: Pytree + Send + Sync>(cell: Arc<Cell<T>>, value: T) -> Self {
-        let target = Arc::clone(&cell);
-        let mut content = Some(Arc::new(value));
+    /// `exchange` exchanges the value and what the cell holds, which is claimed then.
+    pub(crate) fn new(cell: Arc<dyn AnyCell>, exchange: impl FnMut() + 'static) -> Self {
         Self {
             cell,
-            exchange: Box::new(move || content = target.exchange_claimed(content.take())),
+            exchange: Box::new(exchange),
         }
     }
 

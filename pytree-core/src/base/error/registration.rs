@@ -5,7 +5,7 @@ use std::fmt;
 use crate::base::kind::{FieldKind, LeafKind};
 use crate::base::path::KeyPath;
 
-/// One thing that is wrong with what a [`DynamicModule`](super::DynamicModule) was asked to do.
+/// One thing that is wrong with what a [`DynamicModule`](crate::DynamicModule) was asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistrationProblem {
@@ -143,17 +143,4 @@ impl fmt::Display for RegistrationProblem {
             ),
         }
     }
-}
-
-/// Checks that a name is an identifier.
-pub(super) fn check_name(name: &str) -> Result<(), RegistrationProblem> {
-    let mut characters = name.chars();
-    let begins = |first: char| first == '_' || first.is_alphabetic();
-    if characters.next().is_some_and(begins)
-        && characters.all(|next| next == '_' || next.is_alphanumeric())
-    {
-        return Ok(());
-    }
-    let name = name.to_owned();
-    Err(RegistrationProblem::NotAName { name })
 }

@@ -1,8 +1,8 @@
 //! The places of shared nodes and references: the first of each, at which it is, and the later ones, which lead to it.
 
+use super::TreeDef;
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
-use crate::treedef::TreeDef;
 
 impl TreeDef {
     /// The number of the shared node or reference that the node at a position leads to, if it is an alias of one.

@@ -1,0 +1,241 @@
+//! Flattening: a value becomes a treedef and leaves.
+
+use crate::base::identity::{Identity, IdentityMap};
+use crate::contract::handles::{AnyReference, References};
+use crate::contract::kept::{Content, Keeper, Kept};
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
+use crate::contract::unflatten::DEPTH_LIMIT;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::statics::StaticRef;
+use crate::treedef::{Builder, TreeDef, target_of};
+
+/// How a traversal treats shared nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// As trees do: a shared node is visited at each place.
+    Duplicate,
+    /// As graphs do: a shared node is visited once, and later places are aliases.
+    Preserve,
+}
+
+/// Builds a treedef and hands each leaf on.
+pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
+    builder: Builder,
+    on_leaf: F,
+    sharing: Sharing,
+    seen: IdentityMap,
+    /// Nothing if leaves are lent out: then there must be no reference.
+    keeper: Option<Keeper<'a>>,
+    /// Whether the references and shared nodes that are met are collected.
+    collects: bool,
+    references: References,
+    /// The nodes that are known from outside: where one is met, it is said which.
+    known: Option<&'a References>,
+    /// As a tree, the shared nodes that are open, and how many nodes were when each began.
+    inside: Vec<(Identity, usize)>,
+    /// The aliases of weak edges, and where they lead: the number is known when all is seen.
+    weak: Vec<(usize, Identity)>,
+}
+
+/// Ends a traversal whose recursion would overflow the stack.
+#[cold]
+fn too_deep(builder: &Builder) -> ! {
+    let path = builder.path_to(builder.open.len().saturating_sub(1));
+    panic!("{}", crate::base::error::too_deep(DEPTH_LIMIT, &path));
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
+    #[inline]
+    pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
+        Self {
+            builder: Builder::default(),
+            on_leaf,
+            sharing,
+            seen: IdentityMap::default(),
+            keeper: None,
+            collects: false,
+            references: References::default(),
+            known: None,
+            inside: Vec::new(),
+            weak: Vec::new(),
+        }
+    }
+
+    /// Keeps what references hold, so that their leaves can be visited.
+    #[inline]
+    pub(crate) fn keeping(mut self, kept: &'a Kept) -> Self {
+        self.keeper = Some(kept.keeper());
+        self
+    }
+
+    /// Takes references and shared nodes for those known from outside.
+    pub(crate) fn knowing(mut self, known: &'a References) -> Self {
+        self.known = Some(known);
+        self
+    }
+
+    pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> TreeDef {
+        tree.visit(&mut self);
+        self.finish()
+    }
+
+    /// As [`run`](Self::run), with the references that were met.
+    pub(crate) fn run_with_references<T: Pytree + ?Sized>(
+        mut self,
+        tree: &'a T,
+    ) -> (TreeDef, References) {
+        self.collects = true;
+        tree.visit(&mut self);
+        let references = self.take_references();
+        (self.finish(), references)
+    }
+
+    /// Collects the references that are met.
+    pub(crate) fn collecting(mut self) -> Self {
+        self.collects = true;
+        self
+    }
+
+    /// If a node is known from outside, it is said which.
+    fn is_known(&mut self, identity: Identity) -> bool {
+        let number = self.known.and_then(|known| known.number(identity));
+        if let Some(number) = number {
+            self.builder.argument(number);
+        }
+        number.is_some()
+    }
+
+    /// The references that were met.
+    pub(crate) fn take_references(&mut self) -> References {
+        std::mem::take(&mut self.references)
+    }
+
+    /// Visits a tuple, each of whose members `visit` visits.
+    pub(crate) fn visit_tuple(&mut self, arity: usize, mut visit: impl FnMut(usize, &mut Self)) {
+        self.enter(&shape::TUPLE, arity);
+        (0..arity).for_each(|position| visit(position, self));
+        self.exit();
+    }
+
+    /// Visits what a reference holds.
+    #[track_caller]
+    pub(crate) fn visit_content(&mut self, reference: &AnyReference) {
+        let content = reference.content();
+        self.keep(content).visit(self);
+    }
+
+    /// The treedef of what was visited.
+    pub(crate) fn finish(mut self) -> TreeDef {
+        for (alias, target) in self.weak {
+            self.builder.nodes[alias].target = target_of(self.seen.get(target));
+        }
+        self.builder.finish()
+    }
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        if self.builder.open.len() >= DEPTH_LIMIT {
+            too_deep(&self.builder);
+        }
+        self.builder.enter(shape, arity);
+    }
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        let start = self.builder.nodes.len();
+        self.builder.subtree(treedef);
+        self.seen.skip(treedef.0.numbered);
+        if self.collects {
+            self.references.skip(treedef.0.numbered);
+        }
+        let places = self.builder.nodes[start..]
+            .iter_mut()
+            .filter(|node| node.shape.kind == NodeKind::Leaf);
+        for (node, leaf) in places.zip(leaves) {
+            node.shape = leaf.leaf_shape();
+            (self.on_leaf)(leaf);
+        }
+    }
+    fn aux(&mut self, value: StaticRef<'a>) {
+        self.builder.aux(value.to_box());
+    }
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        self.builder.leaf(leaf.leaf_shape());
+        (self.on_leaf)(leaf);
+    }
+    fn exit(&mut self) {
+        self.builder.exit();
+        while let Some((_, depth)) = self.inside.last()
+            && *depth >= self.builder.open.len()
+        {
+            self.inside.pop();
+        }
+    }
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        if self.sharing == Sharing::Duplicate {
+            if let Some((_, depth)) = self.inside.iter().find(|(open, _)| *open == identity) {
+                let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
+                panic!("{}", crate::base::error::cycle_in_a_tree(&path, &back));
+            }
+            self.inside.push((identity, self.builder.open.len()));
+            return SharedVisit::Descend;
+        }
+        match self.seen.insert(identity) {
+            Ok(()) => SharedVisit::Descend,
+            Err(number) => {
+                self.builder.alias(Some(number));
+                SharedVisit::Skip
+            }
+        }
+    }
+    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+        let identity = node.identity();
+        if self.is_known(identity) {
+            return SharedVisit::Skip;
+        }
+        let visit = self.shared(identity);
+        if self.collects && visit == SharedVisit::Descend {
+            self.references.push(Some(node.handle()));
+        }
+        visit
+    }
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
+        let identity = reference.identity();
+        if self.is_known(identity) {
+            return SharedVisit::Skip;
+        }
+        if self.known.is_some() {
+            reference.handle().check_return();
+        }
+        let visit = self.shared(identity);
+        if self.collects && visit == SharedVisit::Descend {
+            self.references.push_reference(reference.handle());
+        }
+        visit
+    }
+    fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+        match &mut self.keeper {
+            Some(keeper) => keeper.keep(content),
+            None => panic!(
+                "{}",
+                crate::base::error::behind_a_reference(&self.builder.path())
+            ),
+        }
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        assert!(
+            self.sharing == Sharing::Preserve || target.is_none(),
+            "{}",
+            crate::base::error::weak_in_a_tree(&self.builder.path())
+        );
+        self.enter(&shape::WEAK, 1);
+        if let Some(position) = target.and_then(|target| self.known?.number(target)) {
+            self.builder.argument(position);
+        } else {
+            let alias = self.builder.nodes.len();
+            self.weak.extend(target.map(|target| (alias, target)));
+            self.builder.alias(None);
+        }
+        self.exit();
+    }
+}

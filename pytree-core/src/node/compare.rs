@@ -1,0 +1,253 @@
+//! How two leaves differ.
+
+use std::fmt;
+
+use crate::base::path::KeyPath;
+use crate::base::text::short_name;
+use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
+
+/// How the leaves at one path differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeafDiff {
+    /// Where.
+    pub path: KeyPath,
+    /// What the left leaf is: element type and shape of an array, what any other leaf displays, or its type.
+    pub left: String,
+    /// What the right leaf is.
+    pub right: String,
+    /// What differs.
+    pub change: LeafChange,
+    /// How the elements differ, of arrays of one shape whose elements can be read; `None` if all are equal.
+    pub values: Option<ValueDiff>,
+}
+
+/// What differs between two leaves; compared in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeafChange {
+    /// The types of leaves that are not both arrays or numbers.
+    Type,
+    /// The shapes.
+    Shape,
+    /// The element types.
+    ElementType,
+    /// The elements, or what leaves that are not arrays display.
+    Values,
+    /// Nothing that is known: the elements cannot be read, as inside of a compiled function.
+    Unread,
+}
+
+/// How the elements of two arrays differ.
+///
+/// NaN equals NaN and differs from every number by infinity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueDiff {
+    /// How many elements differ.
+    pub differing: usize,
+    /// How many elements there are.
+    pub elements: usize,
+    /// The largest absolute difference of two elements.
+    pub absolute: f64,
+    /// The largest difference relative to the larger magnitude of the two.
+    pub relative: f64,
+    /// Where the largest absolute difference is, the first such place.
+    pub position: Vec<usize>,
+    /// The left element there.
+    pub left: f64,
+    /// The right element there.
+    pub right: f64,
+    /// The two elements exactly, of arrays of 64-bit integers, which an `f64` may round.
+    pub integers: Option<(i128, i128)>,
+}
+
+pub(crate) fn compare(path: KeyPath, left: &dyn Leaf, right: &dyn Leaf) -> Option<LeafDiff> {
+    let arrays = left.array_info().zip(right.array_info());
+    let (change, texts, values) = if let Some((a, b)) = arrays {
+        let (change, values) = compare_arrays(&a, &b, left, right)?;
+        (change, (a.to_string(), b.to_string()), values)
+    } else {
+        let (change, texts) = compare_opaque(left, right)?;
+        (change, texts, None)
+    };
+    Some(LeafDiff {
+        path,
+        left: texts.0,
+        right: texts.1,
+        change,
+        values,
+    })
+}
+
+fn compare_arrays(
+    a: &ArrayInfo,
+    b: &ArrayInfo,
+    left: &dyn Leaf,
+    right: &dyn Leaf,
+) -> Option<(LeafChange, Option<ValueDiff>)> {
+    if a.shape != b.shape {
+        return Some((LeafChange::Shape, None));
+    }
+    let read = left.values().zip(right.values());
+    let unread = read.is_none();
+    let values = read.and_then(|(left_values, right_values)| {
+        let exact = integers(a, left).zip(integers(b, right));
+        compare_values(&a.shape, &left_values, &right_values, exact)
+    });
+    if a.element != b.element {
+        return Some((LeafChange::ElementType, values));
+    }
+    if unread {
+        return Some((LeafChange::Unread, None));
+    }
+    values.map(|values| (LeafChange::Values, Some(values)))
+}
+
+/// The elements of an array of integers that an `f64` may round.
+pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
+    match info.element {
+        ElementType::I64 => {
+            let array = leaf.array_view::<i64>()?;
+            Some(array.iter().map(|&element| element.into()).collect())
+        }
+        ElementType::U64 => {
+            let array = leaf.array_view::<u64>()?;
+            Some(array.iter().map(|&element| element.into()).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The differences of elements in row-major order; what is exact of them, too, decides whether they differ.
+#[allow(clippy::float_cmp, reason = "a difference is any at all")]
+fn compare_values(
+    shape: &[usize],
+    left: &[f64],
+    right: &[f64],
+    exact: Option<(Vec<i128>, Vec<i128>)>,
+) -> Option<ValueDiff> {
+    let mut found: Option<(ValueDiff, usize)> = None;
+    for (position, (&a, &b)) in left.iter().zip(right).enumerate() {
+        let integers = exact
+            .as_ref()
+            .and_then(|(left, right)| Some((*left.get(position)?, *right.get(position)?)));
+        let absolute = match integers {
+            Some((left, right)) if left == right => continue,
+            Some((left, right)) => (left - right).unsigned_abs() as f64,
+            None if a == b || (a.is_nan() && b.is_nan()) => continue,
+            None if a.is_nan() || b.is_nan() => f64::INFINITY,
+            None => (a - b).abs(),
+        };
+        let relative = if absolute.is_finite() {
+            absolute / a.abs().max(b.abs())
+        } else {
+            f64::INFINITY
+        };
+        let (values, at) = found.get_or_insert_with(|| {
+            let values = ValueDiff {
+                differing: 0,
+                elements: left.len(),
+                absolute,
+                relative,
+                position: Vec::new(),
+                left: a,
+                right: b,
+                integers,
+            };
+            (values, position)
+        });
+        values.differing += 1;
+        values.relative = values.relative.max(relative);
+        if absolute > values.absolute {
+            (values.absolute, values.left, values.right) = (absolute, a, b);
+            values.integers = integers;
+            *at = position;
+        }
+    }
+    found.map(|(values, at)| ValueDiff {
+        position: index_of(at, shape),
+        ..values
+    })
+}
+
+/// The index along each axis of an element in row-major order.
+fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
+    let mut rest = element;
+    let mut index: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|&length| {
+            let along = rest % length;
+            rest /= length;
+            along
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+/// A leaf as displays of trees show it.
+struct Shown<'l>(&'l dyn Leaf);
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}
+
+fn compare_opaque(left: &dyn Leaf, right: &dyn Leaf) -> Option<(LeafChange, (String, String))> {
+    if left.as_any().type_id() != right.as_any().type_id() {
+        let name = |leaf: &dyn Leaf| {
+            let info = leaf.array_info();
+            info.map_or_else(|| short_name(leaf.type_name()), |info| info.to_string())
+        };
+        return Some((LeafChange::Type, (name(left), name(right))));
+    }
+    let texts = (Shown(left).to_string(), Shown(right).to_string());
+    (texts.0 != texts.1).then_some((LeafChange::Values, texts))
+}
+
+/// Whether two leaves are the same: arrays by shape, element type and elements, other leaves by type and by what they
+/// display.
+pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
+    compare(KeyPath::root(), left, right).is_none()
+}
+
+impl LeafDiff {
+    /// What the columns of the table after the two leaves say.
+    pub(crate) fn columns(&self) -> [String; 4] {
+        let Some(values) = &self.values else {
+            let what = match self.change {
+                LeafChange::Type => "type",
+                LeafChange::Shape => "shape",
+                LeafChange::ElementType => "element type",
+                LeafChange::Values => "value",
+                LeafChange::Unread => "not known",
+            };
+            return [what.to_owned(), String::new(), String::new(), String::new()];
+        };
+        let (left, right) = values.integers.map_or_else(
+            || {
+                (
+                    shown_as(&self.left, values.left),
+                    shown_as(&self.right, values.right),
+                )
+            },
+            |(left, right)| (left.to_string(), right.to_string()),
+        );
+        [
+            format!("{} of {}", values.differing, values.elements),
+            format!("{:.3e}", values.absolute),
+            format!("{:.3e}", values.relative),
+            format!("{:?}: {left} against {right}", values.position),
+        ]
+    }
+}
+
+/// An element of an array that displays as `array`, with the digits that its type has.
+#[allow(clippy::cast_possible_truncation, reason = "it was an f32")]
+fn shown_as(array: &str, element: f64) -> String {
+    if array.starts_with("f32") {
+        (element as f32).to_string()
+    } else {
+        element.to_string()
+    }
+}

@@ -1,0 +1,214 @@
+//! Trees of which one is a prefix of others, and trees that share a suffix.
+
+use crate::base::error::TreeError;
+use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
+use crate::trees::dynamic::Tree;
+
+/// Trees as the children of a prefix.
+impl TreeDef {
+    /// For each leaf of this prefix, the subtree of `tree` that it stands for.
+    ///
+    /// # Errors
+    /// [`TreeError::Prefix`] with all differences, if this is no prefix of the tree's structure.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let subtrees = tree!({"a": 0, "b": 0}).treedef().flatten_up_to(&tree!({"a": [1, 2], "b": None}))?;
+    /// assert_eq!(format!("{subtrees:?}"), "[[1, 2], None]");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn flatten_up_to<L: Clone>(&self, tree: &Tree<L>) -> Result<Vec<Tree<L>>, TreeError> {
+        self.subtrees_of(tree).ok_or_else(|| TreeError::Prefix {
+            doing: "cannot take the subtrees at the leaves of a prefix",
+            misfits: self.prefix_misfits(tree.treedef(), None),
+        })
+    }
+
+    /// As [`flatten_up_to`](Self::flatten_up_to), without reasons.
+    fn subtrees_of<L: Clone>(&self, tree: &Tree<L>) -> Option<Vec<Tree<L>>> {
+        let mut subtrees = Vec::with_capacity(self.num_leaves());
+        let mut leaves = tree.leaves();
+        let mut fits = true;
+        self.walk_with(tree.treedef(), Fit::Prefix, |meeting| {
+            match meeting {
+                Meeting::Leaf { full } => {
+                    let treedef = tree.treedef().subtree(full);
+                    let count = treedef.num_leaves().min(leaves.len());
+                    let (own, rest) = leaves.split_at(count);
+                    leaves = rest;
+                    subtrees.push(Tree::from_parts(treedef, own.to_vec()));
+                }
+                Meeting::Differ { .. } => fits = false,
+            }
+            fits
+        });
+        fits.then_some(subtrees)
+    }
+}
+
+/// Trees of which one is a prefix of others.
+impl<L> Tree<L> {
+    /// The tree of the structure `full` that has, for each leaf of this prefix, copies of it in the whole subtree
+    /// that it stands for.
+    ///
+    /// # Errors
+    /// [`TreeError::Prefix`] with all differences, if this is no prefix of `full`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let full = tree!([(1, 2), {"a": 3, "b": None}]);
+    /// assert_eq!(tree!([7, 8]).broadcast_to(full.treedef())?.to_string(), "[(7, 7), {'a': 8, 'b': None}]");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn broadcast_to(&self, full: &TreeDef) -> Result<Self, TreeError>
+    where
+        L: Clone,
+    {
+        if let Some(leaves) = self.spread(full) {
+            let leaves = leaves.into_iter().cloned().collect();
+            return Ok(Self::from_parts(full.clone(), leaves));
+        }
+        Err(TreeError::Prefix {
+            doing: "cannot broadcast",
+            misfits: self.treedef().prefix_misfits(full, None),
+        })
+    }
+
+    /// For each leaf of the structure `full`, the leaf of this prefix that stands for it; `None` if it is none.
+    pub(super) fn spread(&self, full: &TreeDef) -> Option<Vec<&L>> {
+        let mut leaves = Vec::with_capacity(full.num_leaves());
+        let mut own = self.leaves().iter();
+        let mut fits = true;
+        self.treedef().walk_with(full, Fit::Prefix, |meeting| {
+            match (meeting, own.next()) {
+                (Meeting::Leaf { full: node }, Some(leaf)) => {
+                    let count = full.view(node).num_leaves();
+                    leaves.extend(std::iter::repeat_n(leaf, count));
+                }
+                _ => fits = false,
+            }
+            fits
+        });
+        fits.then_some(leaves)
+    }
+
+    /// The tree with each leaf replaced by what `function` makes of it and of the subtrees of the `rest` that it
+    /// stands for: this tree is a prefix of each of them.
+    ///
+    /// # Errors
+    /// [`TreeError::Prefix`] with all differences of all of the `rest`, whose trees are counted from 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let rest = [tree!({"a": [1, 2], "b": 3}), tree!({"a": 4, "b": (5,)})];
+    /// let shown = tree!({"a": "x", "b": "y"}).map_with(&rest, |leaf, rest| format!("{leaf} {rest:?}"))?;
+    /// assert_eq!(shown.leaves(), ["'x' [[1, 2], 4]", "'y' [3, (5,)]"]);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn map_with<M: Clone, U>(
+        &self,
+        rest: &[Tree<M>],
+        mut function: impl FnMut(&L, &[Tree<M>]) -> U,
+    ) -> Result<Tree<U>, TreeError> {
+        let prefix = self.treedef();
+        let mut columns = Vec::with_capacity(rest.len());
+        let mut misfits = Vec::new();
+        for (position, tree) in rest.iter().enumerate() {
+            if let Some(subtrees) = prefix.subtrees_of(tree) {
+                columns.push(subtrees.into_iter());
+            } else {
+                misfits.extend(prefix.prefix_misfits(tree.treedef(), Some(position)));
+            }
+        }
+        if !misfits.is_empty() {
+            return Err(TreeError::Prefix {
+                doing: "cannot map trees together",
+                misfits,
+            });
+        }
+        let leaves = self.leaves().iter().map(|leaf| {
+            let subtrees: Vec<Tree<M>> = columns.iter_mut().filter_map(Iterator::next).collect();
+            function(leaf, &subtrees)
+        });
+        let leaves = leaves.collect();
+        Ok(Tree::from_parts(prefix.clone(), leaves))
+    }
+}
+
+/// Trees of which each may go on below the leaves of others.
+impl<L> Tree<L> {
+    /// Both trees with copies of their leaves wherever the other goes on below: of the structure that
+    /// [`TreeDef::broadcast_to_common_suffix`] gives.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] with all conflicts, if there is no such structure.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let (left, right) = tree!([1, (2, 3), 4]).broadcast_common(&tree!([5, 6, (7, 8)]))?;
+    /// assert_eq!(left.to_string(), "[1, (2, 3), (4, 4)]");
+    /// assert_eq!(right.to_string(), "[5, (6, 6), (7, 8)]");
+    /// let error = tree!([1, [2]]).broadcast_common(&tree!([[3], (4,)])).unwrap_err();
+    /// assert!(error.to_string().ends_with("node type at [1]: a list of 1 against a tuple of 1"));
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn broadcast_common<M: Clone>(&self, other: &Tree<M>) -> Result<(Self, Tree<M>), TreeError>
+    where
+        L: Clone,
+    {
+        let suffix = self.treedef().broadcast_to_common_suffix(other.treedef())?;
+        Ok((self.broadcast_to(&suffix)?, other.broadcast_to(&suffix)?))
+    }
+
+    /// The tree of what `function` makes of the leaves of this tree and of the `rest` at each leaf of their common
+    /// suffix.
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] with all conflicts of all of the `rest`, whose trees are counted from 0. Each tree is
+    /// compared with what those before it have in common.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Tree;
+    /// let tree = |numbers: Vec<i64>| Tree::list(numbers.into_iter().map(Tree::leaf).collect());
+    /// let sums = Tree::leaf(100).broadcast_map(&[tree(vec![1, 2]), Tree::leaf(10)], |first, rest| {
+    ///     first + rest.iter().copied().sum::<i64>()
+    /// })?;
+    /// assert_eq!(sums.to_string(), "[111, 112]");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn broadcast_map<M, U>(
+        &self,
+        rest: &[Tree<M>],
+        mut function: impl FnMut(&L, &[&M]) -> U,
+    ) -> Result<Tree<U>, TreeError> {
+        let mut suffix = self.treedef().clone();
+        let mut conflicts = Vec::new();
+        for (position, tree) in rest.iter().enumerate() {
+            if let Some(common) = suffix.common_suffix(tree.treedef()) {
+                suffix = common;
+                continue;
+            }
+            for mut conflict in suffix.misfits(tree.treedef(), Fit::CommonSuffix) {
+                conflict.right = format!("{} in tree {position} of the rest", conflict.right);
+                conflicts.push(conflict);
+            }
+        }
+        let own = self.spread(&suffix);
+        let columns: Option<Vec<_>> = rest.iter().map(|tree| tree.spread(&suffix)).collect();
+        let (Some(own), Some(columns)) = (own, columns) else {
+            return Err(no_common_suffix(conflicts));
+        };
+        let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+        let leaves = own.into_iter().map(|leaf| {
+            let row: Vec<&M> = columns.iter_mut().filter_map(Iterator::next).collect();
+            function(leaf, &row)
+        });
+        let leaves = leaves.collect();
+        Ok(Tree::from_parts(suffix, leaves))
+    }
+}

@@ -1,0 +1,223 @@
+//! The folders of a crate are layers: each imports only from those below it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, Item};
+
+/// The layers of each crate, from the lowest to the highest: ARCHITECTURE.md says what each is for.
+const CRATES: [(&str, &[&str]); 1] = [(
+    "pytree-core",
+    &[
+        "base",
+        "node",
+        "treedef",
+        "contract",
+        "references",
+        "trees",
+        "module",
+        "tools",
+        "notations",
+    ],
+)];
+
+/// Checks the paths of one file.
+struct File<'a> {
+    /// The name of the crate in paths.
+    crate_name: String,
+    layers: &'a [&'a str],
+    path: &'a Path,
+    /// The module of the file, from the root of the crate.
+    module: Vec<String>,
+    mistakes: &'a mut Vec<String>,
+}
+
+impl File<'_> {
+    fn check_items(&mut self, items: &[Item]) {
+        for item in items {
+            match item {
+                Item::Mod(module) if is_test(&module.attrs) => {}
+                Item::Mod(module) => {
+                    if module.attrs.iter().any(|a| a.path().is_ident("path")) {
+                        self.mistake(module.ident.span(), "a module with `#[path]`");
+                    }
+                    if let Some((_, items)) = &module.content {
+                        self.module.push(module.ident.to_string());
+                        self.check_items(items);
+                        self.module.pop();
+                    }
+                }
+                _ => self.check_tokens(item.to_token_stream()),
+            }
+        }
+    }
+
+    /// Checks all paths that begin with `crate` or `super`, in macros, too.
+    fn check_tokens(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            match token {
+                TokenTree::Group(group) => self.check_tokens(group.stream()),
+                // `$crate` is a path of the crate that uses the macro.
+                TokenTree::Punct(dollar) if dollar.as_char() == '$' => at += 1,
+                TokenTree::Ident(name) if name == "crate" || name == "super" => {
+                    let begins = !matches!(at.checked_sub(1).map(|before| &tokens[before]),
+                        Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
+                    if begins && is_path(&tokens[at..]) {
+                        let base = self.module.clone();
+                        self.check_path(base, &tokens[at..]);
+                    }
+                }
+                TokenTree::Ident(name) if *name == self.crate_name => {
+                    self.mistake(name.span(), "a path through the name of the crate itself");
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// Checks a path that goes on with these tokens below a module.
+    fn check_path(&mut self, mut base: Vec<String>, tokens: &[TokenTree]) {
+        match tokens {
+            [TokenTree::Ident(name), rest @ ..] if name == "crate" => {
+                self.check_path(Vec::new(), after_colons(rest));
+            }
+            [TokenTree::Ident(name), rest @ ..] if name == "super" => {
+                base.pop();
+                self.check_path(base, after_colons(rest));
+            }
+            [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::Brace => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                let comma =
+                    |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == ',');
+                for path in inner.split(comma) {
+                    self.check_path(base.clone(), path);
+                }
+            }
+            [TokenTree::Ident(name), rest @ ..] => {
+                let is_macro =
+                    matches!(rest.first(), Some(TokenTree::Punct(p)) if p.as_char() == '!');
+                let layer = base.first().cloned().unwrap_or_else(|| name.to_string());
+                if !is_macro {
+                    self.check_layer(name.span(), &layer);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check_layer(&mut self, place: proc_macro2::Span, named: &str) {
+        let rank = |layer: &str| self.layers.iter().position(|known| *known == layer);
+        let own = self.module.first().and_then(|own| rank(own));
+        match (own, rank(named)) {
+            (Some(own), Some(named)) if named <= own => {}
+            (Some(own), Some(_)) => {
+                let layer = self.layers[own];
+                self.mistake(
+                    place,
+                    &format!("`{layer}` imports from `{named}`, which is above it"),
+                );
+            }
+            (Some(_), None) => {
+                let mistake =
+                    format!("`crate::{named}` is no layer; name the module that defines the item");
+                self.mistake(place, &mistake);
+            }
+            (None, _) => self.mistake(place, "the file is in no layer"),
+        }
+    }
+
+    fn mistake(&mut self, place: proc_macro2::Span, mistake: &str) {
+        let line = place.start().line;
+        let path = self.path.display();
+        self.mistakes.push(format!("{path}:{line}: {mistake}"));
+    }
+}
+
+fn is_path(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [_, TokenTree::Punct(a), TokenTree::Punct(b), ..] if a.as_char() == ':' && b.as_char() == ':')
+}
+
+fn after_colons(tokens: &[TokenTree]) -> &[TokenTree] {
+    tokens.get(2..).unwrap_or_default()
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    let is_cfg_test = |attribute: &Attribute| {
+        attribute.path().is_ident("cfg") && attribute.to_token_stream().to_string().contains("test")
+    };
+    attributes.iter().any(is_cfg_test)
+}
+
+/// The files below a folder but for those of tests, which a `#[cfg(test)] mod` names.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    entries.sort();
+    for path in entries {
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if stem == "tests" || stem.ends_with("_tests") {
+            continue;
+        }
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The module that a file holds: `trees/dynamic/builder.rs` is `trees::dynamic::builder`.
+fn module_of(file: &Path) -> Vec<String> {
+    let mut module: Vec<String> = file
+        .with_extension("")
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect();
+    if module.last().is_some_and(|last| last == "mod") {
+        module.pop();
+    }
+    module
+}
+
+#[test]
+fn layers_import_from_below() {
+    let mut mistakes = Vec::new();
+    for (name, layers) in CRATES {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(name).join("src");
+        for path in sources(&source) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let parsed = syn::parse_file(&text).unwrap();
+            let inside = path.strip_prefix(&source).unwrap();
+            if inside == Path::new("lib.rs") {
+                continue;
+            }
+            let shown = Path::new(name).join("src").join(inside);
+            let mut file = File {
+                crate_name: name.replace('-', "_"),
+                layers,
+                path: &shown,
+                module: module_of(inside),
+                mistakes: &mut mistakes,
+            };
+            file.check_items(&parsed.items);
+        }
+    }
+    let mut report = String::new();
+    for mistake in &mistakes {
+        writeln!(report, "{mistake}").unwrap();
+    }
+    assert!(
+        mistakes.is_empty(),
+        "{} paths go up:\n{report}",
+        mistakes.len()
+    );
+}
