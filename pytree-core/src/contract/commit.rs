@@ -1,8 +1,8 @@
 //! How the values that a call has computed are written: all at one instant, or none.
 //!
 //! A call keeps what its references held when it began. At its end the cells to be written are claimed: whoever reads
-//! or writes a claimed cell waits. If all references of the call still hold what they held, the new values are put in.
-//! The kept values can't be freed meanwhile, so the same address is the same value.
+//! or writes a claimed cell waits. If all references of the call still hold what they held, the new values are put in,
+//! and then all claims end. The kept values can't be freed meanwhile, so the same address is the same value.
 //!
 //! The call takes effect when all its cells are claimed. One lock of the process lets a single thread claim cells, so
 //! two calls never wait for each other's. It is held for comparisons and moves of pointers only.
@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::error::{ReferenceError, TreeError, Unrepeated};
-use crate::contract::handles::{AnyCell, References};
+use crate::contract::handles::{AnyCell, AnyContent, References};
 use crate::contract::turn;
 
 /// Held while cells are claimed.
@@ -29,16 +29,15 @@ pub(crate) fn wait_for_claims() {
 /// A value that is written to a reference once everything else is right.
 pub(crate) struct Staged {
     cell: Arc<dyn AnyCell>,
-    /// Exchanges the value and what the cell holds.
-    exchange: Box<dyn FnMut()>,
+    /// The value, then what the cell held before.
+    content: Option<AnyContent>,
 }
 
 impl Staged {
-    /// `exchange` exchanges the value and what the cell holds, which is claimed then.
-    pub(crate) fn new(cell: Arc<dyn AnyCell>, exchange: impl FnMut() + 'static) -> Self {
+    pub(crate) fn new(cell: Arc<dyn AnyCell>, content: AnyContent) -> Self {
         Self {
             cell,
-            exchange: Box::new(exchange),
+            content: Some(content),
         }
     }
 
@@ -62,22 +61,26 @@ impl Staged {
         for staged in &staged {
             staged.cell.claim(true);
         }
-        if let Some(position) = read.and_then(References::outdated) {
-            for staged in &staged {
-                staged.cell.claim(false);
+        let outdated = read.and_then(References::outdated);
+        if outdated.is_none() {
+            for staged in &mut staged {
+                let content = staged.content.take();
+                staged.content = content.and_then(|content| staged.cell.write_claimed(content));
             }
-            drop(claiming);
-            return Err(TreeError::Reference(ReferenceError::Conflict {
-                path: read.map(|read| read.path(position)).unwrap_or_default(),
-                unrepeated: Unrepeated::Caller,
-            }));
         }
-        for staged in &mut staged {
-            (staged.exchange)();
+        // No claim ends before all values are in: who has read one of the new values finds that the others have changed.
+        for staged in &staged {
+            staged.cell.claim(false);
         }
         drop(claiming);
-        // The old values are dropped when no lock is held.
+        // The values that are not needed are dropped when no lock is held.
         drop(staged);
-        Ok(())
+        match outdated {
+            None => Ok(()),
+            Some(position) => Err(TreeError::Reference(ReferenceError::Conflict {
+                path: read.map(|read| read.path(position)).unwrap_or_default(),
+                unrepeated: Unrepeated::Caller,
+            })),
+        }
     }
 }

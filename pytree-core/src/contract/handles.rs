@@ -21,15 +21,20 @@ pub(crate) trait AnyCell: Send + Sync {
     fn content(&self) -> Result<Content, ReferenceError>;
     /// The address of the content.
     fn address(&self) -> usize;
-    /// Begins a claim, which only the thread that claims cells may do, or ends it.
-    fn claim(&self, is_claimed: bool);
     fn is_written(&self) -> bool;
     fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
+    /// Begins a claim, which only the thread that claims cells may do, or ends it.
+    fn claim(&self, is_claimed: bool);
+    /// Replaces the content of a cell that the caller has claimed by one of its type: gives what is to be dropped.
+    fn write_claimed(&self, content: AnyContent) -> Option<AnyContent>;
     /// Reads a value that is to be written, which [`Staged::write_all`] does.
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
+
+/// A content of whatever type.
+pub(crate) type AnyContent = Arc<dyn Any + Send + Sync>;
 
 /// What tells a content from all others that are alive.
 pub(crate) fn address<T: ?Sized>(content: &Arc<T>) -> usize {

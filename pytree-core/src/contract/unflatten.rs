@@ -448,7 +448,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         leaves: &mut leaves,
         node: 0,
         aux: 0,
-        numbered: Vec::new(),
+        numbered: Vec::with_capacity(treedef.0.numbered),
         next_number: 0,
         leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
         links: 0,

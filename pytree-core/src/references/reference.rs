@@ -13,7 +13,7 @@ use std::sync::{self, Arc};
 
 pub(crate) use self::access::Mutable;
 use self::access::Updating;
-pub(crate) use self::cell::{Cell, staged};
+pub(crate) use self::cell::Cell;
 use crate::base::error::{ReferenceError, TreeError};
 use crate::base::identity::Identity;
 use crate::base::kind::{Collection, CollectionId, FieldKind, LeafKind};

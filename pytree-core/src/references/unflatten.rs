@@ -4,11 +4,12 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::error::TreeError;
+use crate::contract::commit::Staged;
 use crate::contract::handles::{AnyCell, AnyReference};
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::{Contents, Numbered, Unflattener};
 use crate::node::shape::{self, NodeKind};
-use crate::references::reference::{Cell, Ref, WeakRef, staged};
+use crate::references::reference::{Cell, Ref, WeakRef};
 use crate::references::shared::{Shared, Weak};
 
 impl Unflattener<'_> {
@@ -75,7 +76,7 @@ impl Unflattener<'_> {
             let node = self.begin_numbered(|| Arc::clone(&cell))?;
             let value = T::unflatten(self)?;
             if contents.is_written(position) {
-                self.staged.push(staged(cell, value));
+                self.staged.push(Staged::new(cell, Arc::new(value)));
             }
             let built = self.exit(Ref(node));
             self.end_numbered(number, &built.0);

@@ -9,7 +9,7 @@ use crate::base::error::{Access, ReferenceError, TreeError};
 use crate::base::identity::Identity;
 use crate::base::kind::LeafKind;
 use crate::contract::commit::{Staged, wait_for_claims};
-use crate::contract::handles::{AnyCell, AnyReference, address};
+use crate::contract::handles::{AnyCell, AnyContent, AnyReference, address};
 use crate::contract::kept::Content;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
@@ -27,10 +27,10 @@ pub(crate) struct Cell<T> {
 }
 
 struct Held<T> {
-    /// Nothing only while the reference is being built or claimed.
+    /// Nothing only while the reference is being built.
     content: Option<Arc<T>>,
-    /// The content while a call is about to write it together with others.
-    claimed: Option<Arc<T>>,
+    /// Whether a call is about to write it together with others.
+    is_claimed: bool,
 }
 
 impl<T> Cell<T> {
@@ -39,7 +39,7 @@ impl<T> Cell<T> {
         Self {
             held: RwLock::new(Held {
                 content: None,
-                claimed: None,
+                is_claimed: false,
             }),
             address: AtomicUsize::new(0),
             origin: Origin::here(),
@@ -48,17 +48,21 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Puts in the value of a reference that is being built.
+    /// Puts in the value of a reference that is being built, which no call can claim yet.
     pub(crate) fn fill(&self, value: T) {
         let content = Some(Arc::new(value));
-        self.put(&mut self.unclaimed(), content);
+        self.put(&mut self.lock(), content);
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, Held<T>> {
+        self.held.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock, once no call claims the cell.
     fn unclaimed(&self) -> RwLockWriteGuard<'_, Held<T>> {
         loop {
-            let held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-            if held.claimed.is_none() {
+            let held = self.lock();
+            if !held.is_claimed {
                 return held;
             }
             drop(held);
@@ -66,6 +70,7 @@ impl<T> Cell<T> {
         }
     }
 
+    #[inline]
     fn put(&self, held: &mut Held<T>, content: Option<Arc<T>>) -> Option<Arc<T>> {
         let address = content.as_ref().map_or(0, address);
         self.address.store(address, Ordering::Release);
@@ -74,11 +79,10 @@ impl<T> Cell<T> {
 
     pub(super) fn held(&self) -> Option<Arc<T>> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        let content = held.content.clone();
-        drop(held);
-        if content.is_some() {
-            return content;
+        if !held.is_claimed {
+            return held.content.clone();
         }
+        drop(held);
         self.held_unclaimed()
     }
 
@@ -139,14 +143,6 @@ impl<T> Cell<T> {
         }
         Err(content)
     }
-
-    /// Replaces the content of a cell that the caller has claimed, and ends the claim.
-    pub(super) fn exchange_claimed(&self, content: Option<Arc<T>>) -> Option<Arc<T>> {
-        self.written.store(true, Ordering::Relaxed);
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        self.put(&mut held, content);
-        held.claimed.take()
-    }
 }
 
 impl AnyReference {
@@ -166,19 +162,6 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     fn address(&self) -> usize {
         self.address.load(Ordering::Acquire)
     }
-    fn claim(&self, is_claimed: bool) {
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        let held = &mut *held;
-        let (from, to) = if is_claimed {
-            (&mut held.content, &mut held.claimed)
-        } else {
-            (&mut held.claimed, &mut held.content)
-        };
-        // What is claimed twice by one call stays claimed.
-        if from.is_some() {
-            *to = from.take();
-        }
-    }
     fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }
@@ -188,20 +171,22 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     fn check_write(&self) -> Result<(), ReferenceError> {
         Cell::check_write(self)
     }
+    fn claim(&self, is_claimed: bool) {
+        self.lock().is_claimed = is_claimed;
+    }
+    fn write_claimed(&self, content: AnyContent) -> Option<AnyContent> {
+        let Ok(content) = content.downcast() else {
+            unreachable!("a bug of pytree: a value of another type is staged for a reference");
+        };
+        self.written.store(true, Ordering::Relaxed);
+        let replaced = self.put(&mut self.lock(), Some(content));
+        replaced.map(|replaced| replaced as AnyContent)
+    }
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError> {
         let value = T::unflatten(source)?;
-        Ok(staged(self, value))
+        Ok(Staged::new(self, Arc::new(value)))
     }
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
-}
-
-/// A value that is to be written to a cell.
-pub(crate) fn staged<T: Pytree + Send + Sync>(cell: Arc<Cell<T>>, value: T) -> Staged {
-    let target = Arc::clone(&cell);
-    let mut content = Some(Arc::new(value));
-    Staged::new(cell, move || {
-        content = target.exchange_claimed(content.take())
-    })
 }
