@@ -95,21 +95,29 @@ fn no_reader_sees_half_a_call() {
 
 #[test]
 fn read_references_are_part_of_a_call() {
-    // In every order of the calls, one is the other and one more after each of them.
-    let pair = (number(0.0), number(1.0));
-    let left = jit(|(left, right): (Number, Number)| left.set(right.get() + 1.0));
-    let right = jit(|(left, right): (Number, Number)| right.set(left.get() + 1.0));
-    let both = jit(|(left, right): (Number, Number)| left.get() - right.get());
-    on_threads(3, |at| {
-        for _ in 0..1000 {
-            match at {
-                0 => left(pair.clone()),
-                1 => right(pair.clone()),
-                _ => assert_eq!(both(pair.clone()).abs().item::<f32>(), 1.0),
-            }
-        }
+    // Each call sets one of two ones to 0 if the other is 1: in every order of the calls, only the first does. The mean
+    // is 1; it takes a while, so that the calls overlap.
+    let pair = (number(1.0), number(1.0));
+    let ones = Tensor::ones(DType::F32, [20_000]);
+    let (for_left, for_right) = (ones.clone(), ones);
+    let left = jit(move |(left, right): (Number, Number)| {
+        left.set(left.get() - right.get() * for_left.mean())
     });
-    assert_eq!((value(&pair.0) - value(&pair.1)).abs(), 1.0);
+    let right = jit(move |(left, right): (Number, Number)| {
+        right.set(right.get() - left.get() * for_right.mean())
+    });
+    for _ in 0..100 {
+        pair.0.set(Tensor::from(1.0_f32));
+        pair.1.set(Tensor::from(1.0_f32));
+        on_threads(2, |at| {
+            if at == 0 {
+                left(pair.clone())
+            } else {
+                right(pair.clone())
+            }
+        });
+        assert_eq!(value(&pair.0) + value(&pair.1), 1.0);
+    }
 }
 
 #[test]

@@ -208,3 +208,25 @@ fn one_tensor_and_none_load() {
     );
     in_all_versions("empty", &Vec::<Tensor>::new(), &Vec::new(), &[]);
 }
+
+#[test]
+fn later_version_is_refused() {
+    let value = Tensor::from([[1.0_f64, -2.0]]);
+    let present =
+        std::fs::read(fixture("checkpoint-v2-single.safetensors", false, |_| ())).unwrap();
+    let (old, new) = (b"\"pytree.version\":\"2\"", b"\"pytree.version\":\"9\"");
+    let at = present
+        .windows(old.len())
+        .position(|part| part == old)
+        .unwrap();
+    let mut later = present;
+    later[at..at + new.len()].copy_from_slice(new);
+    let path = scratch("later");
+    std::fs::write(&path, later).unwrap();
+    let error = checkpoint::load(&path, &value).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(
+        error.contains("found version 9; load it with a later version"),
+        "{error}"
+    );
+}

@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pytree_core::crossing::{Outcome, put_together_with, repeated, take_apart};
-use pytree_core::{Contents, Filter, Ref, ReferenceError, TreeError, Unrepeated, partition, refs};
+use pytree_core::shape::LIST;
+use pytree_core::{
+    Contents, Filter, Pytree, PytreeOf, Ref, ReferenceError, TreeError, Unflattener, Unrepeated,
+    Visitor, partition, refs,
+};
 
 type Pair = (Ref<i64>, Ref<i64>);
 
@@ -132,6 +136,55 @@ fn a_sum_is_constant_for_every_reader() {
         (pair.0.get(), pair.1.get()),
         (1000 - 4 * ROUNDS, 4 * ROUNDS)
     );
+}
+
+/// Two references, between which a reader takes a moment.
+struct Slow(Ref<i64>, Ref<i64>);
+
+impl Pytree for Slow {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&LIST, 2);
+        self.0.visit(visitor);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(100) {
+            std::hint::spin_loop();
+        }
+        self.1.visit(visitor);
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        Err(source.wrong_node("what is taken apart only"))
+    }
+}
+impl PytreeOf<i64> for Slow {}
+
+#[test]
+fn order_of_reading_is_not_that_of_writing() {
+    const ROUNDS: i64 = 1000;
+    let numbers: Vec<Ref<i64>> = (0..300).map(|_| Ref::new(0)).collect();
+    let ends = Slow(numbers[299].clone(), numbers[0].clone());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                let (_, treedef, references) = take_apart::<i64, _>(&numbers);
+                let next = vec![round; numbers.len()];
+                put_together_with::<i64, Vec<Ref<i64>>>(
+                    &treedef,
+                    next,
+                    &references,
+                    Contents::Written,
+                )
+                .unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            let (leaves, ..) = take_apart::<i64, _>(&ends);
+            assert_eq!(leaves[0], leaves[1]);
+        }
+    });
+    assert_eq!(numbers[0].get(), ROUNDS);
 }
 
 #[test]
