@@ -1,26 +1,39 @@
 //! References under shuttle, which runs the threads of a program in many orders of their steps.
 //!
 //! `tools/deep-check interleavings` makes this a test of a copy of pytree-core in which the locks and atomics of references
-//! are shuttle's. Turns, which only a call takes that loses several times, stay as they are: they wait for a time.
+//! and turns are shuttle's. A time limit of a turn may end at any moment.
 
-use pytree_core::crossing::{put_together_with, repeated, take_apart};
-use pytree_core::{Contents, Ref};
+use pytree_core::crossing::{Attempts, put_together_with, repeated, take_apart};
+use pytree_core::{Contents, Ref, TreeError};
 use shuttle::thread;
 
 /// How many orders are tried. One at random is a step of some thread at each lock and atomic.
 const ORDERS: usize = 20_000;
 
 /// Moves one from the first reference to the second, as a compiled call does.
-fn transfer(pair: &(Ref<i32>, Ref<i32>)) {
-    repeated(|| {
-        let (leaves, treedef, references) = take_apart::<i32, _>(pair);
-        let moved = vec![leaves[0] - 1, leaves[1] + 1];
-        put_together_with::<i32, (Ref<i32>, Ref<i32>)>(&treedef, moved, &references, Contents::Written)
-    })
-    .unwrap();
+fn transfer(pair: &Pair) {
+    repeated(|| attempt(pair)).unwrap();
 }
 
-fn pair() -> (Ref<i32>, Ref<i32>) {
+fn attempt(pair: &Pair) -> Result<(), TreeError> {
+    let (leaves, treedef, references) = take_apart::<i32, _>(pair);
+    let moved = vec![leaves[0] - 1, leaves[1] + 1];
+    put_together_with::<i32, Pair>(&treedef, moved, &references, Contents::Written).map(drop)
+}
+
+/// As `transfer`, of a call that has lost twice: the next conflict takes a turn.
+fn transfer_of_a_loser(pair: &Pair) {
+    let mut attempts = Attempts::default();
+    (0..2).for_each(|_| attempts.conflicted());
+    while let Err(error) = attempt(pair) {
+        assert!(error.is_conflict(), "{error}");
+        attempts.conflicted();
+    }
+}
+
+type Pair = (Ref<i32>, Ref<i32>);
+
+fn pair() -> Pair {
     (Ref::new(10), Ref::new(0))
 }
 
@@ -37,7 +50,9 @@ fn calls_take_effect_at_one_instant() {
             // Readers see the sum at all times.
             let (leaves, _, _) = take_apart::<i32, _>(&pair);
             assert_eq!(leaves.iter().sum::<i32>(), 10);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
             assert_eq!((pair.0.get(), pair.1.get()), (8, 2));
         },
         ORDERS,
@@ -69,6 +84,26 @@ fn updates_beside_calls_are_not_lost() {
             transfer(&pair);
             thread.join().unwrap();
             assert_eq!((pair.0.get(), pair.1.get()), (109, 1));
+        },
+        ORDERS,
+    );
+}
+
+#[test]
+fn turns_of_losers_lose_no_update() {
+    shuttle::check_random(
+        || {
+            let pair = pair();
+            let mut threads = Vec::new();
+            for _ in 0..2 {
+                let pair = pair.clone();
+                threads.push(thread::spawn(move || transfer_of_a_loser(&pair)));
+            }
+            (0..3).for_each(|_| pair.0.update(|value| value + 100));
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+            assert_eq!((pair.0.get(), pair.1.get()), (308, 2));
         },
         ORDERS,
     );
