@@ -188,6 +188,35 @@ mod tests {
     }
 
     #[test]
+    fn blocks_have_an_eighth_of_the_rows() {
+        let sizes = [0, 1, 256, 263, 264, 512, 513, 100_000].map(block_rows);
+        assert_eq!(sizes, [32, 32, 32, 32, 64, 64, 64, 64]);
+    }
+
+    #[test]
+    fn columns_add_blocks_of_rows() {
+        for (rows, width) in [(300, 3), (512, 5), (2000, 2)] {
+            let numbers = noise(rows * width);
+            let in_order = |rows: &[f32]| -> Vec<f32> {
+                let column = |column| rows.iter().skip(column).step_by(width);
+                (0..width)
+                    .map(|at| column(at).fold(0.0, |sum, &x| sum + x))
+                    .collect()
+            };
+            let blocks = numbers.chunks(block_rows(rows) * width);
+            let expected = in_order(&blocks.flat_map(in_order).collect::<Vec<f32>>());
+            assert_ne!(
+                expected,
+                in_order(&numbers),
+                "the order does not matter here"
+            );
+            let mut sums = vec![0.0; width];
+            columns(&mut sums, &numbers, 0.0, plus);
+            assert_eq!(sums, expected);
+        }
+    }
+
+    #[test]
     fn long_sums_stay_accurate() {
         // 0.1 in f32 is 0.100000001490116. One accumulator would stay at 2^21, where a tenth is less than half of the
         // distance between numbers; this order rounds 64 times at each of four levels at most.

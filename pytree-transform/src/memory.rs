@@ -317,6 +317,9 @@ mod tests {
             pool.give(elements);
         }
         assert!(pool.f32.len() <= LENGTHS);
+        let newest = 1024 + 2 * LENGTHS..1024 + 3 * LENGTHS;
+        let missing = newest.filter(|length| !pool.f32.contains_key(length));
+        assert_eq!(missing.count(), 0, "the older ones are forgotten");
         let kept = pool
             .f32
             .iter()
@@ -334,5 +337,88 @@ mod tests {
         assert_eq!(pool.bytes, 8 * 40_000);
         let evicted = pool.set_limit(100_000);
         assert_eq!((pool.bytes, evicted.f32.len()), (80_000, 6));
+    }
+
+    /// The lengths of which something is kept.
+    fn kept<T>(lengths: &Lengths<T>) -> Vec<usize> {
+        let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
+        kept.map(|(&length, _)| length).collect()
+    }
+
+    #[test]
+    fn freeing_and_reuse_both_count_as_use() {
+        let mut pool = Pool::new(LIMIT);
+        let shorter = [(); 2].map(|()| allocate(&mut pool, 10_000).0);
+        let longer = [(); 2].map(|()| allocate(&mut pool, 10_001).0);
+        longer.into_iter().for_each(|elements| {
+            pool.give(elements);
+        });
+        shorter.into_iter().for_each(|elements| {
+            pool.give(elements);
+        });
+        pool.set_limit(2 * 40_000);
+        assert_eq!(kept(&pool.f32), [10_000], "freed last");
+
+        let mut pool = Pool::new(LIMIT);
+        for length in [10_000, 10_001] {
+            let both = [(); 2].map(|()| allocate(&mut pool, length).0);
+            both.into_iter().for_each(|elements| {
+                pool.give(elements);
+            });
+        }
+        assert!(allocate(&mut pool, 10_000).1);
+        pool.set_limit(40_000);
+        assert_eq!(kept(&pool.f32), [10_000], "used again last");
+    }
+
+    #[test]
+    fn both_element_types_give_way() {
+        for f32_is_older in [true, false] {
+            let mut pool = Pool::new(LIMIT);
+            let single = pool.take::<f32>(10_000).unwrap_or(vec![0.0; 10_000]);
+            let double = pool.take::<f64>(5_000).unwrap_or(vec![0.0; 5_000]);
+            if f32_is_older {
+                pool.give(single);
+                pool.give(double);
+            } else {
+                pool.give(double);
+                pool.give(single);
+            }
+            assert_eq!(pool.bytes, 80_000);
+            pool.set_limit(40_000);
+            let (singles, doubles) = (kept(&pool.f32), kept(&pool.f64));
+            assert_eq!(
+                (singles.len(), doubles.len()),
+                if f32_is_older { (0, 1) } else { (1, 0) }
+            );
+            pool.set_limit(0);
+            assert_eq!(pool.bytes, 0);
+        }
+    }
+
+    /// No other test has arrays of these lengths.
+    #[test]
+    fn process_keeps_what_was_used_before() {
+        let long = 70_001;
+        assert_eq!(limit(), 256 << 20);
+        for length in [3_001, long] {
+            assert!(take::<f32>(length).is_none());
+            give(vec![1.0_f32; length]);
+            let taken = take::<f32>(length).map(|elements| elements.len());
+            assert_eq!(taken, Some(length));
+            give(vec![1.0_f32; length]);
+        }
+        assert!(held() >= 4 * long);
+        for _ in 0..2 {
+            assert!(take::<f32>(SMALLEST / 4 - 1).is_none());
+            give(vec![1.0_f32; SMALLEST / 4 - 1]);
+        }
+        assert!(release() >= 4 * long);
+        assert!(take::<f32>(long).is_none());
+        set_limit(100);
+        assert_eq!(limit(), 100);
+        give(vec![1.0_f32; long]);
+        assert!(take::<f32>(long).is_none());
+        set_limit(LIMIT);
     }
 }

@@ -319,10 +319,15 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         // Where no worker wakes it, the caller sleeps for ever.
         thread::spawn(move || {
-            for _ in 0..20 {
+            // A caller rests the longer before it sleeps, the more the machine has to do.
+            for round in 0..7 {
                 run_parts(vec![0, 1], |_: usize| {
                     let is_worker = thread::current().name() == Some("pytree-worker");
-                    thread::sleep(Duration::from_millis(if is_worker { 10 } else { 1 }));
+                    thread::sleep(Duration::from_millis(if is_worker {
+                        10 << round
+                    } else {
+                        1
+                    }));
                 });
             }
             done.send(()).expect("the test waits");
@@ -331,12 +336,8 @@ mod tests {
         assert!(woken.is_ok(), "a caller was not woken in 50 s");
     }
 
-    #[test]
-    fn idle_workers_run_waiting_parts() {
-        // One thread alone would wait for the other part for ever.
-        if count() < 2 {
-            return;
-        }
+    /// Runs two parts that wait for each other until they meet: on two threads.
+    fn parts_meet() {
         let met = [AtomicBool::new(false), AtomicBool::new(false)];
         for _ in 0..1000 {
             // Another test may have the workers; then this thread runs both parts and gives up waiting.
@@ -355,5 +356,26 @@ mod tests {
             }
         }
         panic!("no worker ran a part while another part waited for it");
+    }
+
+    #[test]
+    fn idle_workers_run_waiting_parts() {
+        // One thread alone would wait for the other part for ever.
+        if count() < 2 {
+            return;
+        }
+        parts_meet();
+        // After a while the workers sleep.
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(400));
+            parts_meet();
+        }
+    }
+
+    #[test]
+    fn number_of_threads_is_that_of_the_environment() {
+        let set = count_in(|variable| std::env::var(variable).ok());
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        assert_eq!(count(), set.unwrap_or_else(cores));
     }
 }

@@ -161,7 +161,7 @@ fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Effort, distance_within};
+    use super::{Effort, OF_A_REPORT, distance_within, most_edits};
 
     /// The textbook's table of edits.
     fn table(left: &str, right: &str) -> usize {
@@ -252,5 +252,88 @@ mod tests {
         let short = names.iter().rev().map(|name| (name, name));
         let found = Effort::default().nearest(&asked, short);
         assert_eq!(found.map(|(_, distance)| distance), Some(2));
+    }
+
+    #[test]
+    fn likely_candidate_at_the_end_is_compared() {
+        let mut names: Vec<String> = (0..200).map(|at| format!("{at:x<300}")).collect();
+        names.push(format!("encoder.{}.weight", "y".repeat(300)));
+        let asked = format!("encoder.{}.wieght", "y".repeat(300));
+        let found = Effort::default().nearest(&asked, names.iter().map(|name| (name, name)));
+        assert_eq!(found.map(|(_, distance)| distance), Some(2));
+    }
+
+    #[test]
+    fn nearest_is_found_behind_what_looks_likely() {
+        let found = |names: [&'static str; 2]| {
+            let names = names.iter().map(|name| (*name, name));
+            Effort::default().nearest("abcd", names)
+        };
+        // The one in letters that differ looks likelier by its end, and is compared first.
+        assert_eq!(found(["XYZd", "xabcdx"]), Some(("xabcdx", 2)));
+        assert_eq!(found(["xabcdx", "XYcd"]), Some(("xabcdx", 2)));
+        assert_eq!(found(["XYcd", "xabcdx"]), Some(("XYcd", 2)));
+    }
+
+    #[test]
+    fn most_edits_are_between_common_ends() {
+        let cases = [
+            ("abcdef", "abXdef", 1),
+            ("abc", "abc", 0),
+            ("", "ab", 2),
+            ("aXb", "aYYb", 2),
+            ("aXXcc", "aYcc", 2),
+        ];
+        for (left, right, most) in cases {
+            assert_eq!(most_edits(left, right), most, "{left} {right}");
+            assert_eq!(most_edits(right, left), most, "{right} {left}");
+        }
+    }
+
+    /// How many candidates are looked at, and the work that is left.
+    fn looked_at(lengths: impl IntoIterator<Item = usize>) -> (usize, usize) {
+        let mut effort = Effort::default();
+        let mut count = 0;
+        let texts = lengths.into_iter().map(|length| ((), "x".repeat(length)));
+        let _ = effort.nearest("b", texts.inspect(|_| count += 1));
+        (count, effort.left)
+    }
+
+    #[test]
+    fn work_is_counted() {
+        // A text may use 200 000, half of it to look at candidates: 32 and the length for each.
+        assert_eq!(looked_at((0..).map(|_| 68)).0, 1_000);
+        assert_eq!(
+            looked_at((0..).map(|at| if at == 999 { 67 } else { 68 })).0,
+            1_000
+        );
+        assert_eq!(looked_at((0..).map(|_| 200_000)).0, 3_125);
+        // What is not used is left for other texts.
+        assert_eq!(looked_at([]), (0, OF_A_REPORT));
+        assert_eq!(looked_at([200_000]), (1, OF_A_REPORT - 32));
+        assert_eq!(looked_at([1]), (1, OF_A_REPORT - 33 - 2));
+        assert_eq!(looked_at([1, 1]), (2, OF_A_REPORT - 66 - 4));
+        // A comparison takes the bytes of the candidate and the cells of the table within the limit.
+        let left = |left: &str, right: &str, limit: usize, mut work: usize| {
+            let letters: Vec<char> = left.chars().collect();
+            let found = distance_within(&letters, right, limit, &mut work);
+            (found, work)
+        };
+        assert_eq!(
+            left("abc", "xyz", usize::MAX, 1_000),
+            (Some(3), 1_000 - 3 - 9)
+        );
+        assert_eq!(
+            left("abcdef", "uvwxyz", 1, 1_000),
+            (None, 1_000 - 6 - 6 * 3)
+        );
+        assert_eq!(
+            left("abcdef", "uvwxyz", 2, 1_000),
+            (None, 1_000 - 6 - 6 * 5)
+        );
+        assert_eq!(left("abc", "xyz", usize::MAX, 12), (Some(3), 0));
+        assert_eq!(left("abc", "xyz", usize::MAX, 11), (None, 8));
+        assert_eq!(left("abc", "abcd", 1, 1_000), (Some(1), 996));
+        assert_eq!(left("abc", "abcde", 1, 1_000), (None, 995));
     }
 }

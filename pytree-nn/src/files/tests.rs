@@ -134,6 +134,19 @@ fn temporaries_of_killed_writers_are_removed() {
 }
 
 #[test]
+fn relative_path_is_in_the_working_directory() {
+    let scratch = Scratch::new("relative");
+    let left = unique_name(OsStr::new("state"), 1);
+    fs::write(scratch.0.join(left), "half of").unwrap();
+    let mut writer = child(Path::new("state"));
+    let writer = writer
+        .current_dir(&scratch.0)
+        .stdout(std::process::Stdio::null());
+    assert!(writer.status().unwrap().success());
+    assert_eq!(scratch.names(), ["state"]);
+}
+
+#[test]
 #[cfg(unix)]
 fn killed_process_leaves_nothing_for_long() {
     let scratch = Scratch::new("kill");
@@ -174,6 +187,24 @@ fn permissions_are_kept() {
     fs::write(scratch.0.join("plain"), "").unwrap();
     let mode = |name: &str| fs::metadata(scratch.0.join(name)).unwrap().permissions();
     assert_eq!(mode("state"), mode("plain"));
+}
+
+#[test]
+#[cfg(unix)]
+fn temporary_file_is_opened_to_nobody_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new("private");
+    for mode in [0o600, 0o640, 0o700] {
+        let permissions = fs::Permissions::from_mode(mode);
+        let temporary =
+            Temporary::new(&scratch.0, OsStr::new("state"), Some(&permissions)).unwrap();
+        let names = scratch.names();
+        let made = fs::metadata(scratch.0.join(&names[0])).unwrap();
+        // Before anything is written.
+        assert_eq!(made.permissions().mode() & 0o777 & !mode, 0, "{mode:o}");
+        drop(temporary);
+        assert!(scratch.names().is_empty());
+    }
 }
 
 #[test]
