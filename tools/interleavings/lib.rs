@@ -62,20 +62,24 @@ mod dtype {
     }
 }
 
+mod base {
+    pub mod error {
+        #[derive(Debug)]
+        pub enum TreeError {
+            Conflict,
+        }
+
+        impl TreeError {
+            pub fn is_conflict(&self) -> bool {
+                true
+            }
+        }
+    }
+}
+
 mod error {
     pub fn or_panic<T>(result: Result<T, String>) -> T {
         result.unwrap()
-    }
-
-    #[derive(Debug)]
-    pub enum TreeError {
-        Conflict,
-    }
-
-    impl TreeError {
-        pub fn is_conflict(&self) -> bool {
-            true
-        }
     }
 }
 

@@ -60,6 +60,21 @@ fn calls_take_effect_at_one_instant() {
 }
 
 #[test]
+fn order_of_reading_is_not_that_of_writing() {
+    shuttle::check_random(
+        || {
+            let pair = pair();
+            let reversed = (pair.1.clone(), pair.0.clone());
+            let thread = thread::spawn(move || transfer(&pair));
+            let (leaves, _, _) = take_apart::<i32, _>(&reversed);
+            assert_eq!(leaves.iter().sum::<i32>(), 10);
+            thread.join().unwrap();
+        },
+        ORDERS,
+    );
+}
+
+#[test]
 fn calls_against_each_other_do_not_deadlock() {
     shuttle::check_random(
         || {
