@@ -82,7 +82,10 @@ struct Counts {
 
 /// The structure of a tree: nodes, keys and static values, without the leaves.
 ///
-/// Equality and hash cover all of it. Cloning shares it.
+/// Two treedefs are equal if their descriptions are: the families of the nodes, the names of types without modules and
+/// generic arguments, the fields with their kinds, and keys and static values. The Rust types are compared when a value
+/// is built. So a structure that was stored fits also when its type has moved. Of an opaque static value, such as a
+/// function, bytes hold a text only: what is read of it differs from every value. Cloning shares the treedef.
 ///
 /// # Examples
 /// ```
@@ -401,7 +404,6 @@ fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
         let shape = node.shape;
         mix((u64::from(node.arity ^ node.target) << 32) | shape.kind as u64);
         if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) {
-            // Not the number of the variant: a shape made at run time does not know it, but the name has it.
             let byte = |byte: Option<&u8>| u64::from(byte.copied().unwrap_or(0));
             let name = shape.name.as_bytes();
             mix(name.len() as u64 ^ (byte(name.first()) << 32) ^ (byte(name.last()) << 40));

@@ -84,9 +84,7 @@ fn own_parameters(input: &Input<'_>) -> impl Iterator<Item = TokenStream> {
 /// The shape of the node for each variant.
 fn shapes(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
-    let shapes = (0_u32..)
-        .zip(&input.variants)
-        .map(|(position, variant)| shape(input, position, variant));
+    let shapes = input.variants.iter().map(|variant| shape(input, variant));
     implementation(
         input,
         &TokenStream::new(),
@@ -102,7 +100,7 @@ fn shapes(input: &Input<'_>) -> TokenStream {
     )
 }
 
-fn shape(input: &Input<'_>, position: u32, variant: &Variant<'_>) -> TokenStream {
+fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let name = variant.name(input.ident);
     let family = if variant.is_tuple {
@@ -130,7 +128,6 @@ fn shape(input: &Input<'_>, position: u32, variant: &Variant<'_>) -> TokenStream
             statics: &[#(#statics),*],
             identity: ::core::any::TypeId::of::<__Definition>,
             type_name: ::core::any::type_name::<Self>,
-            variant: #position,
         }
     }
 }

@@ -66,7 +66,11 @@ fn in_all_versions(name: &str, treedef: &TreeDef, shown: &str, paths: &[&str]) {
         let stored = std::fs::read(path).unwrap();
         assert_eq!(stored[4], version, "{file}");
         let read = TreeDef::from_bytes(&stored).unwrap();
-        assert_eq!(read, *treedef, "{file}");
+        assert_eq!(read, TreeDef::from_bytes(&bytes).unwrap(), "{file}");
+        // Of a function bytes hold a text only.
+        if !shown.contains("a function") {
+            assert_eq!(read, *treedef, "{file}");
+        }
         assert_eq!(read.content_hash(), treedef.content_hash(), "{file}");
         assert_eq!(read.to_string(), shown, "{file}");
         let found: Vec<String> = read.leaf_paths().iter().map(ToString::to_string).collect();

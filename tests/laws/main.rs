@@ -15,6 +15,7 @@
 
 mod close;
 mod dynamic;
+mod equality;
 mod graphs;
 mod interpreter;
 mod nesting;

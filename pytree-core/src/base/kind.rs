@@ -3,10 +3,8 @@
 //! A field has a [`FieldKind`]; the kind of a leaf follows from the outermost field on its path that
 //! is a parameter or a state. A collection is a *type*, so that a misspelt one does not compile.
 
-use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::error::TreeError;
@@ -39,20 +37,16 @@ const NAME_SIZE: usize = 32;
 /// The names of collections that are known at run time only.
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// The identity of a [`Collection`] as a value.
-#[derive(Clone, Copy)]
+/// A [`Collection`] as a value: two are equal if their names are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CollectionId {
     name: &'static str,
-    identity: fn() -> TypeId,
 }
 
 impl CollectionId {
     /// The identity of the collection `C`.
     pub const fn of<C: Collection>() -> Self {
-        Self {
-            name: C::NAME,
-            identity: TypeId::of::<C>,
-        }
+        Self { name: C::NAME }
     }
 
     /// The collection of a name that is known at run time only: equal to every collection of that name.
@@ -65,10 +59,7 @@ impl CollectionId {
             names.insert(kept);
             kept
         });
-        Self {
-            name,
-            identity: TypeId::of::<Named>,
-        }
+        Self { name }
     }
 
     /// As [`named`](Self::named), of a name that was read from bytes.
@@ -91,25 +82,6 @@ impl CollectionId {
         self.name
     }
 }
-
-impl PartialEq for CollectionId {
-    fn eq(&self, other: &Self) -> bool {
-        let (this, that, named) = ((self.identity)(), (other.identity)(), TypeId::of::<Named>());
-        if this == named || that == named {
-            return self.name == other.name;
-        }
-        this == that
-    }
-}
-impl Eq for CollectionId {}
-impl Hash for CollectionId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-/// Stands for the type of a collection of which only the name is known.
-enum Named {}
 
 impl fmt::Debug for CollectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

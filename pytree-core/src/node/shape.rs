@@ -95,8 +95,6 @@ pub struct NodeShape {
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
     pub type_name: fn() -> &'static str,
-    /// The position of the variant, for enums.
-    pub variant: u32,
 }
 
 impl Field {
@@ -121,7 +119,6 @@ impl NodeShape {
             statics,
             identity: TypeId::of::<T>,
             type_name: std::any::type_name::<T>,
-            variant: 0,
         }
     }
 
@@ -144,16 +141,23 @@ impl NodeShape {
             statics: &[],
             identity: TypeId::of::<()>,
             type_name: std::any::type_name::<()>,
-            variant: 0,
         }
     }
 }
 
+/// Two shapes are equal if their descriptions are: the family, the name without the module path and without generic
+/// arguments, which has the variant of an enum, the fields with their kinds, and the names of the static fields. Leaves
+/// are equal whatever their types.
+///
+/// The Rust type is not part of the description, so that a structure that was stored still fits when its type moves to
+/// another module, and that shapes made at run time are compared like any other. A value is built from a shape of its
+/// own type only.
 impl PartialEq for NodeShape {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
-            || (self.kind == other.kind && (self.kind == NodeKind::Leaf || self.same_type(other)))
+            || (self.kind == other.kind
+                && (self.kind == NodeKind::Leaf || self.is_described_as(other, |kind| kind)))
     }
 }
 impl Eq for NodeShape {}
@@ -162,43 +166,31 @@ impl Eq for NodeShape {}
 enum Dynamic {}
 
 impl NodeShape {
-    /// Whether two shapes of one family are of one type. A shape made at run time is of any type that has its name,
-    /// its fields with their kinds, and its static fields.
+    /// Whether two shapes of one family have the same description, of the kinds that `kind` makes of those of fields.
     #[inline(never)]
-    fn same_type(&self, other: &Self) -> bool {
-        if self.name != other.name {
-            return false;
-        }
-        if self.is_dynamic() || other.is_dynamic() {
-            return self.statics == other.statics
-                && self.fields.len() == other.fields.len()
-                && self
-                    .fields
-                    .iter()
-                    .zip(other.fields)
-                    .all(|(a, b)| a.name == b.name && a.kind == b.kind);
-        }
-        self.variant == other.variant && (self.identity)() == (other.identity)()
+    fn is_described_as(&self, other: &Self, kind: fn(FieldKind) -> FieldKind) -> bool {
+        let same_field =
+            |(a, b): (&Field, &Field)| a.name == b.name && a.kind.map(kind) == b.kind.map(kind);
+        self.name == other.name
+            && self.statics == other.statics
+            && self.fields.len() == other.fields.len()
+            && self.fields.iter().zip(other.fields).all(same_field)
     }
 
-    /// Whether a node of this shape becomes a value of the shape `built`: if they are the same or, of a shape made at
-    /// run time, but for parameters that are frozen in one. A value has the kinds of its own type.
+    /// Whether a value of the shape `built` can be built from a node of this shape: if both are of one type or, where
+    /// one is made at run time, have one description. Parameters that are frozen at run time are those of the value.
     pub(crate) fn becomes(&self, built: &Self) -> bool {
-        let thawed = |field: &Field| match field.kind {
-            Some(kind) if kind == FROZEN => Some(FieldKind::Param),
+        let thawed = |kind| match kind {
+            FROZEN => FieldKind::Param,
             kind => kind,
         };
-        self == built
-            || (self.is_dynamic()
-                && self.kind == built.kind
-                && self.name == built.name
-                && self.statics == built.statics
-                && self.fields.len() == built.fields.len()
-                && self
-                    .fields
-                    .iter()
-                    .zip(built.fields)
-                    .all(|(a, b)| a.name == b.name && thawed(a) == thawed(b)))
+        if std::ptr::eq(self, built) {
+            return true;
+        }
+        if self.is_dynamic() {
+            return self.kind == built.kind && self.is_described_as(built, thawed);
+        }
+        self == built && (built.is_dynamic() || (self.identity)() == (built.identity)())
     }
 
     /// What tells two shapes that are not the same apart: their names or, if those are one, their fields or types.

@@ -48,15 +48,12 @@ impl StaticOperations {
         }
     }
 
-    /// The operations of a type that is `PartialEq + Debug`: its hash is that of its debug text.
+    /// The operations of a type that is `PartialEq + Debug`. Its hash is that of the type's name: values that are equal
+    /// may have different debug texts.
     pub const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
         Self {
             eq: eq::<T>,
-            hash: |value, mut hasher| {
-                if let Some(value) = value.downcast_ref::<T>() {
-                    format!("{value:?}").hash(&mut hasher);
-                }
-            },
+            hash: |_, mut hasher| std::any::type_name::<T>().hash(&mut hasher),
             share: share::<T>,
             show: show::<T>,
             data: |value| match value.downcast_ref::<T>() {
@@ -73,8 +70,20 @@ fn share<T: Clone + Send + Sync + 'static>(value: &dyn Any) -> Arc<dyn Any + Sen
         None => Arc::new(()),
     }
 }
-fn eq<T: PartialEq + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
-    matches!((left.downcast_ref::<T>(), right.downcast_ref::<T>()), (Some(left), Some(right)) if left == right)
+/// Values that are not equal to themselves, such as NaN, are equal if they have one debug text.
+fn eq<T: PartialEq + fmt::Debug + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
+    let (Some(left), Some(right)) = (left.downcast_ref::<T>(), right.downcast_ref::<T>()) else {
+        return false;
+    };
+    left == right || (!is_equal_to_itself(left) && same_text(left, right))
+}
+#[allow(clippy::eq_op, reason = "NaN is not equal to itself")]
+fn is_equal_to_itself<T: PartialEq>(value: &T) -> bool {
+    value == value
+}
+#[cold]
+fn same_text<T: PartialEq + fmt::Debug>(left: &T, right: &T) -> bool {
+    !is_equal_to_itself(right) && format!("{left:?}") == format!("{right:?}")
 }
 fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(function) = function_type::<T>() {
@@ -156,10 +165,15 @@ impl<'a> StaticRef<'a> {
     }
 
     /// Values of different types are equal if they are the same data: a key that is a `String` and one that is
-    /// a `&str`, or a value and what was read from the bytes it was written to.
+    /// a `&str`, or a value and what was read from the bytes it was written to. A text says too little of an opaque value:
+    /// several values that differ may have it.
     #[cold]
     fn same_data_of_another_type(self, other: &Self) -> bool {
-        self.value.type_id() != other.value.type_id() && self.data() == other.data()
+        if self.value.type_id() == other.value.type_id() {
+            return false;
+        }
+        let data = self.data();
+        !data.has_opaque() && data == other.data()
     }
 
     /// An owned copy.

@@ -87,7 +87,6 @@ const _: () = {
                     statics: &[],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
-                    variant: 0u32,
                 },
                 ::pytree_core::shape::NodeShape {
                     kind: ::pytree_core::shape::NodeKind::TupleStruct,
@@ -103,7 +102,6 @@ const _: () = {
                     statics: &[],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
-                    variant: 1u32,
                 },
                 ::pytree_core::shape::NodeShape {
                     kind: ::pytree_core::shape::NodeKind::Struct,
@@ -119,7 +117,6 @@ const _: () = {
                     statics: &["name"],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
-                    variant: 2u32,
                 },
             ]
         };

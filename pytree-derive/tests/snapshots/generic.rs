@@ -77,7 +77,6 @@ const _: () = {
                     statics: &["limit"],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
-                    variant: 0u32,
                 },
             ]
         };

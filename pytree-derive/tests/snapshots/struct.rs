@@ -186,7 +186,6 @@ const _: () = {
                     statics: &["size", "name"],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
-                    variant: 0u32,
                 },
             ]
         };

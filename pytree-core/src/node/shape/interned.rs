@@ -136,6 +136,5 @@ fn make((kind, name, fields, statics): &DynamicKey) -> &'static NodeShape {
         statics: statics.leak(),
         identity: TypeId::of::<Dynamic>,
         type_name: std::any::type_name::<Dynamic>,
-        variant: 0,
     }))
 }

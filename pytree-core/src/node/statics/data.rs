@@ -56,6 +56,20 @@ impl StaticData {
         }
     }
 
+    /// Whether there is a value of which only type and text are known.
+    pub(crate) fn has_opaque(&self) -> bool {
+        match self {
+            Self::Opaque { .. } => true,
+            Self::Unit | Self::Bool(_) | Self::Integer(_) | Self::Float(_) | Self::Text(_) => false,
+            Self::Tuple(items) | Self::Sequence(items) => items.iter().any(Self::has_opaque),
+            Self::Optional(value) => value.as_deref().is_some_and(Self::has_opaque),
+            Self::Map(entries) => entries
+                .iter()
+                .any(|(key, value)| key.has_opaque() || value.has_opaque()),
+            Self::Record { fields, .. } => fields.iter().any(|(_, value)| value.has_opaque()),
+        }
+    }
+
     /// Adds the data to a hash, in the words in which a static value of a type adds itself.
     pub fn add_to_hash(&self, mut hasher: &mut dyn Hasher) {
         match self {
