@@ -3,41 +3,28 @@
 //! [`Tensor`] is the array; [`jit`], [`grad`] and [`vmap`] transform functions of pytrees of tensors, in
 //! any nesting.
 
-mod array;
-mod axis_names;
-mod debug;
-mod display;
-mod dtype;
-mod elementary;
-mod error;
-mod fold;
-mod instructions;
-mod jaxpr;
-mod layout;
-pub mod memory;
+mod base;
+mod executor;
 mod operations;
 mod passes;
-mod primitive;
 mod primitives;
-mod ravel;
-mod special;
 mod tensor;
-mod threads;
-mod trace;
 mod transformations;
 
-pub use crate::axis_names::AxisNames;
-pub use crate::debug::callback::debug_callback;
-pub use crate::debug::checks::{debug_infs, debug_nans};
-pub use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
-pub use crate::error::TensorError;
-pub use crate::jaxpr::{Jaxpr, JaxprEquation, JaxprError, verify};
+pub use crate::base::axis_names::AxisNames;
+pub use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+pub use crate::base::error::TensorError;
+pub use crate::base::memory;
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
 pub use crate::operations::einsum::{einsum, try_einsum};
+pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
+pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, pooling, update};
-pub use crate::ravel::{Unravel, ravel, try_ravel};
+pub use crate::primitives::callback::debug_callback;
+pub use crate::tensor::checks::{debug_infs, debug_nans};
+pub use crate::tensor::jaxpr::{Jaxpr, JaxprEquation, JaxprError, verify};
 pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::abstract_shape::eval_shape;
 pub use crate::transformations::axes::Axes;
@@ -66,19 +53,18 @@ pub use crate::transformations::linear::{
 pub use crate::transformations::lowered::{Lowered, Memory, Step};
 pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
 pub use crate::transformations::retrace::{Retrace, RetraceDifference};
-pub use crate::transformations::stack::{stack, unstack};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 
 /// What pytree's own crates need beside the public operations; not for users, and without promises.
 #[doc(hidden)]
 pub mod raw {
-    use crate::error::or_panic;
-    use crate::trace::Payload;
+    use crate::base::error::or_panic;
+    use crate::tensor::trace::Payload;
 
     use crate::{AbstractArray, Tensor, TensorError};
 
-    pub use crate::error::{Called, called};
+    pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;
 
     /// Refuses a shape that no memory holds, in the name of a function that makes a tensor of it in parts.
@@ -86,7 +72,7 @@ pub mod raw {
     /// # Errors
     /// [`TensorError::TooLarge`] if nothing can address the elements, or the system does not grant their memory.
     pub fn check_memory(function: &'static str, found: &AbstractArray) -> Result<(), TensorError> {
-        crate::trace::check_creation(function, found)
+        crate::tensor::trace::check_creation(function, found)
     }
 
     /// As [`called`], of a function of floats.

@@ -2,8 +2,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-use crate::dtype::DType;
-use crate::error::{TensorError, or_panic};
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{self, Binary, Unary};
 use crate::tensor::Tensor;
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use pytree_core::graph;
 
-use crate::axis_names::{AxisName, AxisNames};
-use crate::dtype::DType;
-use crate::error::{TensorError, or_panic};
+use crate::base::axis_names::{AxisName, AxisNames};
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, or_panic};
 use crate::operations::shape::{axis_of, new_axis_of};
 use crate::primitives::collectives;
 use crate::tensor::Tensor;
-use crate::trace::axis_length;
+use crate::tensor::trace::axis_length;
 use crate::transformations::function::{Traceable, rebuild};
 
 /// Applies an operation over named axes to each leaf.

@@ -3,11 +3,10 @@
 //! The input is laid out as `[batch, space…, features]`, the kernel as `[space…, in, out]`; then a convolution is
 //! padding, windows, and one product of matrices, whose rules are its rules.
 
-#[path = "convolution_mistakes.rs"]
 mod mistakes;
 
-use crate::dtype::Shape;
-use crate::error::{Mistake, TensorError, called, or_panic};
+use crate::base::dtype::Shape;
+use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{move_axis, reshape, sorting_permutation, transpose};
 use crate::primitives::slice::{pad, reverse};

@@ -1,7 +1,7 @@
 //! The order of the axes of a convolution's input, kernel and result.
 
-use crate::dtype::Shape;
-use crate::error::Mistake;
+use crate::base::dtype::Shape;
+use crate::base::error::Mistake;
 
 /// The order of the axes of a convolution's input, kernel and result.
 ///

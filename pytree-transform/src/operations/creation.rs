@@ -1,7 +1,7 @@
 //! Creating tensors.
 
-use crate::dtype::DType;
-use crate::error::{called, or_panic};
+use crate::base::dtype::DType;
+use crate::base::error::{called, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{Comparison, compare};

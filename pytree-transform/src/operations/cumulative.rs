@@ -1,6 +1,6 @@
 //! Running reductions along an axis.
 
-use crate::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;

@@ -1,7 +1,7 @@
 //! Diagonals and triangles of matrices, and matrices made of diagonals.
 
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::{Comparison, compare};

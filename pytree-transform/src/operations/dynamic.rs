@@ -1,7 +1,7 @@
 //! Slices whose start is a tensor, and so may be traced; their sizes are known.
 
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
 use crate::primitives::gather::take;

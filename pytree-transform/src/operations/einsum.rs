@@ -5,8 +5,8 @@
 
 use smallvec::SmallVec;
 
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::{Mistake, TensorError, called, or_panic};
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::operations::diagonals::diagonal_of_last;
 use crate::operations::einsum_letters::{Label, Letters};
 use crate::primitives::dot::dot_general;
@@ -229,7 +229,7 @@ fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::base::dtype::DType;
     use crate::primitives::shape::rule_checks::{assert_close, noise};
 
     #[test]

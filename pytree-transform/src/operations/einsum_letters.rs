@@ -1,6 +1,6 @@
 //! The letters of an einsum: what each axis of each operand is called.
 
-use crate::error::Mistake;
+use crate::base::error::Mistake;
 
 /// What an axis is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Products and minima; maxima stand with the sums.
 
-use crate::error::{TensorError, or_panic};
+use crate::base::error::{TensorError, or_panic};
 use crate::operations::reduce::{all_axes, keep_axes};
 use crate::operations::shape::{axes_of, axis_of};
 use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};

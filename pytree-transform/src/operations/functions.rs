@@ -2,8 +2,8 @@
 
 use std::f64::consts::{LN_2, LOG10_E, PI};
 
-use crate::dtype::DType;
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::check_float;
 use crate::primitives::convert;
 use crate::primitives::elementwise::{self, Rounding, Unary};

@@ -5,8 +5,8 @@ mod plan;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 pub(super) use self::plan::Plan;
-use crate::dtype::DType;
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, compare};

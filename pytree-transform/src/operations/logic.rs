@@ -1,7 +1,7 @@
 //! Reductions of truth: all, any, and how many. Numbers are true if they are not 0, NaN with them.
 
-use crate::dtype::DType;
-use crate::error::{TensorError, or_panic};
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, or_panic};
 use crate::operations::reduce::{all_axes, keep_axes};
 use crate::operations::shape::axes_of;
 use crate::primitives::convert::convert;

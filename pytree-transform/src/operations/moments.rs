@@ -1,6 +1,6 @@
 //! Variances with a correction of the divisor, and standard deviations.
 
-use crate::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::tensor::Tensor;
 
 impl Tensor {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::error::{TensorError, or_panic};
+use crate::base::error::{TensorError, or_panic};
 use crate::operations::arithmetic::Operand;
 use crate::operations::shape::axes_of;
 use crate::primitives::slice;

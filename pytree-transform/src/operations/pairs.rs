@@ -1,7 +1,7 @@
 //! Functions of two and three tensors, element by element, after broadcasting.
 
-use crate::dtype::DType;
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::arithmetic::Operand;
 use crate::primitives::elementwise::{self, Binary, Comparison};
 use crate::primitives::select;

@@ -1,7 +1,7 @@
 //! Pooling: reductions of windows, as in `flax.linen.pooling`.
 
-use crate::dtype::{DType, Shape};
-use crate::error::{Mistake, TensorError, called, or_panic};
+use crate::base::dtype::{DType, Shape};
+use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
 use crate::primitives::gather::take_along_last;

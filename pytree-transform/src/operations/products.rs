@@ -1,7 +1,7 @@
 //! Products of matrices.
 
-use crate::dtype::Shape;
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::Shape;
+use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -158,7 +158,7 @@ impl Pairing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::base::dtype::DType;
     use crate::primitives::shape::rule_checks::{assert_close, noise};
 
     #[test]

@@ -3,8 +3,8 @@
 //! Axes count from the end if negative. Each reduction comes over all axes, over some, and over some that
 //! stay with length 1, so that the result broadcasts against the original.
 
-use crate::dtype::Shape;
-use crate::error::{TensorError, or_panic};
+use crate::base::dtype::Shape;
+use crate::base::error::{TensorError, or_panic};
 use crate::operations::shape::{axes_of, axis_of};
 use crate::primitives::reduce::{Extremum, Reduction};
 use crate::primitives::{reduce, shape};
@@ -309,7 +309,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::base::dtype::DType;
 
     #[test]
     fn axes_count_from_the_end_and_come_once() {

@@ -1,8 +1,8 @@
 //! Tensors rolled, repeated and cut into parts, and numbers at equal distances.
 
-use crate::array::is_bytes_granted;
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, called, or_panic};
+use crate::base::array::is_bytes_granted;
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
@@ -328,7 +328,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::base::dtype::DType;
 
     #[test]
     fn errors_say_what_was_found() {

@@ -5,8 +5,8 @@
 
 use std::panic::Location;
 
-use crate::dtype::{DType, Shape};
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::{DType, Shape};
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{Comparison, broadcast_shapes, compare};
@@ -16,7 +16,7 @@ use crate::primitives::shape::{broadcast_to, move_axis};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::{argsort, argsort_descending};
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 
 impl Tensor {
     /// The elements in ascending order along an axis; equal ones stay in their order, NaN comes last.

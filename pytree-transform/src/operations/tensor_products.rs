@@ -2,15 +2,15 @@
 
 use std::panic::Location;
 
-use crate::dtype::Shape;
-use crate::error::{TensorError, called, or_panic};
+use crate::base::dtype::Shape;
+use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::{all_axes, check_float, keep_axes};
 use crate::operations::shape::axes_of;
 use crate::primitives::dot::dot_general;
 use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 
 fn refused(
     operation: &'static str,
@@ -315,7 +315,7 @@ fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::base::dtype::DType;
 
     #[test]
     fn mistakes_are_named() {

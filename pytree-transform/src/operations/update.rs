@@ -8,8 +8,8 @@ mod scattered;
 use std::panic::Location;
 
 use self::scattered::Scattered;
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
 use crate::operations::arithmetic::Operand;
 use crate::operations::indexing::{Index, Plan};
 use crate::primitives::create;
@@ -17,7 +17,7 @@ use crate::primitives::elementwise::{Binary, binary};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 
 /// A part of a tensor, to be read or changed; what [`Tensor::at`] and [`Tensor::at_indices`] return.
 ///

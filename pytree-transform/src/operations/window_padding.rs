@@ -1,6 +1,6 @@
 //! What is put around the axes that windows slide over, for convolutions and pooling.
 
-use crate::error::Mistake;
+use crate::base::error::Mistake;
 
 /// What is put around the axes that windows slide over.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use smallvec::SmallVec;
 
 use super::Replacements;
-use crate::array::{Array, Data};
-use crate::jaxpr::{Jaxpr, Variable};
+use crate::base::array::{Array, Data};
+use crate::tensor::jaxpr::{Jaxpr, Variable};
 
 /// Constants with more elements are compared by where they are in memory.
 const MOST_ELEMENTS: usize = 64;

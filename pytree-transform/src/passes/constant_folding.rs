@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::array::Array;
-use crate::jaxpr::{Equation, Jaxpr, Variable};
-use crate::primitive::Operands;
+use crate::base::array::Array;
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
+use crate::tensor::primitive::Operands;
 
 /// Results with more elements are computed when the function runs: they would be stored with it.
 const MOST_ELEMENTS: usize = 1024;
@@ -71,7 +71,7 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
     let info = jaxpr.info(output);
     if let Some(full) = primitive.downcast_ref::<Full>() {
         let one = Full {
-            shape: crate::dtype::Shape::new(),
+            shape: crate::base::dtype::Shape::new(),
             ..full.clone()
         };
         known[output.index()] = Some(Known::Filled(evaluate(&one, Operands::new())?));
@@ -136,7 +136,10 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
     ))
 }
 
-fn evaluate(primitive: &dyn crate::primitive::Primitive, operands: Operands) -> Option<Arc<Array>> {
+fn evaluate(
+    primitive: &dyn crate::tensor::primitive::Primitive,
+    operands: Operands,
+) -> Option<Arc<Array>> {
     primitive
         .evaluate(operands)
         .into_iter()

@@ -1,6 +1,6 @@
 //! Removes what no output needs.
 
-use crate::jaxpr::Jaxpr;
+use crate::tensor::jaxpr::Jaxpr;
 
 /// Removes the equations and constants that neither an output nor an effect needs.
 pub(crate) fn dead_code(mut jaxpr: Jaxpr) -> Jaxpr {

@@ -10,7 +10,7 @@ mod dead_code;
 mod simplify;
 
 pub(crate) use self::dead_code::dead_code;
-use crate::jaxpr::{Equation, Jaxpr, Variable, debug_verify};
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable, debug_verify};
 
 /// A pass with its name.
 type Pass = (&'static str, fn(Jaxpr) -> Jaxpr);

@@ -18,9 +18,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;
-use crate::dtype::{AbstractArray, Shape};
-use crate::jaxpr::{Equation, Jaxpr, Variable};
-use crate::primitive::Primitive;
+use crate::base::dtype::{AbstractArray, Shape};
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
 use crate::primitives::dot::DotGeneral;
@@ -28,6 +26,8 @@ use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 use crate::primitives::reduce::Sum;
 use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
 use crate::primitives::slice::Slice;
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
+use crate::tensor::primitive::Primitive;
 
 /// What an equation is found to be.
 enum Found {

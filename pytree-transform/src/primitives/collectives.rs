@@ -4,7 +4,6 @@
 //! a sum over the batch axis. Other levels see it as it stands: they are batched, differentiated and recorded by
 //! the ordinary rules. It is never evaluated, since without its level it is an error.
 
-#[path = "permute.rs"]
 mod permute;
 
 use std::fmt;
@@ -13,19 +12,19 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
-use crate::array::Array;
-use crate::axis_names::AxisName;
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Collective, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, alone, not_linear, one,
-};
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{Comparison, compare};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
-use crate::trace::{axis_length, bind_one};
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Collective, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one,
+};
+use crate::tensor::trace::{axis_length, bind_one};
 
 /// The sum over all examples.
 #[derive(Clone, Debug)]

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::{Array, Data};
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-};
+use crate::base::array::{Array, Data};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// Converts each element as Rust's `as` does; to bool, whether it is not zero.
 #[derive(Clone, Copy, Debug)]

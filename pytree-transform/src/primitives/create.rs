@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::{Array, reserved, with_type};
-use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
-use crate::error::TensorError;
-use crate::primitive::{
+use crate::base::array::{Array, reserved, with_type};
+use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::base::error::TensorError;
+use crate::primitives::shape::{Tuple, reused};
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
     alone, one,
 };
-use crate::primitives::shape::{Tuple, reused};
-use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::trace::bind_one;
 
 /// All elements equal.
 #[derive(Clone, Debug)]

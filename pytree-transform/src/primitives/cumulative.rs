@@ -1,6 +1,5 @@
 //! Running reductions along an axis: each element with all before it.
 
-#[path = "running.rs"]
 mod running;
 
 use std::fmt;
@@ -9,18 +8,18 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use self::running::{Rows, in_blocks, one_by_one};
-use crate::array::Array;
-use crate::dtype::{AbstractArray, DType, Shape, TensorElement};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs, Primitive,
-    WithTangents, not_linear, one,
-};
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{Binary, binary, take};
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs, Primitive,
+    WithTangents, not_linear, one,
+};
+use crate::tensor::trace::bind_one;
 use crate::transformations::jvp::jvp;
 
 /// An axis, and from which end it is run through.

@@ -1,6 +1,5 @@
 //! Products of tensors: contracting pairs of axes, with batch axes side by side.
 
-#[path = "matrix_product.rs"]
 mod matrix_product;
 
 use std::fmt;
@@ -9,17 +8,17 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
-use crate::array::{Array, row_major_strides};
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-};
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, or_panic};
+use crate::base::threads;
 use crate::primitives::elementwise::{sum_of, take};
 use crate::primitives::shape::{batched_axis, reused, sorting_permutation, transpose};
 use crate::tensor::Tensor;
-use crate::threads;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// Multiplies along pairs of axes and adds, as `lax.dot_general`: the axes `contract.0[i]` of the left and
 /// `contract.1[i]` of the right disappear, `batch.0[i]` and `batch.1[i]` become one. The result has the

@@ -2,9 +2,7 @@
 //!
 //! Both have parallel batch axes in front of both operands, which closes them under batching.
 
-#[path = "indexed_blocks.rs"]
 mod blocks;
-#[path = "scatter.rs"]
 mod scatter;
 
 use std::fmt;
@@ -14,16 +12,16 @@ use smallvec::smallvec;
 
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
-use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::take as take_operands;
 use crate::primitives::shape::{batch_axis_first, move_axis, reused};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// The parts of a tensor along `axis` that the indices name: the result has the axes of the indices in
 /// place of that one. Indices outside are moved to the nearest end, as `jnp.take` with `mode="clip"`.

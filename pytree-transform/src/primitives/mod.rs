@@ -1,5 +1,8 @@
 //! The primitives, one family a file, each with all its rules side by side.
 
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod callback;
 pub(crate) mod collectives;
 pub(crate) mod convert;
 pub(crate) mod create;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::Array;
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::elementwise::{align_batch, aligned_axis, same_info, take};
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
     alone, not_linear,
 };
-use crate::primitives::elementwise::{align_batch, aligned_axis, same_info, take};
-use crate::tensor::Tensor;
-use crate::trace::bind;
+use crate::tensor::trace::bind;
 
 /// Threefry-2x32 with 20 rounds, element by element: two words of key and two of counter give two words of
 /// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).

@@ -1,8 +1,6 @@
 //! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are dropped.
 
-#[path = "arg_extremum.rs"]
 mod arg_extremum;
-#[path = "reduction.rs"]
 mod reduction;
 
 use std::fmt;
@@ -10,20 +8,20 @@ use std::sync::Arc;
 
 pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
-use crate::array::Array;
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, alone, not_linear, one,
-};
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{Comparison, compare, take};
 use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one,
+};
+use crate::tensor::trace::bind_one;
 use crate::transformations::jvp::jvp;
 
 /// The sum over some axes.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{Elementwise, align_batch, aligned_axis, take};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// `if condition { on_true } else { on_false }`, element by element; all of one shape.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Primitive for Select {
             for ((element, &other), &condition) in chosen.iter_mut().zip(others).zip(condition.elements::<bool>()) {
                 *element = if condition { *element } else { other };
             }
-            Array { info, data: <T as crate::dtype::TensorElement>::data(chosen) }
+            Array { info, data: <T as crate::base::dtype::TensorElement>::data(chosen) }
         }))
     }
 

@@ -1,6 +1,5 @@
 //! Broadcasting, reshaping and transposing: the same elements along other axes.
 
-#[path = "strided.rs"]
 mod strided;
 
 use std::fmt;
@@ -10,13 +9,13 @@ use smallvec::{SmallVec, smallvec};
 
 use self::strided::joined_axes;
 pub(crate) use self::strided::{add_by_strides, gather, give_back, reused};
-use crate::array::{Array, row_major_strides};
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::LinearPrimitive;
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::trace::bind_one;
 
 /// Lays axis `i` of the operand along axis `axes[i]` of the result and repeats it along the others; an
 /// axis of length 1 may become longer. It is `lax.broadcast_in_dim`.
@@ -173,14 +172,14 @@ pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
         reason = "whether the value survives is what is being asked"
     )]
     match &array.data {
-        crate::array::Data::Bool(elements) => Some(f64::from(u8::from(elements[0]))),
-        crate::array::Data::I32(elements) => Some(f64::from(elements[0])),
-        crate::array::Data::I64(elements) => {
+        crate::base::array::Data::Bool(elements) => Some(f64::from(u8::from(elements[0]))),
+        crate::base::array::Data::I32(elements) => Some(f64::from(elements[0])),
+        crate::base::array::Data::I64(elements) => {
             Some(elements[0] as f64).filter(|_| elements[0].unsigned_abs() < 1 << 53)
         }
-        crate::array::Data::U32(elements) => Some(f64::from(elements[0])),
-        crate::array::Data::F32(elements) => Some(f64::from(elements[0])),
-        crate::array::Data::F64(elements) => Some(elements[0]),
+        crate::base::array::Data::U32(elements) => Some(f64::from(elements[0])),
+        crate::base::array::Data::F32(elements) => Some(f64::from(elements[0])),
+        crate::base::array::Data::F64(elements) => Some(elements[0]),
     }
 }
 
@@ -398,7 +397,6 @@ impl LinearPrimitive for Transpose {
 }
 
 #[cfg(test)]
-#[path = "rule_checks.rs"]
 pub(crate) mod rule_checks;
 
 #[cfg(test)]

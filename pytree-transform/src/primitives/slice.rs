@@ -1,8 +1,6 @@
 //! Parts of tensors: slices and reversals. Padding and concatenation, their opposites, are beside.
 
-#[path = "concatenate.rs"]
 mod concatenate;
-#[path = "pad.rs"]
 mod pad;
 
 use std::fmt;
@@ -12,13 +10,13 @@ use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::concatenate;
 pub(crate) use self::pad::pad;
-use crate::array::{Array, row_major_strides};
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::LinearPrimitive;
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{Tuple, batch_axis_first, batched_axis, gather};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::trace::bind_one;
 
 /// Along each axis every `stride`-th element from `start` to before `limit`.
 #[derive(Clone, Debug)]
@@ -241,10 +239,10 @@ impl LinearPrimitive for Reverse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitive::Primitive;
     use crate::primitives::shape::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
+    use crate::tensor::primitive::Primitive;
 
     fn shape_of(lengths: &[usize]) -> Shape {
         Shape::from_slice(lengths)

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType, TensorElement};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one,
-};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::take;
 use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// The indices, as i32, that sort along an axis: stable, with NaN as the greatest.
 #[derive(Clone, Copy, Debug)]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::{Array, row_major_strides};
-use crate::dtype::{AbstractArray, DType, Shape};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::LinearPrimitive;
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{Tuple, add_by_strides, gather, move_axis, reshape, reused};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::trace::bind_one;
 
 /// Windows over neighbouring axes. All fields but the first have one number for each of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,10 +286,10 @@ impl LinearPrimitive for OverlapAdd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitive::Primitive;
     use crate::primitives::shape::rule_checks::{
         all_indices, check_batching, check_tangent, check_transpose, noise,
     };
+    use crate::tensor::primitive::Primitive;
 
     fn sliding(
         first: usize,

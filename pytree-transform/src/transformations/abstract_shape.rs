@@ -2,10 +2,10 @@
 
 use pytree_core::{Tree, graph};
 
-use crate::dtype::AbstractArray;
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::stage;
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
-use crate::transformations::body::stage;
+use crate::tensor::trace::at_own_lines;
 use crate::transformations::custom::check::Form;
 use crate::transformations::function::{Function, Traceable, rebuild};
 

@@ -7,11 +7,11 @@ use std::panic::Location;
 use pytree_core::crossing::Outcome;
 use pytree_core::{KeyPath, TreeDef};
 
-use crate::axis_names::AxisName;
-use crate::error::or_panic;
+use crate::base::axis_names::AxisName;
+use crate::base::error::or_panic;
 use crate::primitives::shape::{broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Trace};
+use crate::tensor::trace::{Interpreter, Trace};
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
 use crate::transformations::function::Known;

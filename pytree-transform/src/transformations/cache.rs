@@ -13,11 +13,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pytree_core::crossing::Outcome;
 use pytree_core::{References, TreeDef};
 
-use crate::dtype::AbstractArray;
-use crate::error::or_panic;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::or_panic;
+use crate::primitives::body::Body;
 use crate::tensor::Tensor;
-use crate::trace::{axis_length, bound_length};
-use crate::transformations::body::Body;
+use crate::tensor::trace::{axis_length, bound_length};
 use crate::transformations::function::Traceable;
 use crate::transformations::tracing::{Asked, Tracing};
 

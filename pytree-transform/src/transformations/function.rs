@@ -11,7 +11,7 @@ use pytree_core::{
 };
 
 use crate::tensor::Tensor;
-use crate::trace::at_own_lines;
+use crate::tensor::trace::at_own_lines;
 
 /// A pytree all of whose leaves are tensors: what transformations take and give.
 #[diagnostic::on_unimplemented(

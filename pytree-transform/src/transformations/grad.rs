@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pytree_core::crossing::take_apart;
 use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph, partition};
 
-use crate::dtype::AbstractArray;
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::tape::{Tape, linearize};
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 use crate::transformations::aliasing::conflicts;
-use crate::transformations::differentiate::{Tape, linearize};
 use crate::transformations::function::{
     Ending, Function, Known, Loss, Traceable, call_inside, call_inside_knowing, rebuild_result,
     transformed,

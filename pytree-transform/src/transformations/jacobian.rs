@@ -5,13 +5,13 @@ use std::panic::Location;
 use pytree_core::crossing::take_apart;
 use pytree_core::{LeafKind, Partition, SelectPart, TreeDef, graph};
 
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::or_panic;
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::or_panic;
+use crate::primitives::body::tape::linearize;
 use crate::primitives::shape::batch_axis_first;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Trace};
-use crate::transformations::differentiate::linearize;
+use crate::tensor::trace::{Interpreter, Trace};
 use crate::transformations::function::{
     Function, Loss, Traceable, call_reading, rebuild, transformed,
 };

@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use pytree_core::crossing::take_apart;
 
-use crate::error::or_panic;
+use crate::base::error::or_panic;
 use crate::tensor::Tensor;
-use crate::trace::{Interpreter, Trace, at_line_by_default};
+use crate::tensor::trace::{Interpreter, Trace, at_line_by_default};
 use crate::transformations::function::{
     Ending, Function, Known, Traceable, call_inside_knowing, rebuild, rebuild_result,
 };

@@ -7,12 +7,12 @@ use std::panic::Location;
 use pytree_core::crossing::take_apart;
 use pytree_core::{SelectPart, TreeDef, graph};
 
-use crate::dtype::AbstractArray;
-use crate::jaxpr::{Builder, Jaxpr, Variable};
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::tape::{Tape, linearize as on_tape};
+use crate::primitives::body::{chosen, in_places, stage};
 use crate::tensor::Tensor;
-use crate::transformations::body::{chosen, in_places, stage};
+use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
 use crate::transformations::custom::check::Form;
-use crate::transformations::differentiate::{Tape, linearize as on_tape};
 use crate::transformations::function::{Function, Traceable, call_reading, rebuild};
 use crate::transformations::grad::{Pullback, active_leaves};
 

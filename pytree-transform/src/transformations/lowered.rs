@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::jaxpr::{Jaxpr, Variable};
+use crate::executor::{Planned, plan};
 use crate::passes::optimize;
-use crate::transformations::executor::{Planned, plan};
+use crate::tensor::jaxpr::{Jaxpr, Variable};
 
 /// A function compiled for one structure, shapes and element types, to be looked at. Displays as the optimised
 /// jaxpr, the schedule and the memory.

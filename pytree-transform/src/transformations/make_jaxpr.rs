@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pytree_core::graph;
 
-use crate::jaxpr::{Jaxpr, debug_verify};
-use crate::transformations::body::stage;
+use crate::primitives::body::stage;
+use crate::tensor::jaxpr::{Jaxpr, debug_verify};
 use crate::transformations::function::{Function, Traceable, call_inside, transformed};
 
 /// The function that records another one: from an argument to the [`Jaxpr`] of the function for its structure,

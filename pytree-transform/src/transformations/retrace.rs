@@ -6,9 +6,9 @@ use std::panic::Location;
 use pytree_core::KeyPath;
 use pytree_core::error::Difference;
 
-use crate::axis_names::AxisName;
-use crate::dtype::AbstractArray;
-use crate::trace::bound_length;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::tensor::trace::bound_length;
 use crate::transformations::cache::Signature;
 
 /// Why a compiled function was traced again: how its argument differs from that of the trace before. Displays

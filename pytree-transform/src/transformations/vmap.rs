@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pytree_core::crossing::take_apart;
 
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{

@@ -7,7 +7,7 @@ use pytree_core::TreeDef;
 use pytree_core::crossing::take_apart_both;
 
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{Ending, Traceable, call_inside_knowing, rebuild_result};

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::{Bounds, Index};
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::TensorError;
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::TensorError;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 

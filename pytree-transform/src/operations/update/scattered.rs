@@ -3,8 +3,8 @@
 use std::panic::Location;
 
 use super::Update;
-use crate::dtype::DType;
-use crate::error::TensorError;
+use crate::base::dtype::DType;
+use crate::base::error::TensorError;
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
@@ -12,7 +12,7 @@ use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 
 /// Indices along an axis, counted from the front, and which of them are on it.
 pub(super) struct Scattered {

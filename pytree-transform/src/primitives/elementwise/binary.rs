@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one,
-};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
 use crate::primitives::elementwise::unary::{Unary, unary};
 use crate::primitives::elementwise::{Comparison, Elementwise, compare, same_info, take};
 use crate::primitives::{convert, select};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    not_linear, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// An operation on two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Operands of one shape: broadcasting before an operation, and batch axes in its batching rule.
 
-use crate::error::{TensorError, or_panic};
+use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 
 /// Two tensors with the shape that NumPy's rule gives them together.
@@ -28,7 +28,10 @@ pub(crate) fn broadcast_together(
 }
 
 /// The shape that two shapes broadcast to, if they do.
-pub(crate) fn broadcast_shapes(left: &[usize], right: &[usize]) -> Option<crate::dtype::Shape> {
+pub(crate) fn broadcast_shapes(
+    left: &[usize],
+    right: &[usize],
+) -> Option<crate::base::dtype::Shape> {
     let rank = left.len().max(right.len());
     let length = |shape: &[usize], axis: usize| {
         (axis + shape.len())

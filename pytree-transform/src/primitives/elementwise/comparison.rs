@@ -3,17 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::array::{Array, Data};
-use crate::dtype::{AbstractArray, DType, TensorElement};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one,
-};
+use crate::base::array::{Array, Data};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::{Elementwise, same_info};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// A comparison of two tensors; its result is of bools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Comparison {
                 .map(|(&l, &r)| holds(l, r))
                 .collect()
         }
-        crate::array::with_type!(left.dtype(), T => match self {
+        crate::base::array::with_type!(left.dtype(), T => match self {
             Self::Eq => run::<T>(left, right, |l, r| l == r),
             Self::Ne => run::<T>(left, right, |l, r| l != r),
             Self::Lt => run::<T>(left, right, |l, r| l < r),

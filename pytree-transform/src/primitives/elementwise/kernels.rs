@@ -15,11 +15,11 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::array::Array;
-use crate::dtype::{DType, TensorElement};
-use crate::elementary::{self, Elementary};
+use crate::base::array::Array;
+use crate::base::dtype::{DType, TensorElement};
+use crate::base::elementary::{self, Elementary};
+use crate::base::special;
 use crate::primitives::elementwise::{Binary, Rounding, Unary};
-use crate::special;
 
 /// Elements to which a function of one number is applied.
 pub(crate) trait Map<T> {

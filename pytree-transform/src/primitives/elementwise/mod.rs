@@ -11,10 +11,10 @@ mod unary;
 
 use std::sync::Arc;
 
-use crate::array::Array;
-use crate::dtype::{AbstractArray, DType};
-use crate::error::TensorError;
-use crate::primitive::{Operands, Primitive};
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::TensorError;
+use crate::tensor::primitive::{Operands, Primitive};
 
 pub(crate) use binary::{Binary, binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};

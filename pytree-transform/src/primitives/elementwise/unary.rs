@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::array::{Array, with_type};
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one,
-};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
 use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
-use crate::trace::bind_one;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    not_linear, one,
+};
+use crate::tensor::trace::bind_one;
 
 /// An operation on one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

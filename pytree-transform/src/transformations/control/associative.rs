@@ -5,11 +5,11 @@ use std::panic::Location;
 use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
-use crate::dtype::{AbstractArray, Shape};
-use crate::error::or_panic;
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::or_panic;
 use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
-use crate::trace::at_line_by_default;
+use crate::tensor::trace::at_line_by_default;
 use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Traceable, call_reading, rebuild};

@@ -10,17 +10,17 @@ use pytree_core::crossing::Outcome;
 use pytree_core::crossing::take_apart;
 use smallvec::SmallVec;
 
-use crate::array::Array;
-use crate::axis_names::AxisName;
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::jaxpr::Jaxpr;
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::{Body, all_axis_names, in_places, stage, with_all_captured};
+use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
-use crate::trace::on_tape;
-use crate::transformations::body::{Body, all_axis_names, in_places, stage, with_all_captured};
-use crate::transformations::call::{bind_all, call, known_and_cotangents};
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::on_tape;
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Ending, Traceable, call_inside_with_all, rebuild_result};
 

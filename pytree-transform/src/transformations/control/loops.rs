@@ -5,10 +5,10 @@ use std::panic::Location;
 use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
-use crate::dtype::{AbstractArray, DType};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::primitives::body::{Body, stage};
+use crate::primitives::call::bind_all;
 use crate::tensor::Tensor;
-use crate::transformations::body::{Body, stage};
-use crate::transformations::call::bind_all;
 use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
 use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;

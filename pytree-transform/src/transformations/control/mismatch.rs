@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pytree_core::{References, TreeDef};
 
-use crate::dtype::AbstractArray;
+use crate::base::dtype::AbstractArray;
 
 /// The difference of what was found to what was expected, one line each; nothing if there is none.
 pub(crate) fn differences(

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::array::{Array, with_type};
-use crate::axis_names::AxisName;
-use crate::dtype::{AbstractArray, TensorElement};
-use crate::error::{TensorError, or_panic};
-use crate::jaxpr::Jaxpr;
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::base::array::{Array, with_type};
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::{AbstractArray, TensorElement};
+use crate::base::error::{TensorError, or_panic};
+use crate::executor::Slots;
+use crate::primitives::body::{Body, chosen, in_places, stage};
+use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
 use crate::tensor::Tensor;
-use crate::trace::on_tape;
-use crate::transformations::body::{Body, chosen, in_places, stage};
-use crate::transformations::call::{bind_all, call, known_and_cotangents};
-use crate::transformations::executor::Slots;
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::on_tape;
 
 /// A body applied once for each element of stacked inputs, with a carry handed on.
 #[derive(Clone, Debug)]

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use pytree_core::crossing::take_apart;
 use smallvec::SmallVec;
 
-use crate::array::Array;
-use crate::axis_names::AxisName;
-use crate::dtype::{AbstractArray, DType};
-use crate::error::{TensorError, or_panic};
-use crate::jaxpr::Jaxpr;
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
+use crate::executor::Slots;
+use crate::primitives::body::{Body, all_axis_names, in_places, stage};
+use crate::primitives::call::{bind_all, call};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
-use crate::trace::{at_own_lines, current_line, on_tape};
-use crate::transformations::body::{Body, all_axis_names, in_places, stage};
-use crate::transformations::call::{bind_all, call};
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::{at_own_lines, current_line, on_tape};
 use crate::transformations::control::mismatch::{differences, mend, moved};
 use crate::transformations::control::scan::{fixed_point, with_carry_tangents};
-use crate::transformations::executor::Slots;
 use crate::transformations::function::{Ending, Traceable, call_reading, inside, rebuild_with};
 
 /// Applies `body` to a carry for as long as `condition` holds for it.

@@ -2,10 +2,10 @@
 
 use pytree_core::{TreeDef, graph};
 
-use crate::dtype::AbstractArray;
-use crate::jaxpr::Jaxpr;
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::stage;
 use crate::tensor::Tensor;
-use crate::transformations::body::stage;
+use crate::tensor::jaxpr::Jaxpr;
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Traceable, call_reading};
 

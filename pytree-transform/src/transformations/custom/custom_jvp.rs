@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use pytree_core::graph;
 
-use crate::tensor::Tensor;
-use crate::trace::{at_line, is_transforming};
-use crate::transformations::body::{
+use crate::primitives::body::tape::record_linear;
+use crate::primitives::body::{
     Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
 };
-use crate::transformations::call::call;
+use crate::primitives::call::call;
+use crate::tensor::Tensor;
+use crate::tensor::trace::{at_line, is_transforming};
 use crate::transformations::custom::check::{Form, Recorded, record};
-use crate::transformations::differentiate::record_linear;
 use crate::transformations::function::{Traceable, call_reading, rebuild, transformed};
 
 /// A function whose derivative is a rule: from the argument and its tangent to the result and its tangent.

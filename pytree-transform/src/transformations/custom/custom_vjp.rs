@@ -8,19 +8,19 @@ use std::sync::Arc;
 use pytree_core::graph;
 use smallvec::SmallVec;
 
-use crate::array::Array;
-use crate::axis_names::AxisName;
-use crate::dtype::AbstractArray;
-use crate::error::{TensorError, or_panic};
-use crate::jaxpr::Jaxpr;
-use crate::primitive::{Collective, Linear, Operands, Outputs, Primitive};
-use crate::primitives::shape::batch_axis_first;
-use crate::tensor::Tensor;
-use crate::trace::{at_line, at_own_lines, current_line, is_transforming};
-use crate::transformations::body::{
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::{
     Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
 };
-use crate::transformations::call::{bind_all, call, known_and_cotangents};
+use crate::primitives::call::{bind_all, call, known_and_cotangents};
+use crate::primitives::shape::batch_axis_first;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::{at_line, at_own_lines, current_line, is_transforming};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{Traceable, call_reading, rebuild, transformed};
 

@@ -3,5 +3,4 @@
 pub(crate) mod check;
 pub(crate) mod custom_jvp;
 pub(crate) mod custom_vjp;
-pub(crate) mod given;
 pub(crate) mod remat;

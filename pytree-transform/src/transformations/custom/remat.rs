@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use pytree_core::crossing::take_apart;
 
-use crate::dtype::AbstractArray;
-use crate::jaxpr::Variable;
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::{Body, Derivative, Linearized, stage};
+use crate::primitives::call::call;
 use crate::tensor::Tensor;
-use crate::trace::{at_line_by_default, is_transforming};
-use crate::transformations::body::{Body, Derivative, Linearized, stage};
-use crate::transformations::call::call;
+use crate::tensor::jaxpr::Variable;
+use crate::tensor::trace::{at_line_by_default, is_transforming};
 use crate::transformations::function::{
     Ending, Traceable, call_inside, rebuild_result, transformed,
 };

@@ -1,0 +1,215 @@
+//! Concrete arrays: contiguous, row-major storage with its shape.
+
+use std::sync::Arc;
+
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::error::TensorError;
+use crate::base::memory;
+
+/// The elements of an array.
+#[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Data {
+    Bool(Vec<bool>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U32(Vec<u32>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+impl Data {
+    /// The elements as numbers, large integers rounded.
+    pub(crate) fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Self::Bool(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::I32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::I64(elements) => elements.iter().map(|&element| element as f64).collect(),
+            Self::U32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::F32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::F64(elements) => elements.clone(),
+        }
+    }
+}
+
+/// A concrete array: row-major elements with their shape.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Array {
+    pub(crate) info: AbstractArray,
+    pub(crate) data: Data,
+}
+
+/// Runs an expression with a type standing for the element type given.
+macro_rules! with_type {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            $crate::base::dtype::DType::Bool => {
+                type $type = bool;
+                $body
+            }
+            $crate::base::dtype::DType::I32 => {
+                type $type = i32;
+                $body
+            }
+            $crate::base::dtype::DType::I64 => {
+                type $type = i64;
+                $body
+            }
+            $crate::base::dtype::DType::U32 => {
+                type $type = u32;
+                $body
+            }
+            $crate::base::dtype::DType::F32 => {
+                type $type = f32;
+                $body
+            }
+            $crate::base::dtype::DType::F64 => {
+                type $type = f64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_type;
+
+/// Memory of less bytes than these is taken for granted: without it nothing else works, either.
+const TRIED: usize = 64 << 20;
+
+/// Whether an array needs so little memory that asking for it is not worth while.
+pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
+    info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
+}
+
+/// Whether the system grants the memory of an array now. A vector that is refused its memory aborts the process.
+pub(crate) fn is_granted(info: &AbstractArray) -> bool {
+    with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
+}
+
+/// Whether the system grants so many bytes now.
+pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Memory for the elements of an array, none of which is there yet.
+///
+/// # Panics
+/// If the system does not grant it.
+pub(crate) fn reserved<T: TensorElement>(shape: &[usize]) -> Vec<T> {
+    let mut elements = Vec::new();
+    let info = AbstractArray::new(T::DTYPE, shape);
+    if elements.try_reserve_exact(info.len()).is_err() {
+        no_memory(&info);
+    }
+    elements
+}
+
+#[cold]
+fn no_memory(info: &AbstractArray) -> ! {
+    let error = TensorError::too_large("allocate", info);
+    panic!("{error}")
+}
+
+impl Array {
+    /// An array from its elements in row-major order; their number must fit the shape.
+    pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
+        let info = AbstractArray::new(T::DTYPE, shape);
+        debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
+        Self {
+            info,
+            data: T::data(elements),
+        }
+    }
+
+    /// An array to be written in full; its elements are what the memory last held, or zeros.
+    pub(crate) fn reused(info: &AbstractArray) -> Self {
+        let pooled = match info.dtype {
+            DType::F32 => memory::take(info.len()).map(Data::F32),
+            DType::F64 => memory::take(info.len()).map(Data::F64),
+            _ => None,
+        };
+        match pooled {
+            Some(data) => Self {
+                info: info.clone(),
+                data,
+            },
+            None => Self::zeros(info),
+        }
+    }
+
+    /// An array of zeros.
+    ///
+    /// # Panics
+    /// If the system does not grant its memory.
+    pub(crate) fn zeros(info: &AbstractArray) -> Self {
+        // Zeros from the system cost nothing until they are touched, but are not to be had with a refusal: so one is
+        // provoked first.
+        if !is_surely_granted(info) && !is_granted(info) {
+            no_memory(info);
+        }
+        with_type!(info.dtype, T => Self::new(&info.shape, vec![T::default(); info.len()]))
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.info.shape
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.info.dtype
+    }
+
+    /// The elements; the caller has checked their type.
+    #[track_caller]
+    pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
+        match T::slice(&self.data) {
+            Some(elements) => elements,
+            None => wrong_storage(T::DTYPE, self.dtype()),
+        }
+    }
+
+    /// The elements by value: moved if nobody else holds the array, copied otherwise.
+    #[track_caller]
+    pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
+        let dtype = this.dtype();
+        let data = match Arc::try_unwrap(this) {
+            Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
+            Err(shared) => shared.data.clone(),
+        };
+        match T::vector(data) {
+            Some(elements) => elements,
+            None => wrong_storage(T::DTYPE, dtype),
+        }
+    }
+
+    /// The array with another shape of as many elements.
+    pub(crate) fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
+        let mut array = Arc::unwrap_or_clone(this);
+        array.info.shape = crate::base::dtype::Shape::from_slice(shape.as_ref());
+        array
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        match &mut self.data {
+            Data::F32(elements) => memory::give(std::mem::take(elements)),
+            Data::F64(elements) => memory::give(std::mem::take(elements)),
+            _ => {}
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn wrong_storage(expected: DType, found: DType) -> ! {
+    panic!("a kernel for {expected} was given {found}; this is a bug of pytree")
+}
+
+/// The strides of a contiguous, row-major array.
+pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
+    let mut strides: crate::base::dtype::Shape = smallvec::smallvec![1; shape.len()];
+    for axis in (0..shape.len().saturating_sub(1)).rev() {
+        strides[axis] = strides[axis + 1] * shape[axis + 1];
+    }
+    strides
+}

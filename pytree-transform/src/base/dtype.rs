@@ -1,0 +1,182 @@
+//! Element types of tensors, and the abstract array: an element type with a shape.
+
+use std::fmt;
+
+use pytree_core::{Element, ElementType};
+use smallvec::SmallVec;
+
+/// The lengths of a tensor's axes.
+pub type Shape = SmallVec<[usize; 4]>;
+
+/// The element type of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum DType {
+    Bool,
+    I32,
+    I64,
+    U32,
+    F32,
+    F64,
+}
+
+impl DType {
+    /// The size of one element in bytes.
+    pub const fn bytes(self) -> usize {
+        self.element().bytes()
+    }
+
+    /// Whether gradients of it exist.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+
+    /// The element type of leaves in general.
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::Bool => ElementType::Bool,
+            Self::I32 => ElementType::I32,
+            Self::I64 => ElementType::I64,
+            Self::U32 => ElementType::U32,
+            Self::F32 => ElementType::F32,
+            Self::F64 => ElementType::F64,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.element().fmt(f)
+    }
+}
+
+/// A Rust type that can be the element of a tensor.
+pub trait TensorElement: Element + Default + PartialOrd {
+    /// Its element type.
+    const DTYPE: DType;
+
+    /// The elements, if the storage is of this type.
+    #[doc(hidden)]
+    fn slice(data: &crate::base::array::Data) -> Option<&[Self]>;
+
+    /// The elements to be changed, if the storage is of this type.
+    #[doc(hidden)]
+    fn slice_mut(data: &mut crate::base::array::Data) -> Option<&mut [Self]>;
+
+    /// The elements by value, if the storage is of this type.
+    #[doc(hidden)]
+    fn vector(data: crate::base::array::Data) -> Option<Vec<Self>>;
+
+    /// Elements as storage.
+    #[doc(hidden)]
+    fn data(elements: Vec<Self>) -> crate::base::array::Data;
+}
+
+macro_rules! elements {
+    ($($element:ty => $dtype:ident),*) => {$(
+        impl TensorElement for $element {
+            const DTYPE: DType = DType::$dtype;
+            fn slice(data: &crate::base::array::Data) -> Option<&[Self]> {
+                match data {
+                    crate::base::array::Data::$dtype(elements) => Some(elements),
+                    _ => None,
+                }
+            }
+            fn slice_mut(data: &mut crate::base::array::Data) -> Option<&mut [Self]> {
+                match data {
+                    crate::base::array::Data::$dtype(elements) => Some(elements),
+                    _ => None,
+                }
+            }
+            fn vector(data: crate::base::array::Data) -> Option<Vec<Self>> {
+                match data {
+                    crate::base::array::Data::$dtype(elements) => Some(elements),
+                    _ => None,
+                }
+            }
+            fn data(elements: Vec<Self>) -> crate::base::array::Data {
+                crate::base::array::Data::$dtype(elements)
+            }
+        }
+    )*};
+}
+elements!(bool => Bool, i32 => I32, i64 => I64, u32 => U32, f32 => F32, f64 => F64);
+
+/// Element type and shape of a tensor; displays as `f32[2,3]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AbstractArray {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The length of each axis.
+    pub shape: Shape,
+}
+
+impl AbstractArray {
+    /// An abstract array.
+    pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
+        Self {
+            dtype,
+            shape: Shape::from_slice(shape.as_ref()),
+        }
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The number of elements; `usize::MAX` for a shape with more, which no tensor has.
+    pub fn len(&self) -> usize {
+        self.shape
+            .iter()
+            .fold(1, |product: usize, &length| product.saturating_mul(length))
+    }
+
+    /// The bytes that the axes with elements span, if a `usize` holds them: an upper bound of the strides, too, which an
+    /// axis without elements does not make smaller.
+    pub(crate) fn spanned_bytes(&self) -> Option<usize> {
+        self.shape
+            .iter()
+            .try_fold(self.dtype.bytes(), |product, &length| {
+                product.checked_mul(length.max(1))
+            })
+    }
+
+    /// Whether there could be memory for all elements: less than 64 TiB, half of what a process can address.
+    pub(crate) fn fits_memory(&self) -> bool {
+        const LARGEST: usize = 1 << 46;
+        self.spanned_bytes().is_some_and(|bytes| {
+            bytes < LARGEST || (self.shape.contains(&0) && isize::try_from(bytes).is_ok())
+        })
+    }
+
+    /// The bytes of all elements as messages name them: exact, or a lower bound where no integer holds them.
+    pub(crate) fn requested_bytes(&self) -> String {
+        let bytes = self
+            .shape
+            .iter()
+            .try_fold(self.dtype.bytes() as u128, |product, &length| {
+                product.checked_mul(length as u128)
+            });
+        match bytes {
+            Some(bytes) => format!("{bytes} bytes"),
+            None => "more than 2^128 bytes".to_owned(),
+        }
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for AbstractArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (position, length) in self.shape.iter().enumerate() {
+            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,231 @@
+//! The order in which reductions combine elements.
+//!
+//! Floating-point addition is not associative, so this order decides the bits of a result. It depends on the shape and
+//! the axes alone: not on the number of threads, not on the tiles of a fused kernel, and not on whether a function is
+//! compiled. Single operations and fused kernels both follow it, by the functions below.
+//!
+//! - A **row** (neighbouring elements) is cut into parts of [`PART`] elements. Element `i` of a part is combined into
+//!   lane `i % LANES`, and the lanes pairwise. The results of the parts are a row again.
+//! - **Columns** (rows that become one) are cut into blocks of [`block_rows`] rows. The rows of a block are combined one
+//!   after the other. The results of the blocks are rows again.
+//!
+//! So threads may take any parts or blocks, and rounding errors grow with the logarithm of the length (Higham, "The
+//! accuracy of floating point summation", 1993).
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use crate::base::dtype::TensorElement;
+use crate::primitives::shape::{give_back, reused};
+
+/// How many elements are combined side by side.
+pub(crate) const LANES: usize = 32;
+
+/// The number of elements of a part of a row.
+pub(crate) const PART: usize = 32 * LANES;
+
+/// The lanes of a part.
+pub(crate) type Lanes<T> = [T; LANES];
+
+/// Combines elements of a part into its lanes. `position` is that of the first one in the part.
+#[inline(always)]
+pub(crate) fn into_lanes<T: Copy>(
+    lanes: &mut Lanes<T>,
+    position: usize,
+    elements: &[T],
+    combine: impl Fn(T, T) -> T,
+) {
+    let first = position % LANES;
+    let (head, rest) = elements.split_at(((LANES - first) % LANES).min(elements.len()));
+    let chunks = rest.chunks_exact(LANES);
+    let tail = chunks.remainder();
+    for (lane, &element) in lanes[first..].iter_mut().zip(head) {
+        *lane = combine(*lane, element);
+    }
+    for chunk in chunks {
+        for (lane, &element) in lanes.iter_mut().zip(chunk) {
+            *lane = combine(*lane, element);
+        }
+    }
+    for (lane, &element) in lanes.iter_mut().zip(tail) {
+        *lane = combine(*lane, element);
+    }
+}
+
+/// Combines the lanes of a part pairwise.
+#[inline(always)]
+pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// Combines at most [`PART`] neighbouring elements.
+#[inline(always)]
+fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+    let mut lanes = [start; LANES];
+    into_lanes(&mut lanes, 0, elements, combine);
+    join_lanes(lanes, combine)
+}
+
+/// Combines neighbouring elements.
+#[inline(always)]
+pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+    if elements.len() <= PART {
+        return part(elements, start, combine);
+    }
+    let parts = |elements: &[T]| -> Vec<T> {
+        let parts = elements.chunks(PART);
+        parts
+            .map(|elements| part(elements, start, combine))
+            .collect()
+    };
+    let mut results = parts(elements);
+    while results.len() > PART {
+        results = parts(&results);
+    }
+    part(&results, start, combine)
+}
+
+/// Returns the number of rows of a block: an eighth of all rows, so that threads can share few rows too, but at least 32,
+/// which are added as XLA does, and at most 64.
+pub(crate) fn block_rows(rows: usize) -> usize {
+    (rows / 8).next_power_of_two().clamp(32, 64)
+}
+
+/// Combines rows into `target`, which begins as the neutral element.
+#[inline(always)]
+pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
+    for (target, &element) in target.iter_mut().zip(row) {
+        *target = combine(*target, element);
+    }
+}
+
+/// Combines rows as long as `target`, of which there is at least one, and writes the resulting row to `target`.
+#[inline(always)]
+pub(crate) fn columns<T: TensorElement>(
+    target: &mut [T],
+    rows: &[T],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) {
+    let width = target.len();
+    let mut results: Option<Vec<T>> = None;
+    loop {
+        let rows = results.as_deref().unwrap_or(rows);
+        let block = block_rows(rows.len() / width) * width;
+        let add_block = |target: &mut [T], rows: &[T]| {
+            target.fill(start);
+            rows.chunks_exact(width)
+                .for_each(|row| into_row(target, row, combine));
+        };
+        if rows.len() <= block {
+            add_block(target, rows);
+            break;
+        }
+        let mut shorter = reused(rows.len().div_ceil(block) * width);
+        for (result, rows) in shorter.chunks_exact_mut(width).zip(rows.chunks(block)) {
+            add_block(result, rows);
+        }
+        if let Some(longer) = results.replace(shorter) {
+            give_back(longer);
+        }
+    }
+    if let Some(results) = results {
+        give_back(results);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers whose sum depends on the order.
+    fn noise(count: usize) -> Vec<f32> {
+        let number = |n: usize| ((n * 7919 + n / 13) % 1009) as f32 * 0.37 - 180.0;
+        (0..count).map(number).collect()
+    }
+
+    fn plus(left: f32, right: f32) -> f32 {
+        left + right
+    }
+
+    #[test]
+    fn parts_may_be_added_piecewise() {
+        let elements = noise(PART);
+        let whole = part(&elements, 0.0, plus);
+        for cuts in [[1, 2], [31, 33], [7, 512], [500, 1000], [0, PART]] {
+            let mut lanes = [0.0; LANES];
+            for (from, to) in [(0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], PART)] {
+                into_lanes(&mut lanes, from, &elements[from..to], plus);
+            }
+            assert_eq!(join_lanes(lanes, plus).to_bits(), whole.to_bits());
+        }
+    }
+
+    #[test]
+    fn rows_and_columns_add_everything_once() {
+        for count in [0, 1, 31, 32, 33, 1024, 1025, 5000, 1_100_000] {
+            let ones = vec![1_usize; count];
+            assert_eq!(row(&ones, 0, |left, right| left + right), count);
+        }
+        for (rows, width) in [(1, 3), (8, 2), (9, 2), (63, 5), (513, 1), (5000, 3)] {
+            let numbers: Vec<u32> = (0..).take(rows * width).collect();
+            let mut sums = vec![0; width];
+            columns(&mut sums, &numbers, 0, u32::wrapping_add);
+            let column = |column| numbers.iter().skip(column).step_by(width);
+            let expected =
+                (0..width).map(|at| column(at).fold(0, |sum, &x| u32::wrapping_add(sum, x)));
+            assert_eq!(sums, expected.collect::<Vec<u32>>());
+        }
+    }
+
+    #[test]
+    fn blocks_have_an_eighth_of_the_rows() {
+        let sizes = [0, 1, 256, 263, 264, 512, 513, 100_000].map(block_rows);
+        assert_eq!(sizes, [32, 32, 32, 32, 64, 64, 64, 64]);
+    }
+
+    #[test]
+    fn columns_add_blocks_of_rows() {
+        for (rows, width) in [(300, 3), (512, 5), (2000, 2)] {
+            let numbers = noise(rows * width);
+            let in_order = |rows: &[f32]| -> Vec<f32> {
+                let column = |column| rows.iter().skip(column).step_by(width);
+                (0..width)
+                    .map(|at| column(at).fold(0.0, |sum, &x| sum + x))
+                    .collect()
+            };
+            let blocks = numbers.chunks(block_rows(rows) * width);
+            let expected = in_order(&blocks.flat_map(in_order).collect::<Vec<f32>>());
+            assert_ne!(
+                expected,
+                in_order(&numbers),
+                "the order does not matter here"
+            );
+            let mut sums = vec![0.0; width];
+            columns(&mut sums, &numbers, 0.0, plus);
+            assert_eq!(sums, expected);
+        }
+    }
+
+    #[test]
+    fn long_sums_stay_accurate() {
+        // 0.1 in f32 is 0.100000001490116. One accumulator would stay at 2^21, where a tenth is less than half of the
+        // distance between numbers; this order rounds 64 times at each of four levels at most.
+        let tenths = vec![0.1_f32; 20_000_000];
+        let expected = 2_000_000.029_802_32;
+        let mut sums = [0.0; 2];
+        columns(&mut sums, &tenths, 0.0, plus);
+        for total in [row(&tenths, 0.0, plus), sums[0] * 2.0] {
+            assert!((f64::from(total) - expected).abs() <= 2.0, "{total}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Arrays on this machine: storage, element types, errors, numeric functions, memory and threads. No tensors.
+
+pub(crate) mod array;
+pub(crate) mod axis_names;
+pub(crate) mod dtype;
+pub(crate) mod elementary;
+pub(crate) mod error;
+pub(crate) mod fold;
+pub(crate) mod instructions;
+pub mod memory;
+pub(crate) mod special;
+pub(crate) mod text_layout;
+pub(crate) mod threads;

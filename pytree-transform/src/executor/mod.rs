@@ -1,0 +1,204 @@
+//! The CPU executor: runs a jaxpr on concrete arrays.
+//!
+//! Chains of element-by-element equations and reductions run in one pass. Each value is dropped right after its last use,
+//! so that the operation that uses it last may write into its memory, and freed memory serves again.
+
+mod pass;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod tiles;
+mod views;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::Array;
+use crate::tensor::jaxpr::{Jaxpr, Variable};
+use crate::tensor::primitive::{Operands, Primitive};
+
+use self::pass::Pass;
+use self::schedule::{Scheduled, schedule};
+
+/// A jaxpr made ready to run.
+pub(crate) struct Executable {
+    slots: usize,
+    constants: Vec<(usize, Arc<Array>)>,
+    inputs: Vec<usize>,
+    steps: Vec<Step>,
+    outputs: Vec<usize>,
+}
+
+/// The values of a run, by slot; all empty between runs.
+pub(crate) type Slots = Vec<Option<Arc<Array>>>;
+
+struct Step {
+    work: Work,
+    inputs: SmallVec<[Use; 4]>,
+    outputs: SmallVec<[usize; 1]>,
+}
+
+enum Work {
+    One(Arc<dyn Primitive>),
+    Pass(Pass),
+}
+
+/// The use of a value; the last one may take it.
+#[derive(Clone, Copy)]
+struct Use {
+    slot: usize,
+    last: bool,
+}
+
+impl Executable {
+    pub(crate) fn new(jaxpr: &Jaxpr) -> Self {
+        let mut used_later = vec![false; jaxpr.variables.len()];
+        jaxpr
+            .outputs
+            .iter()
+            .for_each(|output| used_later[output.index()] = true);
+        let mut steps: Vec<Step> = schedule(jaxpr)
+            .into_iter()
+            .rev()
+            .map(|scheduled| {
+                let (work, inputs, outputs) = parts(jaxpr, scheduled);
+                let mut inputs: SmallVec<[Use; 4]> = inputs
+                    .iter()
+                    .rev()
+                    .map(|input| Use {
+                        slot: input.index(),
+                        last: !std::mem::replace(&mut used_later[input.index()], true),
+                    })
+                    .collect();
+                inputs.reverse();
+                Step {
+                    work,
+                    inputs,
+                    outputs: outputs.iter().map(|output| output.index()).collect(),
+                }
+            })
+            .collect();
+        steps.reverse();
+        let mut executable = Self {
+            slots: jaxpr.variables.len(),
+            constants: jaxpr
+                .constants
+                .iter()
+                .filter_map(|(variable, tensor)| {
+                    tensor
+                        .array()
+                        .map(|array| (variable.index(), Arc::clone(array)))
+                })
+                .collect(),
+            inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
+            steps,
+            outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
+        };
+        executable.renumber();
+        executable
+    }
+
+    /// Numbers the slots that are used one after the other: most variables are never in memory.
+    fn renumber(&mut self) {
+        let mut numbers: Vec<Option<usize>> = vec![None; self.slots];
+        let mut count = 0;
+        let mut number = |slot: &mut usize| {
+            *slot = *numbers[*slot].get_or_insert_with(|| {
+                count += 1;
+                count - 1
+            });
+        };
+        self.inputs.iter_mut().for_each(&mut number);
+        self.constants.iter_mut().for_each(|(slot, _)| number(slot));
+        for step in &mut self.steps {
+            step.inputs
+                .iter_mut()
+                .for_each(|used| number(&mut used.slot));
+            step.outputs.iter_mut().for_each(&mut number);
+        }
+        self.outputs.iter_mut().for_each(&mut number);
+        self.slots = count;
+    }
+
+    /// Runs on the inputs, whose memory is reused where nobody else holds them. The slots may be those of an earlier
+    /// run: a loop makes them once.
+    pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        values.resize(self.slots, None);
+        for (slot, array) in &self.constants {
+            values[*slot] = Some(Arc::clone(array));
+        }
+        for (&slot, input) in self.inputs.iter().zip(inputs) {
+            values[slot] = Some(input);
+        }
+        for step in &self.steps {
+            let operands: Operands = step
+                .inputs
+                .iter()
+                .filter_map(|used| {
+                    if used.last {
+                        values[used.slot].take()
+                    } else {
+                        values[used.slot].clone()
+                    }
+                })
+                .collect();
+            let results = match &step.work {
+                Work::One(primitive) => primitive.evaluate(operands),
+                Work::Pass(pass) => pass.run(operands),
+            };
+            for (&slot, result) in step.outputs.iter().zip(results) {
+                values[slot] = Some(Arc::new(result));
+            }
+        }
+        let outputs = self
+            .outputs
+            .iter()
+            .filter_map(|&slot| values[slot].clone())
+            .collect();
+        values.fill(None);
+        outputs
+    }
+}
+
+/// What a step of a schedule is, as it is shown.
+pub(crate) struct Planned {
+    /// The position of its equation, if it is a single one.
+    pub(crate) single: Option<usize>,
+    pub(crate) inputs: Vec<Variable>,
+    pub(crate) outputs: Vec<Variable>,
+}
+
+/// The steps that running a jaxpr takes.
+pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
+    let planned = |scheduled| {
+        let single = match &scheduled {
+            Scheduled::One(position) => Some(*position),
+            Scheduled::Pass(_) => None,
+        };
+        let (_, inputs, outputs) = parts(jaxpr, scheduled);
+        Planned {
+            single,
+            inputs,
+            outputs,
+        }
+    };
+    schedule(jaxpr).into_iter().map(planned).collect()
+}
+
+fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Variable>) {
+    match scheduled {
+        Scheduled::One(position) => {
+            let equation = &jaxpr.equations[position];
+            (
+                Work::One(Arc::clone(&equation.primitive)),
+                equation.inputs.to_vec(),
+                equation.outputs.to_vec(),
+            )
+        }
+        Scheduled::Pass(pass) => {
+            let (inputs, outputs) = (pass.inputs.clone(), pass.outputs.clone());
+            (Work::Pass(pass), inputs, outputs)
+        }
+    }
+}

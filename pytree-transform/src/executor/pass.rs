@@ -1,0 +1,440 @@
+//! A pass over memory: a program of steps that runs tile by tile.
+//!
+//! The intermediate values of a tile stay in registers of the first-level cache and are never written out.
+//! A tile holds whole rows, so that a step can reduce them and later steps read the numbers of their rows.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+mod builder;
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub(super) use self::builder::PassBuilder;
+use super::tiles::{Accumulators, Float, Slot, Source, Tiles, Total, Totals};
+use super::views::Pattern;
+use crate::base::array::{Array, Data};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::instructions::arch;
+use crate::base::threads;
+use crate::primitives::elementwise::Elementwise;
+use crate::tensor::jaxpr::Variable;
+use crate::tensor::primitive::{Fold, Operands, Outputs};
+
+/// How many elements a tile has at least, if there are as many: 2 KiB of f32, so that a dozen registers
+/// fit the first-level cache.
+const TILE: usize = 512;
+
+/// The longest row that decides how long a tile is.
+const LONGEST_UNIT: usize = 1024;
+
+/// The steps times elements from which on a second thread is worth waking: a tenth of a millisecond.
+const PARALLEL: usize = 1 << 21;
+
+/// The steps times elements that a chunk has at least.
+const SHORTEST_CHUNK: usize = PARALLEL / 4;
+
+/// How many chunks each thread has, if they are long enough: a thread that is held up then holds up few.
+const CHUNKS_PER_THREAD: usize = 4;
+
+/// Whether a value has a number for each element, or one for each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Element,
+    Row,
+}
+
+/// Where a step finds an operand.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Register(usize),
+    /// A value from outside, read in place.
+    Input(usize),
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// Reads a value from outside that is repeated.
+    Load {
+        input: usize,
+        pattern: Pattern,
+    },
+    Elementwise(Elementwise),
+    /// Repeats the number of each row along the row.
+    Spread,
+    /// Reduces each row to a number.
+    Rows(Fold),
+    /// Adds the rows to a total.
+    Columns {
+        total: usize,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) work: Work,
+    /// The level of what it makes.
+    pub(super) level: Level,
+    pub(super) operands: SmallVec<[Place; 3]>,
+    pub(super) output: usize,
+}
+
+/// A register that is filled before the first tile.
+#[derive(Clone, Copy, Debug)]
+enum Fill {
+    Constant(f64),
+    Scalar { input: usize },
+    Row { input: usize, period: usize },
+}
+
+/// A value that is written out at the end of each tile.
+#[derive(Debug)]
+struct Store {
+    register: usize,
+    level: Level,
+    info: AbstractArray,
+    /// The inputs whose memory it may take if nobody else holds them.
+    takes: SmallVec<[usize; 4]>,
+}
+
+/// Several equations in one pass over memory.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    float: DType,
+    length: usize,
+    row: usize,
+    tile: usize,
+    /// A chunk begins at a multiple of so many elements: where rows, repetitions and blocks of totals begin.
+    grain: usize,
+    /// The values it reads.
+    pub(super) inputs: Vec<Variable>,
+    /// The values it makes.
+    pub(super) outputs: Vec<Variable>,
+    fills: Vec<(Fill, usize)>,
+    steps: Vec<Step>,
+    stores: Vec<Store>,
+    totals: Vec<Total>,
+    registers: usize,
+}
+
+impl Pass {
+    /// Lets values that are never needed at the same time have one register.
+    fn assign_registers(&mut self) {
+        let mut last_use = vec![0; self.registers];
+        for (position, step) in self.steps.iter().enumerate() {
+            last_use[step.output] = position;
+            for operand in &step.operands {
+                if let Place::Register(register) = operand {
+                    last_use[*register] = position;
+                }
+            }
+        }
+        let kept = self.stores.iter().map(|store| store.register);
+        for register in kept.chain(self.fills.iter().map(|&(_, register)| register)) {
+            last_use[register] = usize::MAX;
+        }
+        let mut assigned: Vec<Option<usize>> = vec![None; self.registers];
+        let mut free: Vec<usize> = Vec::new();
+        let mut count = 0;
+        let mut next = |free: &mut Vec<usize>| {
+            free.pop().unwrap_or_else(|| {
+                count += 1;
+                count - 1
+            })
+        };
+        for (_, register) in &mut self.fills {
+            let new = next(&mut free);
+            assigned[*register] = Some(new);
+            *register = new;
+        }
+        for (position, step) in self.steps.iter_mut().enumerate() {
+            // The result's register is none of the operands', which are read while it is written.
+            let output = next(&mut free);
+            assigned[step.output] = Some(output);
+            let mut released: SmallVec<[usize; 4]> = SmallVec::new();
+            for operand in &mut step.operands {
+                if let Place::Register(register) = operand {
+                    let own = assigned[*register].unwrap_or_default();
+                    if last_use[*register] == position && !released.contains(&own) {
+                        released.push(own);
+                    }
+                    *register = own;
+                }
+            }
+            if last_use[step.output] == position {
+                released.push(output);
+            }
+            step.output = output;
+            free.extend(released);
+        }
+        for store in &mut self.stores {
+            store.register = assigned[store.register].unwrap_or_default();
+        }
+        self.registers = count;
+    }
+
+    /// Runs the pass.
+    pub(super) fn run(&self, inputs: Operands) -> Outputs<Array> {
+        match self.float {
+            DType::F64 => self.run_with::<f64>(inputs),
+            _ => self.run_with::<f32>(inputs),
+        }
+    }
+
+    fn run_with<F: Float>(&self, mut inputs: Operands) -> Outputs<Array> {
+        let mut taken: SmallVec<[Option<usize>; 8]> = smallvec::smallvec![None; inputs.len()];
+        let mut results: Outputs<Array> = self
+            .stores
+            .iter()
+            .enumerate()
+            .map(|(position, store)| {
+                let own = store.takes.iter().find(|&&input| {
+                    taken[input].is_none() && Arc::get_mut(&mut inputs[input]).is_some()
+                });
+                match own.and_then(|&input| Some((input, Arc::get_mut(&mut inputs[input])?))) {
+                    Some((input, array)) => {
+                        taken[input] = Some(position);
+                        Array {
+                            info: store.info.clone(),
+                            data: std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
+                        }
+                    }
+                    None => Array::reused(&store.info),
+                }
+            })
+            .collect();
+        let sources: SmallVec<[Source<'_>; 8]> = inputs
+            .iter()
+            .zip(&taken)
+            .map(|(array, taken)| match taken {
+                Some(result) => Source::Result(*result),
+                None => Source::Array(array),
+            })
+            .collect();
+        let mut totals = Totals::new(&self.totals, self.length);
+        let whole = Part {
+            start: 0,
+            end: self.length,
+            slots: results.iter_mut().map(Slot::<F>::new).collect(),
+            accumulators: totals.accumulators(),
+        };
+        let chunk = self.chunk_length(threads::count());
+        if chunk < self.length {
+            let parts = self.divide(whole, chunk);
+            threads::run_parts(parts, |part| self.run_part(&sources, part));
+        } else {
+            self.run_part(&sources, whole);
+        }
+        drop(sources);
+        results.extend(totals.into_arrays());
+        results
+    }
+
+    /// How many elements each chunk has, so that several threads are busy if there is enough to do.
+    fn chunk_length(&self, threads: usize) -> usize {
+        let work = self.length * self.steps.len();
+        if threads < 2 || work < PARALLEL {
+            return self.length;
+        }
+        let chunks = (threads * CHUNKS_PER_THREAD).min(work / SHORTEST_CHUNK);
+        let shortest = self.length.div_ceil(chunks);
+        shortest.next_multiple_of(self.grain)
+    }
+
+    /// Divides a part into chunks.
+    fn divide<'s, F: Float>(&self, mut rest: Part<'s, F>, chunk: usize) -> Vec<Part<'s, F>> {
+        let mut parts = Vec::with_capacity((rest.end - rest.start).div_ceil(chunk));
+        while rest.end - rest.start > chunk {
+            let middle = rest.start + chunk;
+            let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
+            for (slot, store) in rest.slots.into_iter().zip(&self.stores) {
+                let (some, others) = slot.split_at(self.at_level(chunk, store.level));
+                before.push(some);
+                after.push(others);
+            }
+            let (own, others) = rest.accumulators.split_at(middle);
+            parts.push(Part {
+                start: rest.start,
+                end: middle,
+                slots: before,
+                accumulators: own,
+            });
+            rest = Part {
+                start: middle,
+                end: rest.end,
+                slots: after,
+                accumulators: others,
+            };
+        }
+        parts.push(rest);
+        parts
+    }
+
+    fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
+        let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
+        for &(fill, register) in &self.fills {
+            match fill {
+                Fill::Constant(value) => tiles.fill(register, F::from_f64(value)),
+                Fill::Scalar { input } => {
+                    // An empty pass reads nothing.
+                    let value = sources[input].floats::<F>().first().copied();
+                    tiles.fill(register, value.unwrap_or_default());
+                }
+                Fill::Row { input, period } => {
+                    tiles.cycle(register, sources[input].floats(), period, 0, self.tile);
+                }
+            }
+        }
+        let mut chunk = Chunk {
+            pass: self,
+            sources,
+            part,
+            tiles,
+        };
+        arch().dispatch(&mut chunk);
+    }
+
+    /// A number of elements as one of the level.
+    #[inline(always)]
+    fn at_level(&self, elements: usize, level: Level) -> usize {
+        match level {
+            Level::Element => elements,
+            Level::Row => elements / self.row,
+        }
+    }
+}
+
+/// The elements from `start` to `end`, and where their results are written.
+struct Part<'s, F: Float> {
+    start: usize,
+    end: usize,
+    slots: SmallVec<[Slot<'s, F>; 2]>,
+    accumulators: Accumulators<'s, F>,
+}
+
+/// Some of the tiles of a pass, compiled for each instruction set.
+struct Chunk<'a, 's, F: Float> {
+    pass: &'a Pass,
+    sources: &'a [Source<'a>],
+    part: Part<'s, F>,
+    tiles: Tiles<F>,
+}
+
+impl<F: Float> pulp::WithSimd for &mut Chunk<'_, '_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Part { start, end, .. } = self.part;
+        let mut at = start;
+        while at < end {
+            let count = self.pass.tile.min(end - at);
+            self.run_tile(at, count);
+            at += count;
+        }
+        self.part.accumulators.end(end);
+    }
+}
+
+impl<F: Float> Chunk<'_, '_, F> {
+    #[inline(always)]
+    fn run_tile(&mut self, at: usize, count: usize) {
+        let (pass, first) = (self.pass, self.part.start);
+        for step in &pass.steps {
+            let here = Here {
+                sources: self.sources,
+                slots: &self.part.slots,
+                chunk: pass.at_level(first, step.level),
+                start: pass.at_level(at, step.level),
+                count: pass.at_level(count, step.level),
+            };
+            match step.work {
+                Work::Load { input, pattern } => {
+                    let (output, source) = (step.output, self.sources[input].floats());
+                    match pattern {
+                        Pattern::Cycle { period } => {
+                            self.tiles
+                                .cycle(output, source, period, here.start, here.count);
+                        }
+                        Pattern::Stretch { times } => {
+                            self.tiles
+                                .stretch(output, source, times, here.start, here.count);
+                        }
+                        Pattern::Same | Pattern::Scalar => {}
+                    }
+                }
+                Work::Elementwise(elementwise) => {
+                    self.tiles
+                        .apply(elementwise, &step.operands, step.output, &here);
+                }
+                Work::Spread => self
+                    .tiles
+                    .spread(step.operands[0], step.output, pass.row, count),
+                Work::Rows(fold) => {
+                    let elements = Here {
+                        chunk: first,
+                        start: at,
+                        count,
+                        ..here
+                    };
+                    self.tiles
+                        .fold_rows(fold, step.operands[0], step.output, pass.row, &elements);
+                }
+                Work::Columns { total } => {
+                    let tile = self.tiles.floats(step.operands[0], &here);
+                    self.part.accumulators.add(total, tile, at);
+                }
+            }
+        }
+        for (position, store) in pass.stores.iter().enumerate() {
+            let (from, length) = (
+                pass.at_level(at - first, store.level),
+                pass.at_level(count, store.level),
+            );
+            self.tiles
+                .store(store.register, &mut self.part.slots[position], from, length);
+        }
+    }
+}
+
+/// The part of the values from outside that a step on a tile reads.
+pub(super) struct Here<'a, 's, F> {
+    pub(super) sources: &'a [Source<'a>],
+    pub(super) slots: &'a [Slot<'s, F>],
+    /// Where the chunk begins.
+    pub(super) chunk: usize,
+    /// Where the tile begins, and how many elements it has.
+    pub(super) start: usize,
+    pub(super) count: usize,
+}
+
+impl fmt::Display for Pass {
+    /// What it does, as a schedule shows it: `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} elements", self.length)?;
+        if self.row > 1 {
+            write!(f, " in rows of {}", self.row)?;
+        }
+        let mut separator = ": ";
+        for step in &self.steps {
+            match step.work {
+                Work::Load { .. } | Work::Spread => continue,
+                Work::Elementwise(elementwise) => {
+                    write!(f, "{separator}{}", elementwise.name())?;
+                }
+                Work::Rows(fold) => write!(f, "{separator}reduce_{} rows", fold.name())?,
+                Work::Columns { total } => {
+                    write!(f, "{separator}reduce_{}", self.totals[total].fold.name())?;
+                }
+            }
+            separator = ", ";
+        }
+        Ok(())
+    }
+}

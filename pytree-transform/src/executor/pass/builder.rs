@@ -1,0 +1,286 @@
+//! Puts a pass together, equation by equation.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::{Fill, LONGEST_UNIT, Level, Pass, Place, Step, Store, TILE, Total, Work};
+use crate::base::dtype::DType;
+use crate::executor::schedule::{Planner, Resolved, Role};
+use crate::executor::views::Pattern;
+use crate::tensor::jaxpr::{Equation, Variable};
+
+/// How many inputs a result is offered the memory of: looking at each costs time in each call.
+const MOST_OFFERS: usize = 4;
+
+/// Puts a pass together.
+pub(in crate::executor) struct PassBuilder<'p, 'j> {
+    planner: &'p Planner<'j>,
+    pass: Pass,
+    /// The registers of the values made inside.
+    inside: HashMap<Variable, (usize, Level)>,
+    loads: Vec<(Resolved, Level, usize)>,
+    total_outputs: Vec<Variable>,
+}
+
+impl<'p, 'j> PassBuilder<'p, 'j> {
+    pub(in crate::executor) fn new(
+        planner: &'p Planner<'j>,
+        float: DType,
+        length: usize,
+        row: usize,
+    ) -> Self {
+        Self {
+            planner,
+            pass: Pass {
+                float,
+                length,
+                row,
+                tile: 1,
+                grain: 1,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                fills: Vec::new(),
+                steps: Vec::new(),
+                stores: Vec::new(),
+                totals: Vec::new(),
+                registers: 0,
+            },
+            inside: HashMap::new(),
+            loads: Vec::new(),
+            total_outputs: Vec::new(),
+        }
+    }
+
+    fn register(&mut self) -> usize {
+        self.pass.registers += 1;
+        self.pass.registers - 1
+    }
+
+    fn input(&mut self, variable: Variable) -> usize {
+        let inputs = &mut self.pass.inputs;
+        if let Some(position) = inputs.iter().position(|&known| known == variable) {
+            return position;
+        }
+        inputs.push(variable);
+        inputs.len() - 1
+    }
+
+    fn step(&mut self, work: Work, level: Level, operands: SmallVec<[Place; 3]>) -> usize {
+        let output = self.register();
+        self.pass.steps.push(Step {
+            work,
+            level,
+            operands,
+            output,
+        });
+        output
+    }
+
+    /// Where the value of a variable is, at a level.
+    fn place(&mut self, variable: Variable, level: Level) -> Place {
+        let resolved = self.planner.resolve(variable);
+        if let Resolved::Value {
+            base,
+            pattern: Pattern::Same,
+        } = resolved
+        {
+            return match self.inside.get(&base) {
+                Some(&(register, _)) => Place::Register(register),
+                None => Place::Input(self.input(base)),
+            };
+        }
+        let known = self
+            .loads
+            .iter()
+            .find(|(other, at, _)| *at == level && other.is(&resolved));
+        if let Some(&(_, _, register)) = known {
+            return Place::Register(register);
+        }
+        let register = match resolved {
+            Resolved::Constant(value) => {
+                let register = self.register();
+                self.pass.fills.push((Fill::Constant(value), register));
+                register
+            }
+            Resolved::Value {
+                base,
+                pattern: Pattern::Scalar,
+            } => {
+                let (input, register) = (self.input(base), self.register());
+                self.pass.fills.push((Fill::Scalar { input }, register));
+                register
+            }
+            Resolved::Value { base, pattern } => {
+                if let Some(&(register, _)) = self.inside.get(&base) {
+                    let of_rows = Place::Register(register);
+                    self.step(Work::Spread, level, smallvec::smallvec![of_rows])
+                } else {
+                    let input = self.input(base);
+                    self.step(Work::Load { input, pattern }, level, SmallVec::new())
+                }
+            }
+        };
+        self.loads.push((resolved, level, register));
+        Place::Register(register)
+    }
+
+    /// Adds what an equation does.
+    pub(in crate::executor) fn add(&mut self, equation: &Equation, role: Role) {
+        let output = equation.outputs[0];
+        let (work, level, from) = match role {
+            Role::Elementwise(elementwise, level) => (Work::Elementwise(elementwise), level, level),
+            Role::Rows(fold) => (Work::Rows(fold), Level::Row, Level::Element),
+            Role::Columns { fold, period } => {
+                let info = self.planner.jaxpr.info(output).clone();
+                let total = Total::new(fold, period, self.pass.length, info);
+                self.pass.totals.push(total);
+                self.total_outputs.push(output);
+                let total = self.pass.totals.len() - 1;
+                (Work::Columns { total }, Level::Element, Level::Element)
+            }
+        };
+        let operands = equation
+            .inputs
+            .iter()
+            .map(|&input| self.place(input, from))
+            .collect();
+        let register = self.step(work, level, operands);
+        self.inside.insert(output, (register, level));
+    }
+
+    /// Writes out a value that was made inside.
+    pub(in crate::executor) fn store(&mut self, variable: Variable) {
+        if let Some(&(register, level)) = self.inside.get(&variable) {
+            self.pass.outputs.push(variable);
+            self.pass.stores.push(Store {
+                register,
+                level,
+                info: self.planner.jaxpr.info(variable).clone(),
+                takes: SmallVec::new(),
+            });
+        }
+    }
+
+    pub(in crate::executor) fn finish(mut self) -> Pass {
+        self.pass.outputs.append(&mut self.total_outputs);
+        self.choose_tile();
+        self.choose_grain();
+        self.find_memory_to_take();
+        self.pass.assign_registers();
+        self.pass
+    }
+
+    /// A tile holds whole rows; where rows of an input are repeated, whole ones of these too, so that they
+    /// need be read but once.
+    fn choose_tile(&mut self) {
+        let pass = &mut self.pass;
+        let period = |step: &Step| match step.work {
+            Work::Load {
+                pattern: Pattern::Cycle { period },
+                ..
+            } if step.level == Level::Element && period <= LONGEST_UNIT => Some(period),
+            _ => None,
+        };
+        let unit = if pass.row > 1 {
+            pass.row
+        } else {
+            pass.steps.iter().filter_map(period).max().unwrap_or(1)
+        };
+        pass.tile = unit * (TILE / unit).max(1);
+        let tile = pass.tile;
+        let fills = &mut pass.fills;
+        pass.steps.retain(|step| match step.work {
+            Work::Load {
+                input,
+                pattern: Pattern::Cycle { period },
+            } if step.level == Level::Element && tile.is_multiple_of(period) => {
+                fills.push((Fill::Row { input, period }, step.output));
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Finds where chunks may begin. Without totals that is where a tile may; totals need whole blocks.
+    fn choose_grain(&mut self) {
+        let pass = &mut self.pass;
+        let rows = pass.fills.iter().filter_map(|(fill, _)| match fill {
+            Fill::Row { period, .. } => Some(*period),
+            Fill::Constant(_) | Fill::Scalar { .. } => None,
+        });
+        let blocks = pass.totals.iter().map(Total::block);
+        let grain = rows.chain(blocks).try_fold(pass.row, least_common_multiple);
+        // A grain longer than the pass leaves it undivided.
+        let grain = grain.unwrap_or(pass.length).max(1);
+        pass.grain = grain * pass.tile.div_ceil(grain);
+    }
+
+    /// For each result, the inputs that are read only where it is written.
+    fn find_memory_to_take(&mut self) {
+        let pass = &mut self.pass;
+        let mut levels: Vec<Option<Level>> = vec![None; pass.inputs.len()];
+        let mut repeated = vec![false; pass.inputs.len()];
+        for (fill, _) in &pass.fills {
+            if let Fill::Scalar { input } | Fill::Row { input, .. } = fill {
+                repeated[*input] = true;
+            }
+        }
+        for step in &pass.steps {
+            if let Work::Load { input, .. } = step.work {
+                repeated[input] = true;
+            }
+            let level = match step.work {
+                Work::Rows(_) | Work::Columns { .. } => Level::Element,
+                _ => step.level,
+            };
+            for operand in &step.operands {
+                if let Place::Input(input) = *operand {
+                    repeated[input] |= levels[input].is_some_and(|known| known != level);
+                    levels[input] = Some(level);
+                }
+            }
+        }
+        // Each result is offered an input of its own first, then some others.
+        let mut offered = vec![false; pass.inputs.len()];
+        for store in &mut pass.stores {
+            let fits = |&input: &usize| {
+                let info = self.planner.jaxpr.info(pass.inputs[input]);
+                !repeated[input]
+                    && levels[input] == Some(store.level)
+                    && info.dtype == store.info.dtype
+                    && info.len() == store.info.len()
+            };
+            let inputs = 0..pass.inputs.len();
+            let own = inputs.clone().find(|input| !offered[*input] && fits(input));
+            own.into_iter().for_each(|input| offered[input] = true);
+            let others = inputs.filter(|input| Some(*input) != own && fits(input));
+            store.takes = own.into_iter().chain(others).take(MOST_OFFERS).collect();
+        }
+    }
+}
+
+/// The least common multiple, unless it is too large for a number.
+fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
+    let (mut divisor, mut rest) = (left, right);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    (left / divisor.max(1)).checked_mul(right)
+}
+
+impl Resolved {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Constant(left), Self::Constant(right)) => left.to_bits() == right.to_bits(),
+            (
+                Self::Value { base, pattern },
+                Self::Value {
+                    base: other_base,
+                    pattern: other_pattern,
+                },
+            ) => base == other_base && pattern == other_pattern,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! The order in which equations run, and which of them run together in one pass over memory.
+//!
+//! A pass holds equations over as many elements each, of one float type and bools. It may reduce rows of
+//! its elements and go on with a number a row: a softmax or a normalisation is one pass. Reductions to the
+//! shape of one row, or of everything, end in a pass. An equation joins the pass of an earlier one if all
+//! it needs is there by then, so equations in between do not break a chain.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::pass::{Level, Pass, PassBuilder};
+use super::views::{Direction, Pattern, View, direction, view};
+use crate::base::dtype::DType;
+use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
+use crate::tensor::primitive::Fold;
+
+/// How many equations ahead a pass looks for members: enough for an optimiser's update, and it keeps the
+/// planning of long jaxprs linear.
+const WINDOW: usize = 256;
+
+/// How many views in a row are looked through one by one for the nearest value that is in memory; of more, the last
+/// one is taken at once, which keeps the planning of long jaxprs linear.
+const NEAR: usize = 32;
+
+/// The longest row that a pass reduces: it must fit the first-level cache several times.
+const LONGEST_ROW: usize = 4096;
+
+/// The longest result of a reduction over rows that a pass sums up as it goes.
+const LONGEST_TOTAL: usize = 16_384;
+
+/// A part of a schedule.
+pub(super) enum Scheduled {
+    /// One equation on its own, by its position.
+    One(usize),
+    /// Several in one pass.
+    Pass(Pass),
+}
+
+/// What a pass reads for a variable.
+pub(super) enum Resolved {
+    Constant(f64),
+    /// A value that is in memory or made by an equation that is no view.
+    Value {
+        base: Variable,
+        pattern: Pattern,
+    },
+}
+
+/// What an equation does in a pass.
+#[derive(Clone, Copy)]
+pub(super) enum Role {
+    Elementwise(Elementwise, Level),
+    /// Each row becomes a number.
+    Rows(Fold),
+    /// All rows become one.
+    Columns {
+        fold: Fold,
+        period: usize,
+    },
+}
+
+/// What the values of an equation in a pass are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Floats(DType),
+    Bools,
+}
+
+/// The equations of one pass while it is put together.
+struct Group {
+    length: usize,
+    row: Option<usize>,
+    float: Option<DType>,
+    members: Vec<(usize, Role)>,
+    /// The values that later members can read.
+    inside: HashMap<Variable, Level>,
+}
+
+/// The state of scheduling.
+pub(super) struct Planner<'j> {
+    pub(super) jaxpr: &'j Jaxpr,
+    /// For each equation whose result is a view, what it shows.
+    views: Vec<Option<View>>,
+    /// For each variable, what it is in another shape: the last of a row of such views, or itself.
+    roots: Vec<Variable>,
+    /// For each variable, the equation that makes it, and those that read it.
+    makers: Vec<Option<usize>>,
+    readers: Vec<SmallVec<[u32; 2]>>,
+    is_output: Vec<bool>,
+    /// For each variable, whether it is in memory by now.
+    available: Vec<bool>,
+    taken: Vec<bool>,
+    scheduled: Vec<Scheduled>,
+}
+
+/// Puts the equations of a jaxpr in an order, chains in passes.
+pub(super) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
+    let mut planner = Planner::new(jaxpr);
+    let small = planner.small();
+    let (first, then): (Vec<usize>, Vec<usize>) =
+        (0..jaxpr.equations.len()).partition(|&position| small[position]);
+    for start in first.into_iter().chain(then) {
+        if !planner.taken[start] && planner.views[start].is_none() {
+            planner.take(start);
+        }
+    }
+    jaxpr
+        .outputs
+        .iter()
+        .for_each(|&output| planner.materialize(output));
+    planner.scheduled
+}
+
+impl<'j> Planner<'j> {
+    fn new(jaxpr: &'j Jaxpr) -> Self {
+        let variables = jaxpr.variables.len();
+        let mut planner = Self {
+            jaxpr,
+            views: jaxpr
+                .equations
+                .iter()
+                .map(|equation| view(jaxpr, equation))
+                .collect(),
+            roots: Vec::new(),
+            makers: jaxpr.makers(),
+            readers: vec![SmallVec::new(); variables],
+            is_output: vec![false; variables],
+            available: vec![false; variables],
+            taken: vec![false; jaxpr.equations.len()],
+            scheduled: Vec::with_capacity(jaxpr.equations.len()),
+        };
+        let constants = jaxpr.constants.iter().map(|(variable, _)| variable);
+        for variable in jaxpr.inputs.iter().chain(constants) {
+            planner.available[variable.index()] = true;
+        }
+        for output in &jaxpr.outputs {
+            planner.is_output[output.index()] = true;
+        }
+        for (equation, position) in jaxpr.equations.iter().zip(0_u32..) {
+            for input in &equation.inputs {
+                planner.readers[input.index()].push(position);
+            }
+        }
+        planner.roots = planner.roots();
+        planner
+    }
+
+    fn roots(&self) -> Vec<Variable> {
+        let count = u32::try_from(self.jaxpr.variables.len()).unwrap_or(u32::MAX);
+        let mut roots: Vec<Variable> = (0..count).map(Variable).collect();
+        for (equation, view) in self.jaxpr.equations.iter().zip(&self.views) {
+            if let Some(View::Of {
+                source,
+                pattern: Pattern::Same,
+            }) = view
+            {
+                roots[equation.outputs[0].index()] = roots[source.index()];
+            }
+        }
+        roots
+    }
+
+    /// The equations on a few numbers that depend on nothing else, a learning rate or a bias correction.
+    /// They run first, so that no pass is cut where it waits for one of them.
+    fn small(&self) -> Vec<bool> {
+        const FEW: usize = 16;
+        let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;
+        let mut ready = self.available.clone();
+        let mut small = Vec::with_capacity(self.jaxpr.equations.len());
+        for equation in &self.jaxpr.equations {
+            let is_small = equation
+                .inputs
+                .iter()
+                .all(|&input| few(input) && ready[input.index()])
+                && equation.outputs.iter().all(|&output| few(output))
+                // Effects stay in the order of the program.
+                && !equation.primitive.has_effect();
+            if is_small {
+                equation
+                    .outputs
+                    .iter()
+                    .for_each(|output| ready[output.index()] = true);
+            }
+            small.push(is_small);
+        }
+        small
+    }
+
+    /// Schedules an equation, alone or with those that its pass can hold.
+    fn take(&mut self, start: usize) {
+        let Some(group) = self.group(start) else {
+            return self.alone(start);
+        };
+        let pays = group.members.len() > 1 || self.reads_view(start);
+        if !pays {
+            return self.alone(start);
+        }
+        let pass = self.build(&group);
+        self.scheduled.push(Scheduled::Pass(pass));
+        for (position, _) in group.members {
+            self.done(position);
+        }
+    }
+
+    fn reads_view(&self, position: usize) -> bool {
+        let inputs = &self.jaxpr.equations[position].inputs;
+        inputs.iter().any(|&input| self.view_of(input).is_some())
+    }
+
+    fn alone(&mut self, position: usize) {
+        for &input in &self.jaxpr.equations[position].inputs {
+            self.materialize(input);
+        }
+        self.one(position);
+    }
+
+    fn one(&mut self, position: usize) {
+        self.scheduled.push(Scheduled::One(position));
+        self.done(position);
+    }
+
+    fn done(&mut self, position: usize) {
+        self.taken[position] = true;
+        self.jaxpr.equations[position]
+            .outputs
+            .iter()
+            .for_each(|output| self.available[output.index()] = true);
+    }
+
+    /// Puts a view in memory, for an equation that can't do without, and before it what it is a view of.
+    fn materialize(&mut self, variable: Variable) {
+        let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut variable = Some(variable);
+        while let Some(shown) = variable {
+            let (Some(view), Some(maker)) = (self.view_of(shown), self.makers[shown.index()])
+            else {
+                break;
+            };
+            makers.push(maker);
+            variable = match view {
+                View::Of { source, .. } => Some(source),
+                View::Constant(_) => None,
+            };
+        }
+        makers.into_iter().rev().for_each(|maker| self.one(maker));
+    }
+
+    /// What a value shows, unless it is in memory anyway.
+    fn view_of(&self, variable: Variable) -> Option<View> {
+        if self.available[variable.index()] {
+            return None;
+        }
+        self.makers[variable.index()].and_then(|maker| self.views[maker])
+    }
+
+    /// The value that a variable stands for, through views.
+    pub(super) fn resolve(&self, mut variable: Variable) -> Resolved {
+        let mut pattern = Pattern::Same;
+        let mut seen = 0;
+        loop {
+            seen += 1;
+            if seen % NEAR == 0 && !self.available[variable.index()] {
+                variable = self.roots[variable.index()];
+            }
+            match self.view_of(variable) {
+                Some(View::Constant(value)) => return Resolved::Constant(value),
+                Some(View::Of {
+                    source,
+                    pattern: Pattern::Same,
+                }) => variable = source,
+                Some(View::Of {
+                    source,
+                    pattern: outer,
+                }) if pattern == Pattern::Same => {
+                    (variable, pattern) = (source, outer);
+                }
+                // A repetition of a repetition is read from memory.
+                Some(View::Of { .. }) | None => {
+                    return Resolved::Value {
+                        base: variable,
+                        pattern,
+                    };
+                }
+            }
+        }
+    }
+
+    /// The pass that begins with an equation, if it can be part of one.
+    fn group(&mut self, start: usize) -> Option<Group> {
+        // What the first reads may be a repetition of a repetition.
+        let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
+            .inputs
+            .iter()
+            .filter_map(|&input| match self.resolve(input) {
+                Resolved::Value { base, .. } => Some(base),
+                Resolved::Constant(_) => None,
+            })
+            .collect();
+        let first = &self.jaxpr.equations[start];
+        let length = match first.primitive.reduction() {
+            Some(_) => self.jaxpr.info(*first.inputs.first()?).len(),
+            None => self.jaxpr.info(*first.outputs.first()?).len(),
+        };
+        let mut group = Group {
+            length,
+            row: None,
+            float: None,
+            members: Vec::new(),
+            inside: HashMap::new(),
+        };
+        self.class(first)?;
+        bases.into_iter().for_each(|base| self.materialize(base));
+        if !self.join(&mut group, start) {
+            return None;
+        }
+        let end = self.jaxpr.equations.len().min(start + WINDOW);
+        for position in start + 1..end {
+            if !self.taken[position] && self.views[position].is_none() {
+                self.join(&mut group, position);
+            }
+        }
+        Some(group)
+    }
+
+    /// What an equation's values would be in a pass; nothing if it can't be part of any.
+    fn class(&self, equation: &Equation) -> Option<Class> {
+        let output = self.jaxpr.info(*equation.outputs.first()?);
+        let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
+        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(dtype));
+        if equation.primitive.reduction().is_some() {
+            return float(output.dtype);
+        }
+        match equation.primitive.elementwise()? {
+            Elementwise::Unary(Unary::Not)
+            | Elementwise::Binary(Binary::And | Binary::Or | Binary::Xor) => {
+                (output.dtype == DType::Bool).then_some(Class::Bools)
+            }
+            Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Select => {
+                float(output.dtype)
+            }
+            Elementwise::Compare(_) => float(dtype(0)),
+            Elementwise::Convert(_) if dtype(0) == DType::Bool => float(output.dtype),
+            Elementwise::Convert(_) => None,
+        }
+    }
+
+    /// Adds an equation to a group if it fits.
+    fn join(&self, group: &mut Group, position: usize) -> bool {
+        let equation = &self.jaxpr.equations[position];
+        let float = match self.class(equation) {
+            Some(Class::Floats(dtype)) => Some(dtype),
+            Some(Class::Bools) => None,
+            None => return false,
+        };
+        if group.float.is_some() && float.is_some() && group.float != float {
+            return false;
+        }
+        let Some(role) = self.role(group, equation) else {
+            return false;
+        };
+        group.float = group.float.or(float);
+        group.members.push((position, role));
+        let output = equation.outputs[0];
+        match role {
+            Role::Elementwise(_, level) => {
+                group.inside.insert(output, level);
+            }
+            Role::Rows(_) => {
+                let operand = self.jaxpr.info(equation.inputs[0]).len();
+                group.row = Some(operand / self.jaxpr.info(output).len());
+                group.inside.insert(output, Level::Row);
+            }
+            Role::Columns { .. } => {}
+        }
+        true
+    }
+
+    /// What an equation would do in a group; nothing if it can't be part of it.
+    fn role(&self, group: &Group, equation: &Equation) -> Option<Role> {
+        if let Some((fold, axes)) = equation.primitive.reduction() {
+            let operand = equation.inputs[0];
+            let info = self.jaxpr.info(operand);
+            if info.len() != group.length || !self.readable(group, operand, Level::Element) {
+                return None;
+            }
+            return match direction(&info.shape, axes)? {
+                Direction::Rows { length }
+                    if length <= LONGEST_ROW && group.row.is_none_or(|row| row == length) =>
+                {
+                    Some(Role::Rows(fold))
+                }
+                Direction::Rows { length } if length == group.length => {
+                    Some(Role::Columns { fold, period: 1 })
+                }
+                Direction::Columns { period } if period <= LONGEST_TOTAL => {
+                    Some(Role::Columns { fold, period })
+                }
+                _ => None,
+            };
+        }
+        let elementwise = equation.primitive.elementwise()?;
+        let length = self.jaxpr.info(equation.outputs[0]).len();
+        let level = if length == group.length {
+            Level::Element
+        } else if group.row.is_some_and(|row| length * row == group.length) {
+            Level::Row
+        } else {
+            return None;
+        };
+        let mut inputs = equation.inputs.iter();
+        inputs
+            .all(|&input| self.readable(group, input, level))
+            .then_some(Role::Elementwise(elementwise, level))
+    }
+
+    /// Whether a pass can read a value at a level.
+    fn readable(&self, group: &Group, variable: Variable, level: Level) -> bool {
+        let Resolved::Value { base, pattern } = self.resolve(variable) else {
+            return true;
+        };
+        match (group.inside.get(&base), pattern) {
+            (Some(&inside), Pattern::Same) => inside == level,
+            (Some(Level::Row), Pattern::Stretch { times }) => {
+                level == Level::Element && group.row == Some(times)
+            }
+            (Some(_), _) => false,
+            (None, _) => self.available[base.index()],
+        }
+    }
+
+    /// Whether a value is read by an equation outside of a group.
+    fn is_needed(&self, group: &Group, variable: Variable) -> bool {
+        let mut shown: SmallVec<[Variable; 8]> = smallvec::smallvec![variable];
+        while let Some(variable) = shown.pop() {
+            if self.is_output[variable.index()] {
+                return true;
+            }
+            for &reader in &self.readers[variable.index()] {
+                let reader = reader as usize;
+                if self.taken[reader] || group.members.iter().any(|&(member, _)| member == reader) {
+                    continue;
+                }
+                if self.views[reader].is_none() {
+                    return true;
+                }
+                shown.push(self.jaxpr.equations[reader].outputs[0]);
+            }
+        }
+        false
+    }
+
+    fn build(&self, group: &Group) -> Pass {
+        let float = group.float.unwrap_or(DType::F32);
+        let mut builder = PassBuilder::new(self, float, group.length, group.row.unwrap_or(1));
+        for &(position, role) in &group.members {
+            builder.add(&self.jaxpr.equations[position], role);
+        }
+        for &(position, role) in &group.members {
+            let output = self.jaxpr.equations[position].outputs[0];
+            if !matches!(role, Role::Columns { .. }) && self.is_needed(group, output) {
+                builder.store(output);
+            }
+        }
+        builder.finish()
+    }
+}

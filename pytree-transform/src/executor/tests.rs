@@ -1,0 +1,206 @@
+//! Compiled functions compute what their operations compute one by one, bit for bit.
+
+use std::sync::Arc;
+
+use super::schedule::{Scheduled, schedule};
+use super::{Executable, Slots};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::primitives::body::stage;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+
+type Function = fn(&[Tensor]) -> Vec<Tensor>;
+
+fn recorded(shapes: &[&[usize]], function: Function) -> Jaxpr {
+    let infos: Vec<AbstractArray> = shapes
+        .iter()
+        .map(|shape| AbstractArray::new(DType::F32, shape))
+        .collect();
+    stage("jit", &infos, |inputs| (function(&inputs), ())).0
+}
+
+/// Multiples of 1/8 between -4 and 4, different in each row.
+fn input(shape: &[usize], seed: usize) -> Tensor {
+    let count = shape.iter().product();
+    let number =
+        |index: usize| ((index * 7919 + seed * 104_729 + index / 37) % 65) as f32 / 8.0 - 4.0;
+    Tensor::new(shape, (0..count).map(number).collect::<Vec<f32>>())
+}
+
+/// The passes of a schedule as text, and how many equations run alone.
+fn passes(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
+    let scheduled = schedule(jaxpr);
+    let alone = scheduled
+        .iter()
+        .filter(|scheduled| matches!(scheduled, Scheduled::One(_)))
+        .count();
+    let passes = scheduled.iter().filter_map(|scheduled| match scheduled {
+        Scheduled::Pass(pass) => Some(pass.to_string()),
+        Scheduled::One(_) => None,
+    });
+    (passes.collect(), alone)
+}
+
+/// Compares a compiled function with its operations; inputs that nobody else holds are given away.
+fn check(shapes: &[&[usize]], function: Function) {
+    let jaxpr = recorded(shapes, function);
+    let executable = Executable::new(&jaxpr);
+    let inputs = || -> Vec<Tensor> {
+        shapes
+            .iter()
+            .enumerate()
+            .map(|(seed, shape)| input(shape, seed))
+            .collect()
+    };
+    let expected = function(&inputs());
+    let kept = inputs();
+    for given in [inputs(), kept.clone()] {
+        let arrays = given.into_iter().filter_map(Tensor::into_array).collect();
+        let found = executable.run_in(&mut Slots::new(), arrays);
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.into_iter().zip(&expected) {
+            let found = Tensor::from_shared(Arc::clone(&found));
+            assert_eq!(found.info(), expected.info(), "{shapes:?}");
+            if expected.dtype() == DType::F32 {
+                let bits = |tensor: &Tensor| -> Vec<u32> {
+                    tensor
+                        .to_vec::<f32>()
+                        .into_iter()
+                        .map(f32::to_bits)
+                        .collect()
+                };
+                assert_eq!(bits(&found), bits(expected), "{shapes:?}\n{jaxpr}");
+            } else {
+                assert_eq!(&found, expected);
+            }
+        }
+    }
+    // What the caller keeps is not written over.
+    for (kept, fresh) in kept.iter().zip(inputs()) {
+        assert_eq!(kept, &fresh);
+    }
+}
+
+fn softmax(x: &[Tensor]) -> Vec<Tensor> {
+    let exponentials = (&x[0] - x[0].max_keep([-1])).exp();
+    vec![&exponentials / exponentials.sum_keep([-1])]
+}
+
+fn normalised(x: &[Tensor]) -> Vec<Tensor> {
+    let centred = &x[0] - x[0].mean_keep([-1]);
+    let variance = centred.square().mean_keep([-1]);
+    vec![centred / (variance + 1e-3).sqrt() * &x[1] + &x[2]]
+}
+
+const SHAPES: [&[usize]; 10] = [
+    &[1, 1],
+    &[3, 2],
+    &[5, 64],
+    &[2, 3, 10],
+    &[7, 512],
+    &[3, 700],
+    &[2, 4096],
+    &[2, 4097],
+    &[1300, 33],
+    &[0, 4],
+];
+
+#[test]
+fn softmax_is_one_pass() {
+    let (passes, alone) = passes(&recorded(&[&[8, 64]], softmax));
+    assert_eq!(
+        passes,
+        ["512 elements in rows of 64: reduce_max rows, sub, exp, reduce_sum rows, div"]
+    );
+    assert_eq!(alone, 0);
+    SHAPES.iter().for_each(|shape| check(&[shape], softmax));
+}
+
+#[test]
+fn a_normalisation_is_one_pass() {
+    let (passes, alone) = passes(&recorded(&[&[8, 64], &[64], &[64]], normalised));
+    assert_eq!(passes.len(), 1, "{passes:?}");
+    assert_eq!(alone, 0);
+    for shape in SHAPES {
+        let row = [*shape.last().unwrap()];
+        check(&[shape, &row, &row], normalised);
+    }
+}
+
+#[test]
+fn reductions_over_rows_end_in_the_pass() {
+    let function: Function = |x| {
+        let y = x[0].tanh() * &x[1];
+        vec![y.sum_axes([0]), y.max_axes([0]), y.sum(), &y + 1.0]
+    };
+    let (passes, alone) = passes(&recorded(&[&[80, 64], &[80, 64]], function));
+    assert_eq!(passes.len(), 1, "{passes:?}");
+    assert_eq!(alone, 0);
+    for shape in [&[3, 2][..], &[80, 64], &[1300, 33], &[2, 5000], &[9, 1]] {
+        check(&[shape, shape], function);
+    }
+}
+
+#[test]
+fn long_work_is_shared_among_threads() {
+    let shape: &[usize] = &[700, 1500];
+    check(&[shape], softmax);
+    check(&[shape, shape], |x| {
+        let y = (&x[0] * &x[1] + 1.0).tanh().exp();
+        let positive = y.greater(1.0);
+        vec![positive.select(&y, &-&y), positive, y.sum_axes([0]) / 700.0]
+    });
+}
+
+#[test]
+fn results_may_lie_where_inputs_lay() {
+    // The first result may take either input's memory, but the second still reads both.
+    check(&[&[40, 30], &[40, 30]], |x| {
+        let sum = &x[0] + &x[1];
+        let product = &sum * &x[0];
+        vec![sum.clone(), product - &x[1], &sum + x[0].sum_keep([-1])]
+    });
+    // An input that is also repeated must stay until the end.
+    check(&[&[30, 30], &[30]], |x| {
+        vec![&x[0] * &x[1] + &x[0], &x[1] * 2.0]
+    });
+    check(&[&[900]], |x| {
+        vec![x[0].reshape([30, 30]) + x[0].sum(), &x[0] * 3.0]
+    });
+}
+
+#[test]
+fn views_are_read_in_place_and_made_where_they_are_needed() {
+    check(&[&[6, 4], &[4], &[6]], |x| {
+        let columns = x[2].expand_dims(1).broadcast_to([6, 4]);
+        let rows = x[1].broadcast_to([6, 4]);
+        let sum = &x[0] + &rows * &columns;
+        let turned = rows.t().matmul(&sum);
+        vec![
+            sum.reshape([4, 6]) * 2.0,
+            turned,
+            columns,
+            sum.reshape([24]),
+        ]
+    });
+    check(&[&[6]], |x| {
+        let mean = x[0].mean().broadcast_to([2, 3]).reshape([6]);
+        vec![&x[0] - &mean, mean]
+    });
+}
+
+#[test]
+fn numbers_that_a_pass_waits_for_come_first() {
+    // The conversion is no operation of a pass, and would stand in its middle.
+    let (passes, _) = passes(&recorded(&[&[100], &[]], |x| {
+        let y = &x[0] * 2.0 + 1.0;
+        let rate = x[1].convert(DType::F64).sqrt().convert(DType::F32);
+        vec![y.tanh() * rate]
+    }));
+    assert!(
+        passes
+            .iter()
+            .any(|pass| pass == "100 elements: mul, add, tanh, mul"),
+        "{passes:?}"
+    );
+}

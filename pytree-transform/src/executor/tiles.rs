@@ -1,0 +1,465 @@
+//! The registers of a pass: tiles of elements that stay in the first-level cache.
+//!
+//! Everything that touches elements is inlined into the pass, which is compiled for several instruction
+//! sets and chosen when the program runs.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+mod totals;
+
+use std::cell::RefCell;
+
+pub(super) use self::totals::{Accumulators, Total, Totals};
+use super::pass::{Here, Place};
+use crate::base::array::Array;
+use crate::base::dtype::TensorElement;
+use crate::base::fold;
+use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Kernels, Map, Unary, Zip};
+use crate::tensor::primitive::Fold;
+
+/// A float type that fills tiles.
+pub(super) trait Float: Kernels + Send + Sync {
+    fn from_f64(value: f64) -> Self;
+    fn of_bool(value: bool) -> Self;
+    /// What a reduction begins with.
+    fn start(fold: Fold) -> Self;
+    fn combine(fold: Fold, left: Self, right: Self) -> Self;
+    /// Runs a function with this thread's registers.
+    fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
+}
+
+/// An array that a pass reads: one from outside, or the place where a result is written over it.
+pub(super) enum Source<'a> {
+    Array(&'a Array),
+    Result(usize),
+}
+
+impl Source<'_> {
+    /// All elements of an array that is no result.
+    #[inline(always)]
+    pub(super) fn floats<F: Float>(&self) -> &[F] {
+        match self {
+            Self::Array(array) => array.elements::<F>(),
+            Self::Result(_) => &[],
+        }
+    }
+}
+
+/// A part of a result that is being written.
+pub(super) enum Slot<'a, F> {
+    Floats(&'a mut [F]),
+    Bools(&'a mut [bool]),
+}
+
+impl<'a, F: Float> Slot<'a, F> {
+    pub(super) fn new(array: &'a mut Array) -> Self {
+        if array.dtype() == F::DTYPE {
+            Self::Floats(F::slice_mut(&mut array.data).unwrap_or_default())
+        } else {
+            Self::Bools(bool::slice_mut(&mut array.data).unwrap_or_default())
+        }
+    }
+
+    pub(super) fn split_at(self, at: usize) -> (Self, Self) {
+        match self {
+            Self::Floats(elements) => {
+                let (left, right) = elements.split_at_mut(at);
+                (Self::Floats(left), Self::Floats(right))
+            }
+            Self::Bools(elements) => {
+                let (left, right) = elements.split_at_mut(at);
+                (Self::Bools(left), Self::Bools(right))
+            }
+        }
+    }
+}
+
+/// The operand of an operation, and where its result goes.
+struct ToTile<'a, F> {
+    operand: &'a [F],
+    output: &'a mut [F],
+}
+
+impl<F: Copy> Map<F> for ToTile<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn map(self, function: impl Fn(F) -> F) {
+        for (output, &operand) in self.output.iter_mut().zip(self.operand) {
+            *output = function(operand);
+        }
+    }
+}
+
+/// The operands of an operation, and where its result goes.
+struct PairToTile<'a, F> {
+    left: &'a [F],
+    right: &'a [F],
+    output: &'a mut [F],
+}
+
+impl<F: Copy> Zip<F> for PairToTile<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn zip(self, function: impl Fn(F, F) -> F) {
+        let operands = self.left.iter().zip(self.right);
+        for (output, (&left, &right)) in self.output.iter_mut().zip(operands) {
+            *output = function(left, right);
+        }
+    }
+}
+
+/// Registers of floats and of bools.
+#[derive(Default)]
+pub(super) struct Registers<F> {
+    floats: Vec<Vec<F>>,
+    bools: Vec<Vec<bool>>,
+}
+
+/// The registers of a pass, given back to the thread afterwards.
+pub(super) struct Tiles<F: Float>(Registers<F>);
+
+impl<F: Float> Drop for Tiles<F> {
+    fn drop(&mut self) {
+        let registers = Registers {
+            floats: std::mem::take(&mut self.0.floats),
+            bools: std::mem::take(&mut self.0.bools),
+        };
+        // At the end of a thread they may be gone.
+        let _ = F::spare().try_with(|spare| spare.borrow_mut().push(registers));
+    }
+}
+
+impl<F: Float> Tiles<F> {
+    /// At least `count` registers of each type, of at least so many elements.
+    pub(super) fn borrow(count: usize, length: usize) -> Self {
+        let mut registers = F::spare()
+            .with_borrow_mut(Vec::pop)
+            .unwrap_or_else(|| Registers {
+                floats: Vec::new(),
+                bools: Vec::new(),
+            });
+        if registers.floats.len() < count {
+            registers.floats.resize_with(count, Vec::new);
+            registers.bools.resize_with(count, Vec::new);
+        }
+        for (floats, bools) in registers
+            .floats
+            .iter_mut()
+            .zip(&mut registers.bools)
+            .take(count)
+        {
+            if floats.len() < length {
+                floats.resize(length, F::default());
+                bools.resize(length, false);
+            }
+        }
+        Self(registers)
+    }
+
+    /// One value in all places.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, register: usize, value: F) {
+        self.0.floats[register].fill(value);
+    }
+
+    /// A row repeated.
+    #[inline(always)]
+    pub(super) fn cycle(
+        &mut self,
+        register: usize,
+        source: &[F],
+        period: usize,
+        start: usize,
+        count: usize,
+    ) {
+        let output = &mut self.0.floats[register][..count];
+        let mut at = start % period;
+        let mut done = 0;
+        while done < count {
+            let run = (period - at).min(count - done);
+            output[done..done + run].copy_from_slice(&source[at..at + run]);
+            done += run;
+            at = 0;
+        }
+    }
+
+    /// A column repeated.
+    #[inline(always)]
+    pub(super) fn stretch(
+        &mut self,
+        register: usize,
+        source: &[F],
+        times: usize,
+        start: usize,
+        count: usize,
+    ) {
+        stretch(&mut self.0.floats[register][..count], source, times, start);
+    }
+
+    /// The number of each row of the tile, repeated along the row.
+    #[inline(always)]
+    pub(super) fn spread(&mut self, operand: Place, register: usize, row: usize, count: usize) {
+        let mut output = std::mem::take(&mut self.0.floats[register]);
+        if let Place::Register(operand) = operand {
+            stretch(&mut output[..count], &self.0.floats[operand], row, 0);
+        }
+        self.0.floats[register] = output;
+    }
+
+    /// Reduces each row of the tile to a number.
+    #[inline(always)]
+    pub(super) fn fold_rows(
+        &mut self,
+        fold: Fold,
+        operand: Place,
+        register: usize,
+        row: usize,
+        here: &Here<'_, '_, F>,
+    ) {
+        let mut output = std::mem::take(&mut self.0.floats[register]);
+        let rows = self.floats(operand, here).chunks_exact(row);
+        match fold {
+            Fold::Sum => fold_each(&mut output, rows, Fold::Sum),
+            Fold::Max => fold_each(&mut output, rows, Fold::Max),
+            Fold::Min => fold_each(&mut output, rows, Fold::Min),
+        }
+        self.0.floats[register] = output;
+    }
+
+    /// Copies a register into a result.
+    #[inline(always)]
+    pub(super) fn store(&self, register: usize, slot: &mut Slot<'_, F>, from: usize, count: usize) {
+        match slot {
+            Slot::Floats(elements) => {
+                elements[from..from + count].copy_from_slice(&self.0.floats[register][..count]);
+            }
+            Slot::Bools(elements) => {
+                elements[from..from + count].copy_from_slice(&self.0.bools[register][..count]);
+            }
+        }
+    }
+
+    /// Runs one operation on a tile.
+    #[inline(always)]
+    pub(super) fn apply(
+        &mut self,
+        operation: Elementwise,
+        operands: &[Place],
+        output: usize,
+        here: &Here<'_, '_, F>,
+    ) {
+        let of_bools = match operation {
+            Elementwise::Compare(_) | Elementwise::Unary(Unary::Not) => true,
+            Elementwise::Binary(binary) => matches!(binary, Binary::And | Binary::Or | Binary::Xor),
+            _ => false,
+        };
+        if of_bools {
+            let mut result = std::mem::take(&mut self.0.bools[output]);
+            self.apply_to_bools(operation, operands, here, &mut result[..here.count]);
+            self.0.bools[output] = result;
+        } else {
+            let mut result = std::mem::take(&mut self.0.floats[output]);
+            self.apply_to_floats(operation, operands, here, &mut result[..here.count]);
+            self.0.floats[output] = result;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn floats<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> &'a [F] {
+        let Here { start, count, .. } = *here;
+        match place {
+            Place::Register(register) => &self.0.floats[register][..count],
+            Place::Input(input) => match here.sources[input] {
+                Source::Array(array) => &array.elements::<F>()[start..start + count],
+                Source::Result(result) => match &here.slots[result] {
+                    Slot::Floats(elements) => &elements[start - here.chunk..][..count],
+                    Slot::Bools(_) => &[],
+                },
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn bools<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> &'a [bool] {
+        let Here { start, count, .. } = *here;
+        match place {
+            Place::Register(register) => &self.0.bools[register][..count],
+            Place::Input(input) => match here.sources[input] {
+                Source::Array(array) => &array.elements::<bool>()[start..start + count],
+                Source::Result(result) => match &here.slots[result] {
+                    Slot::Bools(elements) => &elements[start - here.chunk..][..count],
+                    Slot::Floats(_) => &[],
+                },
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn apply_to_floats(
+        &self,
+        operation: Elementwise,
+        operands: &[Place],
+        here: &Here<'_, '_, F>,
+        output: &mut [F],
+    ) {
+        let float = |position: usize| self.floats(operands[position], here);
+        match operation {
+            Elementwise::Unary(unary) => F::unary(
+                unary,
+                ToTile {
+                    operand: float(0),
+                    output,
+                },
+            ),
+            Elementwise::Binary(binary) => F::binary(
+                binary,
+                PairToTile {
+                    left: float(0),
+                    right: float(1),
+                    output,
+                },
+            ),
+            Elementwise::Convert(_) => {
+                let condition = self.bools(operands[0], here);
+                output
+                    .iter_mut()
+                    .zip(condition)
+                    .for_each(|(output, &condition)| *output = F::of_bool(condition));
+            }
+            _ => {
+                let condition = self.bools(operands[0], here);
+                let (on_true, on_false) = (float(1), float(2));
+                for (((output, &condition), &on_true), &on_false) in
+                    output.iter_mut().zip(condition).zip(on_true).zip(on_false)
+                {
+                    *output = if condition { on_true } else { on_false };
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn apply_to_bools(
+        &self,
+        operation: Elementwise,
+        operands: &[Place],
+        here: &Here<'_, '_, F>,
+        output: &mut [bool],
+    ) {
+        let truth = |position: usize| self.bools(operands[position], here);
+        match operation {
+            Elementwise::Compare(comparison) => {
+                let (left, right) = (
+                    self.floats(operands[0], here),
+                    self.floats(operands[1], here),
+                );
+                compare(comparison, left, right, output);
+            }
+            Elementwise::Binary(binary) => {
+                for ((output, &left), &right) in output.iter_mut().zip(truth(0)).zip(truth(1)) {
+                    *output = match binary {
+                        Binary::And => left & right,
+                        Binary::Or => left | right,
+                        _ => left ^ right,
+                    };
+                }
+            }
+            _ => output
+                .iter_mut()
+                .zip(truth(0))
+                .for_each(|(output, &value)| *output = !value),
+        }
+    }
+}
+
+#[inline(always)]
+fn stretch<F: Copy>(output: &mut [F], source: &[F], times: usize, start: usize) {
+    let (mut at, mut left) = (start / times, times - start % times);
+    let mut done = 0;
+    while done < output.len() {
+        let run = left.min(output.len() - done);
+        output[done..done + run].fill(source[at]);
+        done += run;
+        at += 1;
+        left = times;
+    }
+}
+
+/// Each comparison in a loop of its own, so that the loop has no branch.
+#[inline(always)]
+fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
+    macro_rules! each {
+        ($($comparison:ident $operator:tt),*) => {
+            match comparison {$(
+                Comparison::$comparison => {
+                    for ((output, left), right) in output.iter_mut().zip(left).zip(right) {
+                        *output = left $operator right;
+                    }
+                }
+            )*}
+        };
+    }
+    each!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
+}
+
+#[inline(always)]
+fn fold_each<'a, F: Float>(output: &mut [F], rows: impl Iterator<Item = &'a [F]>, fold: Fold) {
+    for (output, row) in output.iter_mut().zip(rows) {
+        *output = fold::row(row, F::start(fold), |left, right| {
+            F::combine(fold, left, right)
+        });
+    }
+}
+
+macro_rules! floats {
+    ($($float:ident, $spare:ident;)*) => {$(
+        thread_local! {
+            static $spare: RefCell<Vec<Registers<$float>>> = const { RefCell::new(Vec::new()) };
+        }
+
+        impl Float for $float {
+            #[allow(clippy::cast_possible_truncation, trivial_numeric_casts, reason = "a constant takes the type of its tensor")]
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn of_bool(value: bool) -> Self {
+                if value { 1.0 } else { 0.0 }
+            }
+
+            #[inline(always)]
+            fn start(fold: Fold) -> Self {
+                match fold {
+                    Fold::Sum => 0.0,
+                    Fold::Max => Self::NEG_INFINITY,
+                    Fold::Min => Self::INFINITY,
+                }
+            }
+
+            /// NaN wins in a maximum or minimum.
+            #[inline(always)]
+            fn combine(fold: Fold, left: Self, right: Self) -> Self {
+                match fold {
+                    Fold::Sum => left + right,
+                    Fold::Max => if left > right || left.is_nan() { left } else { right },
+                    Fold::Min => if left < right || left.is_nan() { left } else { right },
+                }
+            }
+
+            fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>> {
+                &$spare
+            }
+        }
+    )*};
+}
+floats! {
+    f32, SPARE_F32;
+    f64, SPARE_F64;
+}

@@ -1,0 +1,222 @@
+//! Reductions over rows, and of all elements: what a pass adds its tiles to.
+//!
+//! Each block of rows, in the order of [`crate::fold`], has a result of its own. Chunks of a pass hold whole blocks, so
+//! that threads write different results and their number does not change a bit.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use smallvec::SmallVec;
+
+use super::Float;
+use crate::base::array::Array;
+use crate::base::dtype::AbstractArray;
+use crate::base::fold::{self, LANES, Lanes, PART};
+use crate::primitives::shape::{give_back, reused};
+use crate::tensor::primitive::Fold;
+
+/// A reduction over rows of a pass.
+#[derive(Debug)]
+pub(in crate::executor) struct Total {
+    pub(in crate::executor) fold: Fold,
+    /// The length of a row; 1 if all elements become one number.
+    pub(in crate::executor) period: usize,
+    pub(in crate::executor) info: AbstractArray,
+    /// How many elements of the pass make one block.
+    block: usize,
+}
+
+impl Total {
+    /// Describes the reduction of a pass of `length` elements in rows of `period`.
+    pub(in crate::executor) fn new(
+        fold: Fold,
+        period: usize,
+        length: usize,
+        info: AbstractArray,
+    ) -> Self {
+        let block = if period == 1 {
+            PART
+        } else {
+            fold::block_rows(length / period) * period
+        };
+        Self {
+            fold,
+            period,
+            info,
+            block,
+        }
+    }
+
+    pub(in crate::executor) fn block(&self) -> usize {
+        self.block
+    }
+
+    /// The array of this total, from the results of its blocks.
+    fn finish<F: Float>(&self, results: Vec<F>) -> Array {
+        let start = F::start(self.fold);
+        let combine = |left, right| F::combine(self.fold, left, right);
+        if results.len() == self.period {
+            return Array::new(&self.info.shape, results);
+        }
+        let mut array = Array::reused(&self.info);
+        let target = F::slice_mut(&mut array.data).unwrap_or_default();
+        if self.period == 1 {
+            target.fill(fold::row(&results, start, combine));
+        } else {
+            fold::columns(target, &results, start, combine);
+        }
+        give_back(results);
+        array
+    }
+}
+
+/// The results of all blocks of the reductions of a pass.
+pub(in crate::executor) struct Totals<'p, F>(SmallVec<[(&'p Total, Vec<F>); 2]>);
+
+impl<'p, F: Float> Totals<'p, F> {
+    pub(in crate::executor) fn new(totals: &'p [Total], length: usize) -> Self {
+        let results = |total: &'p Total| {
+            let mut results = reused(length.div_ceil(total.block) * total.period);
+            results.fill(F::start(total.fold));
+            (total, results)
+        };
+        Self(totals.iter().map(results).collect())
+    }
+
+    /// Accumulators for all elements.
+    pub(in crate::executor) fn accumulators(&mut self) -> Accumulators<'_, F> {
+        let accumulators = self.0.iter_mut().map(|(total, results)| Accumulator {
+            total,
+            start: 0,
+            results,
+            lanes: [F::start(total.fold); LANES],
+        });
+        Accumulators(accumulators.collect())
+    }
+
+    pub(in crate::executor) fn into_arrays(self) -> impl Iterator<Item = Array> {
+        self.0
+            .into_iter()
+            .map(|(total, results)| total.finish(results))
+    }
+}
+
+/// What a chunk of a pass adds its tiles to.
+pub(in crate::executor) struct Accumulators<'a, F>(SmallVec<[Accumulator<'a, F>; 2]>);
+
+struct Accumulator<'a, F> {
+    total: &'a Total,
+    /// The element that the first block begins with.
+    start: usize,
+    /// The results of the blocks.
+    results: &'a mut [F],
+    /// The lanes of the block that is being added, where all elements become one number.
+    lanes: Lanes<F>,
+}
+
+impl<F: Float> Accumulators<'_, F> {
+    /// Splits at an element, which begins a block of every reduction.
+    pub(in crate::executor) fn split_at(self, element: usize) -> (Self, Self) {
+        let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
+        for Accumulator {
+            total,
+            start,
+            results,
+            lanes,
+        } in self.0
+        {
+            let blocks = (element - start) / total.block;
+            let (own, others) = results.split_at_mut(blocks * total.period);
+            before.push(Accumulator {
+                total,
+                start,
+                results: own,
+                lanes,
+            });
+            after.push(Accumulator {
+                total,
+                start: element,
+                results: others,
+                lanes,
+            });
+        }
+        (Self(before), Self(after))
+    }
+
+    /// Adds a tile that begins at an element.
+    #[inline(always)]
+    pub(in crate::executor) fn add(&mut self, total: usize, tile: &[F], at: usize) {
+        let accumulator = &mut self.0[total];
+        match accumulator.total.fold {
+            Fold::Sum => accumulator.add(tile, at, Fold::Sum),
+            Fold::Max => accumulator.add(tile, at, Fold::Max),
+            Fold::Min => accumulator.add(tile, at, Fold::Min),
+        }
+    }
+
+    /// Ends blocks that are shorter than others, after the last tile.
+    #[inline(always)]
+    pub(in crate::executor) fn end(&mut self, at: usize) {
+        for accumulator in &mut self.0 {
+            if accumulator.total.period == 1 && !at.is_multiple_of(PART) {
+                accumulator.end_part(at, accumulator.total.fold);
+            }
+        }
+    }
+}
+
+impl<F: Float> Accumulator<'_, F> {
+    #[inline(always)]
+    fn add(&mut self, tile: &[F], at: usize, fold: Fold) {
+        if self.total.period == 1 {
+            self.add_to_lanes(tile, at, fold);
+        } else {
+            self.add_to_rows(tile, at, fold);
+        }
+    }
+
+    #[inline(always)]
+    fn add_to_lanes(&mut self, mut tile: &[F], mut at: usize, fold: Fold) {
+        while !tile.is_empty() {
+            let position = at % PART;
+            let (now, later) = tile.split_at((PART - position).min(tile.len()));
+            fold::into_lanes(&mut self.lanes, position, now, |left, right| {
+                F::combine(fold, left, right)
+            });
+            at += now.len();
+            tile = later;
+            if at.is_multiple_of(PART) {
+                self.end_part(at, fold);
+            }
+        }
+    }
+
+    /// Writes the result of the part that ends before an element.
+    #[inline(always)]
+    fn end_part(&mut self, at: usize, fold: Fold) {
+        let lanes = std::mem::replace(&mut self.lanes, [F::start(fold); LANES]);
+        let combine = |left, right| F::combine(fold, left, right);
+        self.results[(at - 1 - self.start) / PART] = fold::join_lanes(lanes, combine);
+    }
+
+    #[inline(always)]
+    fn add_to_rows(&mut self, mut tile: &[F], at: usize, fold: Fold) {
+        let Total { period, block, .. } = *self.total;
+        let element = at - self.start;
+        let (mut target, mut column) = (element / block * period, element % period);
+        let mut left_in_block = block - element % block;
+        while !tile.is_empty() {
+            let (now, later) = tile.split_at((period - column).min(tile.len()));
+            let results = &mut self.results[target + column..][..now.len()];
+            fold::into_row(results, now, |left, right| F::combine(fold, left, right));
+            left_in_block -= now.len();
+            if left_in_block == 0 {
+                (target, left_in_block) = (target + period, block);
+            }
+            column = 0;
+            tile = later;
+        }
+    }
+}

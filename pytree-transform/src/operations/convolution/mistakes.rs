@@ -1,0 +1,214 @@
+//! What may be wrong with a convolution and its operands, each with the remedy that fits.
+
+use super::{ConvDimensionNumbers, Convolution};
+use crate::base::error::Mistake;
+
+impl Convolution {
+    /// Input and kernel that do not have an axis for each stride, and two more.
+    pub(super) fn wrong_ranks(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
+        let strides = self.strides.len();
+        let rank = strides + 2;
+        let mut mistakes = Vec::new();
+        if x.len() == kernel.len() && x.len() > 2 && x.len() != rank {
+            let problem = format!(
+                "between batch and features are {} axes, the strides are {:?}",
+                x.len() - 2,
+                self.strides
+            );
+            let mend = "give one stride for each axis that windows slide over";
+            return vec![Mistake::new(problem, mend)];
+        }
+        if x.len() != rank {
+            let problem = format!(
+                "the input has {} axes, not {rank}: the batch, {strides} that windows slide over, the features",
+                x.len()
+            );
+            let mend = if x.len() + 1 == rank {
+                "give it the one that is missing with length 1, for a single example by `.expand_dims(0)`"
+            } else {
+                "reshape it, or give as many strides as windows slide over axes"
+            };
+            mistakes.push(Mistake::new(problem, mend));
+        }
+        if kernel.len() != rank {
+            mistakes.push(Mistake::new(
+                format!("the kernel has {} axes, not {rank}", kernel.len()),
+                "give it a size for each stride, then the features of the input and of the result",
+            ));
+        }
+        mistakes
+    }
+
+    /// All that is wrong where the ranks are right; of operands with their axes in order.
+    pub(super) fn mistakes(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
+        let axes = self.strides.len();
+        let mut mistakes = Vec::new();
+        for (what, numbers) in [
+            ("strides are", &self.strides),
+            ("input dilation is", &self.input_dilation),
+            ("kernel dilation is", &self.kernel_dilation),
+        ] {
+            if numbers.len() != axes || numbers.contains(&0) {
+                mistakes.push(Mistake::new(
+                    format!("the {what} {numbers:?}"),
+                    format!("give a number above 0 for each of {axes} axes"),
+                ));
+            }
+        }
+        mistakes.extend(self.padding.mistake(axes));
+        if kernel[..axes].contains(&0) {
+            mistakes.push(Mistake::new(
+                "the kernel has an axis of length 0",
+                "give it at least one element along each axis",
+            ));
+        }
+        mistakes.extend(self.wrong_features(x, kernel));
+        mistakes
+    }
+
+    /// Features and batches that do not go together, or not into the groups.
+    fn wrong_features(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
+        let axes = self.strides.len();
+        let (batch, features) = (x[0], x[axes + 1]);
+        let (of_kernel, out) = (kernel[axes], kernel[axes + 1]);
+        let (groups, batch_groups) = (self.feature_groups, self.batch_groups);
+        if groups == 0 || batch_groups == 0 || (groups > 1 && batch_groups > 1) {
+            return vec![Mistake::new(
+                format!("there are {groups} feature groups and {batch_groups} batch groups"),
+                "leave one of them at 1, and the other above 0",
+            )];
+        }
+        let mut mistakes = Vec::new();
+        if features % groups != 0 {
+            mistakes.push(Mistake::new(
+                format!("the {features} features of the input do not divide into {groups} groups"),
+                "choose a number of groups that divides them",
+            ));
+        } else if Some(features) != of_kernel.checked_mul(groups) {
+            let of_groups = match groups {
+                1 => String::new(),
+                _ => format!(" in each of {groups} groups"),
+            };
+            let channels_first = self.dimension_numbers == ConvDimensionNumbers::ChannelsLast
+                && Some(x[1]) == kernel[1].checked_mul(groups);
+            let mend = if channels_first {
+                "the features are the last axis; for `[batch, features, space…]` set \
+                 `.dimension_numbers(ConvDimensionNumbers::ChannelsFirst)`"
+                    .to_owned()
+            } else {
+                format!(
+                    "give a kernel for {} features{of_groups}",
+                    features / groups
+                )
+            };
+            mistakes.push(Mistake::new(
+                format!(
+                    "the input has {features} features, the kernel takes {of_kernel}{of_groups}"
+                ),
+                mend,
+            ));
+        }
+        if out % groups != 0 {
+            mistakes.push(Mistake::new(
+                format!("the kernel's {out} results do not divide into {groups} feature groups"),
+                "give a kernel with as many results for each group",
+            ));
+        }
+        if out % batch_groups != 0 || batch % batch_groups != 0 {
+            mistakes.push(Mistake::new(
+                format!(
+                    "a batch of {batch} and the kernel's {out} results do not divide into {batch_groups} batch groups"
+                ),
+                "choose a number of groups that divides both",
+            ));
+        }
+        mistakes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::DType;
+    use crate::convolution::Padding;
+    use crate::tensor::Tensor;
+
+    fn zeros(shape: &[usize]) -> Tensor {
+        Tensor::zeros(DType::F32, shape)
+    }
+
+    #[track_caller]
+    fn error(convolution: &Convolution, x: &[usize], kernel: &[usize]) -> String {
+        let outcome = convolution.try_apply(&zeros(x), &zeros(kernel));
+        outcome.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_mistakes_are_named_with_their_remedies() {
+        let convolution = Convolution::new([1, 0], Padding::Explicit(vec![(1, 1)]));
+        assert_eq!(
+            error(&convolution, &[2, 8, 8, 3], &[3, 0, 4, 6]),
+            "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0]; the padding [(1, 1)] is not a \
+             pair for each of 2 axes; the kernel has an axis of length 0; the input has 3 features, the kernel \
+             takes 4; give a number above 0 for each of 2 axes; give one pair for each axis; give it at least one \
+             element along each axis; give a kernel for 3 features"
+        );
+        let other = Tensor::zeros(DType::F64, [3, 3, 4, 5]);
+        let found = convolution.try_apply(&zeros(&[2, 8, 8, 4]), &other);
+        assert!(found.unwrap_err().to_string().contains("one element type"));
+    }
+
+    #[test]
+    fn a_missing_axis_is_told_from_a_missing_stride() {
+        let plain = Convolution::new([1, 1], Padding::Same);
+        for (x, kernel, remedy) in [
+            (&[8, 8, 3][..], &[3, 3, 3, 6][..], "`.expand_dims(0)`"),
+            (&[3], &[3, 3, 3, 6], "reshape it"),
+            (&[2, 8, 8, 3], &[3, 3, 6], "give it a size for each stride"),
+            (&[2, 8, 3], &[3, 3, 6], "give one stride for each axis"),
+        ] {
+            let error = error(&plain, x, kernel);
+            assert!(error.contains(remedy), "{error}");
+        }
+        let both = error(&plain, &[8, 3], &[3, 3, 6]);
+        assert!(
+            both.contains("the input has 2 axes") && both.contains("the kernel has 3 axes"),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn features_and_groups_have_a_remedy_each() {
+        let plain = Convolution::new([1, 1], Padding::Same);
+        let grouped = plain.clone().feature_groups(2);
+        let of_batch = plain.clone().batch_groups(2);
+        let both = grouped.clone().batch_groups(2);
+        for (convolution, x, kernel, remedy) in [
+            (&plain, [2, 3, 8, 9], [16, 3, 5, 5], "ChannelsFirst"),
+            (
+                &plain,
+                [2, 8, 8, 3],
+                [3, 3, 4, 6],
+                "a kernel for 3 features",
+            ),
+            (&grouped, [2, 8, 8, 3], [3, 3, 1, 6], "divides them"),
+            (
+                &grouped,
+                [2, 8, 8, 4],
+                [3, 3, 4, 6],
+                "2 features in each of 2 groups",
+            ),
+            (
+                &grouped,
+                [2, 8, 8, 4],
+                [3, 3, 2, 5],
+                "as many results for each group",
+            ),
+            (&of_batch, [3, 8, 8, 4], [3, 3, 4, 6], "divides both"),
+            (&both, [2, 8, 8, 4], [3, 3, 2, 6], "leave one of them at 1"),
+        ] {
+            let error = error(convolution, &x, &kernel);
+            assert!(error.contains(remedy), "{error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! All leaves of a model as one vector, and back, inside of any transformation.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use pytree_core::error::LeafMismatch;
+use pytree_core::{KeyPath, TreeDef, TreeError, graph};
+
+use crate::base::dtype::{AbstractArray, DType};
+use crate::primitives::slice::slice;
+use crate::tensor::Tensor;
+use crate::transformations::function::Traceable;
+
+/// What [`ravel`] remembers of a model besides the vector: its structure, and the shape of each leaf.
+pub struct Unravel<M> {
+    treedef: TreeDef,
+    leaves: Vec<AbstractArray>,
+    dtype: DType,
+    length: usize,
+    model: PhantomData<fn() -> M>,
+}
+
+/// All leaves of a model as one vector, in order and each in row-major order, and what makes a model of such a vector
+/// again. A shared leaf is in the vector once; a model without leaves is an empty `f32` vector.
+///
+/// Both directions are operations on tensors, so they are differentiated, compiled and mapped like any other.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, grad, ravel};
+/// let model = (Tensor::from(1.0_f32), Tensor::from([[2.0_f32, 3.0]]));
+/// let (vector, form) = ravel(&model);
+/// assert_eq!(vector.to_vec::<f32>(), [1.0, 2.0, 3.0]);
+/// assert_eq!(form.unravel(&vector)?, model);
+///
+/// let loss = |vector: &Tensor| {
+///     let (scale, weight) = form.unravel(vector).expect("a vector of the model's length");
+///     (scale * weight).sum()
+/// };
+/// assert_eq!(grad(loss)(&vector).to_vec::<f32>(), [5.0, 1.0, 1.0]);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Panics
+/// If leaves differ in element type; [`try_ravel`] tells instead.
+#[track_caller]
+pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
+    match try_ravel(model) {
+        Ok(ravelled) => ravelled,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// As [`ravel`].
+///
+/// # Errors
+/// [`TreeError::LeafTypes`] with each leaf whose element type is not that of the first.
+pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeError> {
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
+    let dtype = leaves.first().map_or(DType::F32, Tensor::dtype);
+    if leaves.iter().any(|leaf| leaf.dtype() != dtype) {
+        let mismatches = treedef.leaf_paths().into_iter().zip(&leaves);
+        return Err(TreeError::LeafTypes {
+            doing: "cannot ravel leaves of several element types; convert them first",
+            mismatches: mismatches
+                .filter(|(_, leaf)| leaf.dtype() != dtype)
+                .map(|(path, leaf)| mismatch(path, dtype, leaf))
+                .collect(),
+        });
+    }
+    let form = Unravel {
+        treedef,
+        dtype,
+        length: leaves.iter().map(Tensor::len).sum(),
+        leaves: leaves.iter().map(|leaf| leaf.info().clone()).collect(),
+        model: PhantomData,
+    };
+    let vector = if leaves.is_empty() {
+        Tensor::zeros(dtype, [0])
+    } else {
+        let flat: Vec<Tensor> = leaves.iter().map(Tensor::flatten).collect();
+        Tensor::concatenate(&flat, 0)
+    };
+    Ok((vector, form))
+}
+
+fn mismatch(path: KeyPath, expected: DType, found: &Tensor) -> LeafMismatch {
+    LeafMismatch {
+        path,
+        expected: expected.to_string(),
+        found: found.info().to_string(),
+    }
+}
+
+impl<M: Traceable> Unravel<M> {
+    /// The number of elements of all leaves.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The model whose leaves are the elements of `vector`.
+    ///
+    /// # Errors
+    /// [`TreeError::Unravel`] if it is no vector or of another length, [`TreeError::LeafTypes`] if its element type is
+    /// not that of the leaves.
+    pub fn unravel(&self, vector: &Tensor) -> Result<M, TreeError> {
+        if vector.shape() != [self.length] {
+            return Err(TreeError::Unravel {
+                expected: self.length,
+                found: vector.shape().to_vec(),
+            });
+        }
+        if vector.dtype() != self.dtype {
+            return Err(TreeError::LeafTypes {
+                doing: "cannot unravel",
+                mismatches: vec![mismatch(KeyPath::root(), self.dtype, vector)],
+            });
+        }
+        let mut start = 0;
+        let mut leaves = Vec::with_capacity(self.leaves.len());
+        for info in &self.leaves {
+            let end = start + info.len();
+            let part = slice(vector, &[start], &[end], &[1])
+                .and_then(|part| part.try_reshape(&info.shape));
+            leaves.push(part.map_err(|error| TreeError::Build {
+                node: "leaf of a vector",
+                reason: error.to_string(),
+            })?);
+            start = end;
+        }
+        graph::unflatten(&self.treedef, leaves)
+    }
+}
+
+impl<M> Clone for Unravel<M> {
+    fn clone(&self) -> Self {
+        Self {
+            treedef: self.treedef.clone(),
+            leaves: self.leaves.clone(),
+            ..*self
+        }
+    }
+}
+impl<M> fmt::Debug for Unravel<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Unravel({}[{}] into {})",
+            self.dtype, self.length, self.treedef
+        )
+    }
+}

@@ -1,0 +1,139 @@
+//! What transformations do with a derivative that the user gave.
+
+use std::sync::Arc;
+
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::{
+    Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places, stage,
+};
+use crate::tensor::Tensor;
+use crate::tensor::trace::current_line;
+
+impl GivenRule {
+    /// Which arguments are floats: those have tangents in the rule.
+    fn floats(&self, body: &Body) -> Vec<bool> {
+        let infos = body.input_infos();
+        let arguments = infos[..self.arguments].iter();
+        arguments.map(|info| info.dtype.is_float()).collect()
+    }
+
+    /// The rule for tangents of these inputs only; the others' are zeros.
+    pub(crate) fn linearized(&self, body: &Body, active: &[bool]) -> Linearized {
+        let infos = body.input_infos();
+        let mut captured: Vec<String> = chosen(&infos[self.arguments..], &active[self.arguments..])
+            .map(ToString::to_string)
+            .collect();
+        captured.dedup();
+        assert!(
+            captured.is_empty(),
+            "cannot differentiate the {} at {} with respect to what it captured ({}): its rule is for its argument only; pass the tensor as a part of the argument, or stop its gradient with `.stop_gradient()`",
+            body.name,
+            current_line(),
+            captured.join(", ")
+        );
+        let floats = self.floats(body);
+        if active[..self.arguments] == floats {
+            return Linearized::clone(&self.split);
+        }
+        let Linearized {
+            known,
+            linear,
+            outputs,
+            has_tangent,
+            ..
+        } = &*self.split;
+        let of_floats: Vec<AbstractArray> = chosen(&infos, &floats).cloned().collect();
+        let given: Vec<bool> = chosen(active, &floats).copied().collect();
+        let of_inputs = linear.input_infos();
+        let residuals = of_inputs[of_floats.len()..].iter();
+        let inputs: Vec<AbstractArray> = chosen(&of_floats, &given)
+            .chain(residuals)
+            .cloned()
+            .collect();
+        let count = given.iter().filter(|&&given| given).count();
+        let (jaxpr, _, ()) =
+            stage(linear.name, &inputs, |mut tensors| {
+                let residuals = tensors.split_off(count);
+                let tangents = in_places(tensors, &given).into_iter().zip(&of_floats).map(
+                    |(tangent, info)| {
+                        tangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
+                    },
+                );
+                let inputs: Vec<Tensor> = tangents.chain(residuals).collect();
+                (linear.jaxpr.apply(&inputs), ())
+            });
+        let linear = Body::new(linear.name, jaxpr);
+        Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
+    }
+
+    /// The values and tangents, and for each result whether it has a tangent.
+    pub(crate) fn push(
+        &self,
+        body: &Body,
+        primals: &[Tensor],
+        tangents: Vec<Tensor>,
+        active: &[bool],
+    ) -> (Vec<Tensor>, Vec<bool>) {
+        assert!(
+            self.forward,
+            "cannot differentiate the {} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",
+            body.name,
+            current_line()
+        );
+        let split = self.linearized(body, active);
+        let mut results = split.known.jaxpr.apply(primals);
+        let residuals = results.split_off(split.outputs);
+        let inputs: Vec<Tensor> = tangents.into_iter().chain(residuals).collect();
+        results.extend(split.linear.jaxpr.apply(&inputs));
+        (results, split.has_tangent)
+    }
+
+    /// The function of a batch, with the rule of a batch: a result is mapped if it is in the function, in the known
+    /// part or in the linear part.
+    pub(crate) fn batched(
+        &self,
+        body: &Body,
+        axes: &[Option<usize>],
+        batch: (usize, Option<&AxisName>),
+        force: &[bool],
+    ) -> Batched {
+        let split = &*self.split;
+        let of_tangents: Vec<Option<usize>> = chosen(axes, &self.floats(body)).copied().collect();
+        let mut mapped = body.batch(axes, batch, force, Derivative::Recorded).mapped;
+        loop {
+            let known = split.known.batched(axes, batch.0, batch.1, &mapped);
+            let of_residuals = known.mapped[split.outputs..].iter();
+            let of_linear: Vec<Option<usize>> = of_tangents
+                .iter()
+                .copied()
+                .chain(of_residuals.map(|mapped| mapped.then_some(0)))
+                .collect();
+            let of_results: Vec<bool> = chosen(&mapped, &split.has_tangent).copied().collect();
+            let linear = split
+                .linear
+                .batched(&of_linear, batch.0, batch.1, &of_results);
+            let in_linear = in_places(linear.mapped.iter().copied(), &split.has_tangent);
+            let grown: Vec<bool> = mapped
+                .iter()
+                .zip(&known.mapped)
+                .zip(in_linear)
+                .map(|((mapped, known), linear)| *mapped || *known || linear == Some(true))
+                .collect();
+            if grown == mapped {
+                let split = Linearized::new(
+                    Arc::clone(&known.body),
+                    Arc::clone(&linear.body),
+                    split.outputs,
+                    split.has_tangent.clone(),
+                );
+                let rule = Self {
+                    split: Arc::new(split),
+                    ..*self
+                };
+                return body.batch(axes, batch, &mapped, Derivative::Given(rule));
+            }
+            mapped = grown;
+        }
+    }
+}

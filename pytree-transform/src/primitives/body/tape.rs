@@ -1,0 +1,298 @@
+//! Reverse-mode differentiation: a tape of linear operations, and its transposition.
+//!
+//! `grad` runs the function with values that carry tangents; the operations on tangents go to a tape.
+//! Since they are linear in the tangents, the tape is transposed from its end to its beginning. What was
+//! known along the way, the residuals, is freed as the transposition passes the place of its first use.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use crate::base::dtype::AbstractArray;
+use crate::base::error::or_panic;
+use crate::primitives::create::Full;
+use crate::primitives::elementwise::sum_of;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::{Builder, Equation, Jaxpr, Variable};
+use crate::tensor::primitive::{Linear, Primitive, one};
+use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
+
+/// The linear operations recorded while a function ran.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    pub(crate) builder: Builder,
+    /// For each output, the variable of its tangent; none stands for zeros.
+    pub(crate) outputs: Vec<Option<Variable>>,
+}
+
+/// Runs a function with tangents on a tape for the inputs that `active` marks.
+///
+/// The function gets the inputs and gives its outputs with whatever else the caller wants of it; the
+/// outputs come back without tangents.
+pub(crate) fn linearize<R>(
+    inputs: &[Tensor],
+    active: &[bool],
+    run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
+) -> (Vec<Tensor>, Tape, R) {
+    let builder = Rc::new(RefCell::new(Builder::default()));
+    let tape = Trace::begin(Interpreter::Tape(Rc::clone(&builder)));
+    let duals = Trace::begin(Interpreter::Jvp);
+    let traced = inputs
+        .iter()
+        .zip(active)
+        .map(|(input, &active)| {
+            if !active {
+                return input.clone();
+            }
+            let variable = builder.borrow_mut().input(input.info().clone());
+            let tangent = tape.tensor(input.info().clone(), Payload::Tape(variable));
+            duals.dual(input.clone(), Some(tangent))
+        })
+        .collect();
+    let (results, rest) = run(traced);
+    let mut primals = Vec::with_capacity(results.len());
+    let mut outputs = Vec::with_capacity(results.len());
+    for result in &results {
+        let (primal, tangent) = or_panic(duals.undual(result));
+        primals.push(primal);
+        outputs.push(
+            tangent.and_then(|tangent| match or_panic(tape.payload(&tangent)) {
+                Some(Payload::Tape(variable)) => Some(*variable),
+                _ => None,
+            }),
+        );
+    }
+    drop(results);
+    drop(duals);
+    drop(tape);
+    let builder = builder.take();
+    (primals, Tape { builder, outputs }, rest)
+}
+
+/// Records a function of tangents, which must be linear in them, and gives what else it returns.
+pub(crate) fn record_linear<R>(
+    infos: &[AbstractArray],
+    run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
+) -> (Tape, R) {
+    let builder = Rc::new(RefCell::new(Builder::default()));
+    let tape = Trace::begin(Interpreter::Tape(Rc::clone(&builder)));
+    let tangents = infos
+        .iter()
+        .map(|info| {
+            let variable = builder.borrow_mut().input(info.clone());
+            tape.tensor(info.clone(), Payload::Tape(variable))
+        })
+        .collect();
+    let (results, rest) = run(tangents);
+    let outputs = results
+        .iter()
+        .map(|result| match or_panic(tape.payload(result)) {
+            Some(Payload::Tape(variable)) => Some(*variable),
+            _ => None,
+        })
+        .collect();
+    drop(results);
+    drop(tape);
+    let builder = builder.take();
+    (Tape { builder, outputs }, rest)
+}
+
+impl Tape {
+    /// The cotangents of the active inputs from those of the outputs. None stands for zeros.
+    pub(crate) fn transpose(self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
+        let Builder {
+            variables,
+            inputs,
+            constants,
+            equations,
+            ..
+        } = self.builder;
+        let mut backward = Backward::new(variables.len(), constants, &equations);
+        for (variable, cotangent) in self.outputs.into_iter().zip(cotangents) {
+            if let Some(variable) = variable {
+                backward.accumulate(variable, cotangent);
+            }
+        }
+        for (position, equation) in equations.into_iter().enumerate().rev() {
+            backward.step(&variables, &equation);
+            backward.free_residuals(position);
+        }
+        inputs
+            .into_iter()
+            .map(|input| backward.cotangents[input.index()].take())
+            .collect()
+    }
+
+    /// The tape as a function of the active inputs' tangents, and the residuals that are traced: they are
+    /// its last inputs. Outputs that are zeros are left out.
+    pub(crate) fn into_jaxpr(self) -> (Jaxpr, Vec<Tensor>) {
+        let outputs = self.outputs.into_iter().flatten().collect();
+        let (jaxpr, captured) = self.builder.finish(outputs);
+        (jaxpr, captured)
+    }
+
+    /// Gives an output whose tangent is zeros a tangent nevertheless.
+    #[track_caller]
+    pub(crate) fn force(&mut self, output: usize, info: &AbstractArray) {
+        if self.outputs[output].is_some() {
+            return;
+        }
+        let zeros = Full {
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+            value: 0.0,
+        };
+        let results = self.builder.equation(
+            zeros.to_shared(),
+            SmallVec::new(),
+            &one(info.clone()),
+            current_line(),
+        );
+        self.outputs[output] = results.first().copied();
+    }
+
+    /// As [`transpose`](Self::transpose), keeping the tape for another time.
+    pub(crate) fn transpose_again(&self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
+        let Builder {
+            variables,
+            inputs,
+            constants,
+            equations,
+            ..
+        } = &self.builder;
+        let mut backward = Backward::new(variables.len(), constants.clone(), &[]);
+        for (variable, cotangent) in self.outputs.iter().zip(cotangents) {
+            if let Some(variable) = variable {
+                backward.accumulate(*variable, cotangent);
+            }
+        }
+        for equation in equations.iter().rev() {
+            backward.step(variables, equation);
+        }
+        inputs
+            .iter()
+            .map(|input| backward.cotangents[input.index()].take())
+            .collect()
+    }
+}
+
+/// The state of a transposition.
+struct Backward {
+    known: Vec<Option<Tensor>>,
+    cotangents: Vec<Option<Tensor>>,
+    /// For each equation, the residuals whose first use it is.
+    first_uses: Vec<SmallVec<[Variable; 2]>>,
+}
+
+impl Backward {
+    fn new(count: usize, constants: Vec<(Variable, Tensor)>, equations: &[Equation]) -> Self {
+        let mut known = vec![None; count];
+        for (variable, tensor) in constants {
+            known[variable.index()] = Some(tensor);
+        }
+        let mut seen = vec![false; count];
+        let first_uses = equations
+            .iter()
+            .map(|equation| {
+                equation
+                    .inputs
+                    .iter()
+                    .filter(|input| {
+                        known[input.index()].is_some()
+                            && !std::mem::replace(&mut seen[input.index()], true)
+                    })
+                    .copied()
+                    .collect()
+            })
+            .collect();
+        Self {
+            known,
+            cotangents: vec![None; count],
+            first_uses,
+        }
+    }
+
+    fn accumulate(&mut self, variable: Variable, cotangent: Option<Tensor>) {
+        if self.known[variable.index()].is_none() {
+            let slot = &mut self.cotangents[variable.index()];
+            *slot = sum_of(slot.take(), cotangent);
+        }
+    }
+
+    /// Transposes one equation.
+    fn step(&mut self, variables: &[AbstractArray], equation: &Equation) {
+        let cotangents: SmallVec<[Option<Tensor>; 1]> = equation
+            .outputs
+            .iter()
+            .map(|output| self.cotangents[output.index()].take())
+            .collect();
+        if cotangents.iter().all(Option::is_none) {
+            return;
+        }
+        let operands: SmallVec<[Linear; 4]> = equation
+            .inputs
+            .iter()
+            .map(|input| match &self.known[input.index()] {
+                Some(tensor) => Linear::Known(tensor.clone()),
+                None => Linear::Unknown(variables[input.index()].clone()),
+            })
+            .collect();
+        at_line(equation.line, || {
+            let results = equation.primitive.transpose(&cotangents, &operands);
+            for (input, cotangent) in equation.inputs.iter().zip(results) {
+                self.accumulate(*input, cotangent);
+            }
+        });
+    }
+
+    fn free_residuals(&mut self, position: usize) {
+        for variable in &self.first_uses[position] {
+            self.known[variable.index()] = None;
+        }
+    }
+}
+
+/// Transposes a jaxpr that is linear in the operands that are unknown.
+pub(crate) fn transpose_jaxpr(
+    jaxpr: &Jaxpr,
+    operands: &[Linear],
+    cotangents: &[Option<Tensor>],
+) -> Vec<Option<Tensor>> {
+    let mut backward = Backward::new(jaxpr.variables.len(), jaxpr.constants.clone(), &[]);
+    for (input, operand) in jaxpr.inputs.iter().zip(operands) {
+        if let Linear::Known(tensor) = operand {
+            backward.known[input.index()] = Some(tensor.clone());
+        }
+    }
+    let mut linear = Vec::with_capacity(jaxpr.equations.len());
+    for equation in &jaxpr.equations {
+        let operands: SmallVec<[&Tensor; 4]> = equation
+            .inputs
+            .iter()
+            .filter_map(|input| backward.known[input.index()].as_ref())
+            .collect();
+        if operands.len() < equation.inputs.len() {
+            linear.push(equation);
+            continue;
+        }
+        let results = at_line(equation.line, || {
+            or_panic(bind(&*equation.primitive, &operands))
+        });
+        drop(operands);
+        for (output, result) in equation.outputs.iter().zip(results) {
+            backward.known[output.index()] = Some(result);
+        }
+    }
+    for (output, cotangent) in jaxpr.outputs.iter().zip(cotangents) {
+        backward.accumulate(*output, cotangent.clone());
+    }
+    for equation in linear.into_iter().rev() {
+        backward.step(&jaxpr.variables, equation);
+    }
+    jaxpr
+        .inputs
+        .iter()
+        .map(|input| backward.cotangents[input.index()].take())
+        .collect()
+}

@@ -1,0 +1,234 @@
+//! Collectives that send tensors from example to example.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Names, unbound};
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{Batched, Collective, LinearPrimitive, one};
+use crate::tensor::trace::{axis_length, bind_one};
+
+/// Each example's tensor goes to another one; who gets none has zeros.
+#[derive(Clone, Debug)]
+pub(crate) struct PPermute {
+    pub(crate) name: [AxisName; 1],
+    /// From where, and to where.
+    pub(crate) pairs: Arc<[(usize, usize)]>,
+}
+
+/// The parts along an axis go one to each example, which puts the parts it gets along a new axis.
+#[derive(Clone, Debug)]
+pub(crate) struct AllToAll {
+    pub(crate) name: [AxisName; 1],
+    pub(crate) split_axis: usize,
+    /// In the result.
+    pub(crate) concat_axis: usize,
+}
+
+#[track_caller]
+pub(crate) fn ppermute(
+    operand: &Tensor,
+    name: &AxisName,
+    pairs: Arc<[(usize, usize)]>,
+) -> Result<Tensor, TensorError> {
+    let name = [name.clone()];
+    bind_one(&PPermute { name, pairs }, &[operand])
+}
+
+#[track_caller]
+pub(crate) fn all_to_all(
+    operand: &Tensor,
+    name: &AxisName,
+    split_axis: usize,
+    concat_axis: usize,
+) -> Result<Tensor, TensorError> {
+    let name = [name.clone()];
+    let primitive = AllToAll {
+        name,
+        split_axis,
+        concat_axis,
+    };
+    bind_one(&primitive, &[operand])
+}
+
+impl PPermute {
+    /// All that is wrong with the pairs.
+    fn problems(&self, length: usize) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (position, &(from, to)) in self.pairs.iter().enumerate() {
+            let before = &self.pairs[..position];
+            if from >= length || to >= length {
+                problems.push(format!(
+                    "({from}, {to}) leaves the batch axis `{}` of length {length}",
+                    self.name[0]
+                ));
+            }
+            if before.iter().any(|&(other, _)| other == from) {
+                problems.push(format!("example {from} sends twice"));
+            }
+            if before.iter().any(|&(_, other)| other == to) {
+                problems.push(format!("example {to} gets twice"));
+            }
+        }
+        problems
+    }
+}
+
+impl LinearPrimitive for PPermute {
+    fn name(&self) -> &'static str {
+        "ppermute"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        let problems = self.problems(axis_length("ppermute", &self.name[0])?);
+        if problems.is_empty() {
+            return Ok(operand.clone());
+        }
+        Err(TensorError::shape(
+            "ppermute",
+            &[operand],
+            problems.join(", "),
+            "give pairs `(from, to)` in which each example is at most once on either side",
+        ))
+    }
+
+    fn evaluate(&self, _: Arc<Array>) -> Array {
+        unbound(self)
+    }
+
+    /// Cotangents go back.
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let back = self.pairs.iter().map(|&(from, to)| (to, from)).collect();
+        or_panic(ppermute(cotangent, &self.name[0], back))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        (or_panic(self.apply(operand)), axis)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis_name={} perm={:?}", Names(&self.name), self.pairs)
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        Some(self)
+    }
+}
+
+impl Collective for PPermute {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.name
+    }
+
+    fn batch_named(
+        &self,
+        _: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> Batched {
+        let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let mut sources: Vec<Option<usize>> = vec![None; size];
+        for &(from, to) in &*self.pairs {
+            sources[to] = Some(from);
+        }
+        let positions: Vec<i32> = sources
+            .iter()
+            .map(|source| i32::try_from(source.unwrap_or(0)).unwrap_or(i32::MAX))
+            .collect();
+        let sent = all.take(&Tensor::from(positions), 0);
+        if !sources.contains(&None) {
+            return (one(sent), one(Some(0)));
+        }
+        let gets: Vec<bool> = sources.iter().map(Option::is_some).collect();
+        let gets = or_panic(broadcast_in_dim(&Tensor::from(gets), sent.shape(), &[0]));
+        let result = gets.select(&sent, &Tensor::zeros_like(&sent));
+        (one(result), one(Some(0)))
+    }
+}
+
+impl LinearPrimitive for AllToAll {
+    fn name(&self) -> &'static str {
+        "all_to_all"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        let length = axis_length("all_to_all", &self.name[0])?;
+        for axis in [self.split_axis, self.concat_axis] {
+            if axis >= operand.rank() {
+                return Err(TensorError::axis("all_to_all", operand, axis));
+            }
+        }
+        let found = operand.shape[self.split_axis];
+        if found != length {
+            return Err(TensorError::shape(
+                "all_to_all",
+                &[operand],
+                format!(
+                    "axis {} has length {found}, the batch axis `{}` has {length}",
+                    self.split_axis, self.name[0]
+                ),
+                "each example needs one part; reshape the axis first",
+            ));
+        }
+        let mut result = operand.clone();
+        result.shape.remove(self.split_axis);
+        result.shape.insert(self.concat_axis, length);
+        Ok(result)
+    }
+
+    fn evaluate(&self, _: Arc<Array>) -> Array {
+        unbound(self)
+    }
+
+    /// Cotangents go back.
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let (split, concat) = (self.concat_axis, self.split_axis);
+        or_panic(all_to_all(cotangent, &self.name[0], split, concat))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let (split, concat) = (self.split_axis + 1, self.concat_axis + 1);
+        let sent = all_to_all(&operand, &self.name[0], split, concat);
+        (or_panic(sent), 0)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Names(&self.name);
+        write!(
+            f,
+            "axis_name={names} concat_axis={} split_axis={}",
+            self.concat_axis, self.split_axis
+        )
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        Some(self)
+    }
+}
+
+impl Collective for AllToAll {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.name
+    }
+
+    /// Who gets a part is the new batch axis, who sends it the new axis.
+    fn batch_named(
+        &self,
+        _: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> Batched {
+        let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let by_receiver = or_panic(move_axis(&all, self.split_axis + 1, 0));
+        let result = or_panic(move_axis(&by_receiver, 1, self.concat_axis + 1));
+        (one(result), one(Some(0)))
+    }
+}

@@ -1,0 +1,385 @@
+//! The kernel of products: loops around matrix products.
+//!
+//! Operands are read in whatever order they lie; only contracted axes that are not one axis in memory are
+//! gathered first.
+
+mod loops;
+
+use self::loops::Kernel;
+pub(super) use self::loops::{LoopAxis, Loops, Strided};
+use std::borrow::Cow;
+
+use crate::base::dtype::TensorElement;
+use crate::base::instructions::are_portable;
+use crate::base::threads;
+use crate::primitives::shape::{give_back, reused};
+
+/// The number of multiplications from which on a second thread is worth waking: a tenth of a millisecond.
+const PARALLEL: usize = 8 << 20;
+
+/// The number of elements from which on an operand whose columns are its rows in memory is laid out anew.
+const LAID_OUT: usize = 1 << 12;
+
+/// The number of rows of the result from which on that pays.
+const REUSED: usize = 16;
+
+/// The rows and columns of a block that is turned at once.
+const BLOCK: usize = 16;
+
+/// Writes a product to `target`, on several threads if there is enough to do.
+pub(super) fn multiply<T: Factor>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    target: &mut [T],
+    threads: usize,
+) {
+    let Loops {
+        rows,
+        columns,
+        depth,
+        ..
+    } = *loops;
+    let turned = columns.length * depth.length;
+    // The kernels read neighbouring columns together: where those of the right operand are its rows in
+    // memory they would be gathered again and again.
+    let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
+    if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
+        return divide(loops, left, right, target, threads);
+    }
+    let other_way = rows.length * (depth.length + columns.length);
+    let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
+    if whole && 3 * other_way < 2 * turned {
+        // It is the transpose of the product of the transposes, whose right operand is the left one here.
+        let mut transposed = reused(rows.length * columns.length);
+        multiply(&loops.transposed(), right, left, &mut transposed, threads);
+        turn(&transposed, rows.length, target, columns.length, threads);
+        return give_back(transposed);
+    }
+    let mut laid_out = reused(turned);
+    turn(right, columns.right, &mut laid_out, columns.length, threads);
+    let mut loops = loops.clone();
+    (loops.columns.right, loops.depth.right) = (1, columns.length);
+    divide(&loops, left, &laid_out, target, threads);
+    give_back(laid_out);
+}
+
+/// Writes the rows of `source`, `stride` apart, as the columns of `target`, which has `width` of them.
+fn turn<T: TensorElement + Send + Sync>(
+    source: &[T],
+    stride: usize,
+    target: &mut [T],
+    width: usize,
+    threads: usize,
+) {
+    let rows = target.len() / width;
+    if threads < 2 || target.len() < PARALLEL / 64 || rows < 2 * BLOCK {
+        return turn_band(source, stride, target, width);
+    }
+    let band = rows.div_ceil(threads).next_multiple_of(BLOCK);
+    let bands = target.chunks_mut(band * width).enumerate();
+    threads::run_parts(bands.collect(), |(position, target)| {
+        turn_band(&source[position * band..], stride, target, width);
+    });
+}
+
+/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block is a
+/// line of the cache, so that each is read and written once.
+fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
+    let mut block = [[T::default(); BLOCK]; BLOCK];
+    for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
+        let height = band.len() / width;
+        for across in (0..width).step_by(BLOCK) {
+            let count = BLOCK.min(width - across);
+            for column in 0..count {
+                let line = &source[(across + column) * stride + down * BLOCK..][..height];
+                for (row, &element) in block.iter_mut().zip(line) {
+                    row[column] = element;
+                }
+            }
+            for (row, line) in block.iter().zip(band.chunks_exact_mut(width)) {
+                line[across..across + count].copy_from_slice(&row[..count]);
+            }
+        }
+    }
+}
+
+/// Writes a product to `target`, by parts on several threads if there is enough to do.
+fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
+    let mut parts = Vec::new();
+    let whole = Part {
+        loops: Cow::Borrowed(loops),
+        left,
+        right,
+        target,
+    };
+    whole.divide(threads, &mut parts);
+    threads::run_parts(parts, Part::run);
+}
+
+/// A part of a product.
+struct Part<'a, T: Factor> {
+    loops: Cow<'a, Loops>,
+    left: &'a [T],
+    right: &'a [T],
+    target: &'a mut [T],
+}
+
+impl<T: Factor> Part<'_, T> {
+    /// Cuts it into as many parts as there are threads, as far as each has enough to do.
+    fn divide(self, threads: usize, parts: &mut Vec<Self>) {
+        let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
+        let Some((first, second, [l, r, t])) = halves.flatten() else {
+            return parts.push(self);
+        };
+        let (before, after) = self.target.split_at_mut(t);
+        let half = |loops, left, right, target| Self {
+            loops: Cow::Owned(loops),
+            left,
+            right,
+            target,
+        };
+        half(first, self.left, self.right, before).divide(threads / 2, parts);
+        half(second, &self.left[l..], &self.right[r..], after).divide(threads.div_ceil(2), parts);
+    }
+
+    fn run(self) {
+        let (left, right, target) = (self.left, self.right, self.target);
+        let loops = &*self.loops;
+        let multiply = |loops: &Loops, [l, r, t]: [usize; 3], target: &mut [T]| {
+            T::matrix_product(loops, &left[l..], &right[r..], &mut target[t..]);
+        };
+        match loops.vector_blocks() {
+            None => loops.run(|offsets| multiply(loops, offsets, target)),
+            Some(blocks) => loops.run(|offsets| {
+                for (block, within) in &blocks {
+                    let at = std::array::from_fn(|side| offsets[side] + within[side]);
+                    multiply(block, at, target);
+                }
+            }),
+        }
+    }
+}
+
+/// Elements that can be multiplied as matrices.
+pub(super) trait Factor: TensorElement + Send + Sync {
+    /// Adds the product of two elements.
+    fn plus_product(self, left: Self, right: Self) -> Self;
+
+    /// Writes the product of matrices of `left` and `right` to `target`; the axes of `loops` tell their
+    /// places.
+    fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
+}
+
+/// Whether two axes, by length and stride, stay within so many elements, so that a kernel may leave out
+/// the checks.
+fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
+    let last = axes
+        .into_iter()
+        .try_fold(0_usize, |last, (length, stride)| {
+            last.checked_add(length.checked_sub(1)?.checked_mul(stride)?)
+        });
+    last.is_some_and(|last| last < elements)
+}
+
+macro_rules! float_factor {
+    ($float:ty, $gemm:path) => {
+        impl Factor for $float {
+            fn plus_product(self, left: Self, right: Self) -> Self {
+                self + left * right
+            }
+            #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
+            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+                let Loops {
+                    rows,
+                    columns,
+                    depth,
+                    ..
+                } = *loops;
+                if loops.kernel() == Kernel::Plain || are_portable() {
+                    return plain_product(loops, left, right, target);
+                }
+                assert!(
+                    within(
+                        left.len(),
+                        [(rows.length, rows.left), (depth.length, depth.left)]
+                    ) && within(
+                        right.len(),
+                        [(depth.length, depth.right), (columns.length, columns.right)]
+                    ) && within(
+                        target.len(),
+                        [(rows.length, rows.result), (columns.length, columns.result)]
+                    ),
+                    "a product leaves its operands; this is a bug of pytree"
+                );
+                let stride = usize::cast_signed;
+                let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);
+                let right = (
+                    right.as_ptr(),
+                    stride(depth.right),
+                    stride(columns.right),
+                    columns,
+                );
+                // The kernels want the axis of the result with stride 1 first: the product of the
+                // transposed operands is the transposed product.
+                let (first, second) = if columns.result == 1 {
+                    (right, left)
+                } else {
+                    (left, right)
+                };
+                let (down, across) = (first.3, second.3);
+                // SAFETY: the assertion above keeps all that is read and written within the slices, and
+                // `target` overlaps no operand, since it is borrowed mutably.
+                unsafe {
+                    $gemm()(
+                        down.length,
+                        across.length,
+                        depth.length,
+                        target.as_mut_ptr(),
+                        stride(across.result),
+                        stride(down.result),
+                        false,
+                        first.0,
+                        first.1,
+                        first.2,
+                        second.0,
+                        second.2,
+                        second.1,
+                        0.0,
+                        1.0,
+                        false,
+                        false,
+                        false,
+                        gemm_common::Parallelism::None,
+                    );
+                }
+            }
+        }
+    };
+}
+float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
+float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
+
+/// A product too small for a kernel, or of integers.
+fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
+    let Loops {
+        rows,
+        columns,
+        depth,
+        ..
+    } = *loops;
+    for row in 0..rows.length {
+        for column in 0..columns.length {
+            let mut sum = T::default();
+            for step in 0..depth.length {
+                let factor = left[row * rows.left + step * depth.left];
+                sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
+            }
+            target[row * rows.result + column * columns.result] = sum;
+        }
+    }
+}
+
+macro_rules! integer_factor {
+    ($($integer:ty),*) => {$(
+        impl Factor for $integer {
+            fn plus_product(self, left: Self, right: Self) -> Self {
+                self.wrapping_add(left.wrapping_mul(right))
+            }
+            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+                plain_product(loops, left, right, target);
+            }
+        }
+    )*};
+}
+integer_factor!(i32, i64, u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of matrix products, transposed or not.
+    fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
+        let axis = |length, left, right, result| LoopAxis {
+            length,
+            left,
+            right,
+            result,
+        };
+        Loops::new(
+            std::iter::once(axis(batch, rows * depth, depth * columns, rows * columns)),
+            std::iter::once(axis(rows, depth, 0, columns)),
+            std::iter::once(axis(columns, 0, 1, 1)),
+            std::iter::once(axis(depth, 1, columns, 0)),
+        )
+    }
+
+    #[test]
+    fn a_right_operand_may_lie_turned() {
+        for (rows, columns, depth) in [(20, 300, 200), (200, 100, 90), (17, 64, 64), (3, 100, 100)]
+        {
+            let numbers = |count: usize| (0..count).map(|n| (n % 13) as f32 - 6.0).collect();
+            let (left, right): (Vec<f32>, Vec<f32>) =
+                (numbers(rows * depth), numbers(columns * depth));
+            let mut loops = loops(1, rows, columns, depth);
+            (loops.columns.right, loops.depth.right) = (depth, 1);
+            let mut target = vec![f32::NAN; rows * columns];
+            multiply(&loops, &left, &right, &mut target, 2);
+            for (position, &element) in target.iter().enumerate() {
+                let (row, column) = (position / columns, position % columns);
+                let pairs = left[row * depth..][..depth]
+                    .iter()
+                    .zip(&right[column * depth..]);
+                let sum: f32 = pairs.map(|(l, r)| l * r).sum();
+                assert!((element - sum).abs() < 0.5, "whole numbers");
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_are_turned_whatever_their_shape() {
+        for (rows, columns, stride) in [
+            (1, 1, 1),
+            (5, 3, 9),
+            (16, 16, 16),
+            (40, 33, 50),
+            (2100, 600, 2100),
+        ] {
+            let source: Vec<i32> = (0..).take((columns - 1) * stride + rows).collect();
+            for threads in [1, 2, 3] {
+                let mut target = vec![-1; rows * columns];
+                turn(&source, stride, &mut target, columns, threads);
+                for (position, &element) in target.iter().enumerate() {
+                    let (row, column) = (position / columns, position % columns);
+                    assert_eq!(element, source[column * stride + row]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn several_threads_compute_what_one_does() {
+        for (batch, rows, columns, depth) in [
+            (1, 20, 900, 800),
+            (1, 300, 200, 160),
+            (3, 200, 150, 130),
+            (1, 1, 3000, 3000),
+            (40, 64, 64, 64),
+            (1, 3000, 1, 3000),
+        ] {
+            let loops = loops(batch, rows, columns, depth);
+            assert!(loops.work() >= PARALLEL, "{loops:?}");
+            let numbers = |count: usize| (0..count).map(|n| (n % 17) as f32 - 8.0).collect();
+            let left: Vec<f32> = numbers(batch * rows * depth);
+            let right: Vec<f32> = numbers(batch * depth * columns);
+            let product = |threads: usize| {
+                let mut target = vec![f32::NAN; batch * rows * columns];
+                multiply(&loops, &left, &right, &mut target, threads);
+                target
+            };
+            let alone = product(1);
+            assert_eq!(alone, product(2));
+            assert_eq!(alone, product(5));
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The loops of a product: which axes are those of the kernel, and which go around it.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::Shape;
+use crate::primitives::shape::gather;
+
+/// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
+/// the result.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::primitives) struct LoopAxis {
+    pub(in crate::primitives) length: usize,
+    pub(in crate::primitives) left: usize,
+    pub(in crate::primitives) right: usize,
+    pub(in crate::primitives) result: usize,
+}
+
+impl LoopAxis {
+    const NONE: Self = Self {
+        length: 1,
+        left: 1,
+        right: 1,
+        result: 1,
+    };
+
+    /// The offsets of a position in left, right and result.
+    fn offsets(self, position: usize) -> [usize; 3] {
+        [self.left, self.right, self.result].map(|stride| stride * position)
+    }
+}
+
+type LoopAxes = SmallVec<[LoopAxis; 4]>;
+
+/// The axes with neighbours joined where they are one axis in operands and result alike.
+fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
+    let mut joined = LoopAxes::new();
+    for axis in axes.filter(|axis| axis.length != 1) {
+        match joined.last_mut() {
+            Some(last)
+                if last.left == axis.left * axis.length
+                    && last.right == axis.right * axis.length
+                    && last.result == axis.result * axis.length =>
+            {
+                *last = LoopAxis {
+                    length: last.length * axis.length,
+                    ..axis
+                };
+            }
+            _ => joined.push(axis),
+        }
+    }
+    joined
+}
+
+/// Takes the longest axis out, the last one of several.
+fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
+    match (0..axes.len()).max_by_key(|&position| axes[position].length) {
+        Some(position) => axes.remove(position),
+        None => LoopAxis::NONE,
+    }
+}
+
+/// An operand as the loops read it: elements, and by axis of the operand the lengths and strides.
+pub(in crate::primitives) struct Strided<'a> {
+    pub(in crate::primitives) array: Cow<'a, Array>,
+    pub(in crate::primitives) shape: Shape,
+    pub(in crate::primitives) strides: Shape,
+}
+
+impl<'a> Strided<'a> {
+    /// The operand as it lies, or gathered, so that its contracted axes are one axis in memory.
+    pub(in crate::primitives) fn new(
+        operand: &'a Array,
+        contract: &[usize],
+        others: [&[usize]; 2],
+    ) -> Self {
+        let shape = Shape::from_slice(operand.shape());
+        let mut strides = row_major_strides(&shape);
+        let part = |&axis: &usize| LoopAxis {
+            length: shape[axis],
+            left: strides[axis],
+            right: 0,
+            result: 0,
+        };
+        if joined(contract.iter().map(part)).len() <= 1 {
+            return Self {
+                array: Cow::Borrowed(operand),
+                shape,
+                strides,
+            };
+        }
+        let order = [others[0], others[1], contract].concat();
+        let lengths: Shape = order.iter().map(|&axis| shape[axis]).collect();
+        let steps: SmallVec<[isize; 4]> = order
+            .iter()
+            .map(|&axis| strides[axis].cast_signed())
+            .collect();
+        let gathered = gather(operand, &lengths, &steps, 0);
+        for (&axis, &stride) in order.iter().zip(&row_major_strides(&lengths)) {
+            strides[axis] = stride;
+        }
+        Self {
+            array: Cow::Owned(gathered),
+            shape,
+            strides,
+        }
+    }
+}
+
+/// The number of multiplications up to which a plain loop is quicker than calling a kernel.
+const SMALL: usize = 512;
+
+/// The rows and columns up to which gemm has kernels of its own.
+const FEW: usize = 64;
+
+/// The rows of a block of a product of a matrix and a vector.
+const VECTOR_BLOCK: usize = 512;
+
+/// By which kernel a matrix product is computed.
+///
+/// A kernel adds the products of an element in an order of its own. A part of a product is computed by the kernel of the
+/// whole one, so that the number of parts never changes a bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernel {
+    /// A plain loop.
+    Plain,
+    /// A matrix and a vector. How gemm adds may depend on the number of rows, so they are in blocks of
+    /// [`VECTOR_BLOCK`].
+    Vector,
+    /// A few rows and columns. How gemm adds depends on both, so it is never divided.
+    Few,
+    /// Other matrices. gemm cuts the depth into parts whose length depends on the depth alone.
+    Blocked,
+}
+
+/// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
+#[derive(Clone, Debug)]
+pub(in crate::primitives) struct Loops {
+    pub(super) outer: LoopAxes,
+    pub(super) rows: LoopAxis,
+    pub(super) columns: LoopAxis,
+    pub(super) depth: LoopAxis,
+}
+
+impl Loops {
+    /// The loops over the axes given: of the rows, the columns and the contracted axes the longest one is
+    /// left to the kernel.
+    pub(in crate::primitives) fn new(
+        batch: impl Iterator<Item = LoopAxis>,
+        rows: impl Iterator<Item = LoopAxis>,
+        columns: impl Iterator<Item = LoopAxis>,
+        depth: impl Iterator<Item = LoopAxis>,
+    ) -> Self {
+        let (mut outer, mut depth) = (joined(batch), joined(depth));
+        let (mut more_rows, mut more_columns) = (joined(rows), joined(columns));
+        let (rows, columns) = (
+            take_longest(&mut more_rows),
+            take_longest(&mut more_columns),
+        );
+        outer.extend(more_rows.into_iter().chain(more_columns));
+        let longest = take_longest(&mut depth);
+        debug_assert!(depth.is_empty(), "contracted axes that are not one");
+        Self {
+            outer,
+            rows,
+            columns,
+            depth: longest,
+        }
+    }
+
+    /// The number of multiplications.
+    pub(super) fn work(&self) -> usize {
+        let outer: usize = self.outer.iter().map(|axis| axis.length).product();
+        outer * self.rows.length * self.columns.length * self.depth.length
+    }
+
+    /// The loops of the transposed product of one matrix: operands change places.
+    pub(super) fn transposed(&self) -> Self {
+        let swapped = |axis: LoopAxis, result: usize| LoopAxis {
+            left: axis.right,
+            right: axis.left,
+            result,
+            ..axis
+        };
+        Self {
+            outer: LoopAxes::new(),
+            rows: swapped(self.columns, self.rows.length),
+            columns: swapped(self.rows, 1),
+            depth: swapped(self.depth, 0),
+        }
+    }
+
+    /// The kernel of one matrix product.
+    pub(super) fn kernel(&self) -> Kernel {
+        let (rows, columns) = (self.rows.length, self.columns.length);
+        if rows * columns * self.depth.length <= SMALL {
+            Kernel::Plain
+        } else if rows == 1 || columns == 1 {
+            Kernel::Vector
+        } else if rows.max(columns) <= FEW {
+            Kernel::Few
+        } else {
+            Kernel::Blocked
+        }
+    }
+
+    /// The blocks that a product of a matrix and a vector is computed in, with their offsets; none for other products.
+    pub(super) fn vector_blocks(&self) -> Option<Vec<(Self, [usize; 3])>> {
+        if self.kernel() != Kernel::Vector {
+            return None;
+        }
+        let place = self.outer.len() + usize::from(self.rows.length == 1);
+        let axis = *self.axis(place);
+        let blocks = (0..axis.length).step_by(VECTOR_BLOCK).map(|start| {
+            let length = VECTOR_BLOCK.min(axis.length - start);
+            (self.part(place, length), axis.offsets(start))
+        });
+        Some(blocks.collect())
+    }
+
+    /// The axes that are not contracted: those of `outer`, the rows, the columns.
+    fn axis(&self, place: usize) -> &LoopAxis {
+        match place.checked_sub(self.outer.len()) {
+            None => &self.outer[place],
+            Some(0) => &self.rows,
+            Some(_) => &self.columns,
+        }
+    }
+
+    /// The loops with another length of an axis.
+    fn part(&self, place: usize, length: usize) -> Self {
+        let mut part = self.clone();
+        let axis = match place.checked_sub(self.outer.len()) {
+            None => &mut part.outer[place],
+            Some(0) => &mut part.rows,
+            Some(_) => &mut part.columns,
+        };
+        axis.length = length;
+        part
+    }
+
+    /// Both halves of the loops, cut so that the first one's results lie before the second one's, and the
+    /// offsets of the second half in left, right and result. None if there is no cut that keeps the kernel.
+    pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
+        let outermost = (0..self.outer.len() + 2)
+            .filter(|&place| self.axis(place).length > 1)
+            .max_by_key(|&place| self.axis(place).result)?;
+        let axis = *self.axis(outermost);
+        let is_outer = outermost < self.outer.len();
+        // Kernels work on blocks of 16 rows or columns.
+        let half = match (axis.length / 2, self.kernel()) {
+            (half, Kernel::Vector) if !is_outer => half.next_multiple_of(VECTOR_BLOCK),
+            (half, _) if half >= 32 => half.next_multiple_of(16),
+            (half, _) => half,
+        };
+        let rest = axis.length.checked_sub(half).filter(|&rest| rest > 0)?;
+        let halves = (self.part(outermost, half), self.part(outermost, rest));
+        let keep = [&halves.0, &halves.1].map(|half| half.kernel() == self.kernel());
+        (keep == [true; 2] && (is_outer || self.kernel() != Kernel::Few))
+            .then(|| (halves.0, halves.1, axis.offsets(half)))
+    }
+
+    /// Calls `product` with the offsets in left, right and result of each matrix product.
+    pub(in crate::primitives) fn run(&self, mut product: impl FnMut([usize; 3])) {
+        let count: usize = self.outer.iter().map(|axis| axis.length).product();
+        for index in 0..count {
+            let mut rest = index;
+            let mut offsets = [0; 3];
+            for axis in self.outer.iter().rev() {
+                let position = rest % axis.length;
+                rest /= axis.length;
+                offsets[0] += position * axis.left;
+                offsets[1] += position * axis.right;
+                offsets[2] += position * axis.result;
+            }
+            product(offsets);
+        }
+    }
+}

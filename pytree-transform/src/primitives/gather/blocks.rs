@@ -1,0 +1,104 @@
+//! Memory read and changed at indices, block by block.
+
+use crate::base::array::{Array, Data};
+use crate::base::dtype::TensorElement;
+use crate::primitives::shape::reused;
+
+/// The indices as positions on an axis of the given length.
+pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
+    let last = length.saturating_sub(1);
+    match &indices.data {
+        Data::I32(elements) => elements
+            .iter()
+            .map(|&index| usize::try_from(index).unwrap_or(0).min(last))
+            .collect(),
+        Data::I64(elements) => {
+            let clipped = |index: i64| {
+                usize::try_from(index.max(0))
+                    .unwrap_or(usize::MAX)
+                    .min(last)
+            };
+            elements.iter().map(|&index| clipped(index)).collect()
+        }
+        Data::U32(elements) => elements
+            .iter()
+            .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))
+            .collect(),
+        _ => panic!("indices of {}; this is a bug of pytree", indices.dtype()),
+    }
+}
+
+/// How the operands lie in memory: `batch × before × (length or indices) × after`.
+pub(super) struct Blocks {
+    pub(super) batch: usize,
+    pub(super) before: usize,
+    pub(super) after: usize,
+    pub(super) length: usize,
+}
+
+/// Copies the blocks at `positions`.
+pub(super) fn gather_blocks<T: TensorElement>(
+    source: &[T],
+    positions: &[usize],
+    blocks: &Blocks,
+) -> Vec<T> {
+    let Blocks {
+        batch,
+        before,
+        after,
+        length,
+    } = *blocks;
+    let per_batch = positions.len() / batch.max(1);
+    let mut result = reused(before * after * positions.len());
+    let mut targets = result.chunks_exact_mut(after.max(1));
+    for example in 0..batch {
+        let positions = &positions[example * per_batch..][..per_batch];
+        for row in 0..before {
+            let base = (example * before + row) * length;
+            let source = &source[base * after..][..length * after];
+            if after == 1 {
+                positions
+                    .iter()
+                    .zip(&mut targets)
+                    .for_each(|(&position, target)| target[0] = source[position]);
+                continue;
+            }
+            for (&position, target) in positions.iter().zip(&mut targets) {
+                target.copy_from_slice(&source[position * after..][..after]);
+            }
+        }
+    }
+    result
+}
+
+/// Combines blocks with those at `positions`.
+pub(super) fn scatter_blocks<T: TensorElement>(
+    mut result: Vec<T>,
+    updates: &[T],
+    positions: &[usize],
+    blocks: &Blocks,
+    combine: impl Fn(T, T) -> T,
+) -> Vec<T> {
+    let Blocks {
+        batch,
+        before,
+        after,
+        length,
+    } = *blocks;
+    let per_batch = positions.len() / batch.max(1);
+    let mut updates = updates.chunks_exact(after.max(1));
+    for example in 0..batch {
+        let positions = &positions[example * per_batch..][..per_batch];
+        for row in 0..before {
+            let base = (example * before + row) * length;
+            for (&position, update) in positions.iter().zip(&mut updates) {
+                let target = &mut result[(base + position) * after..][..after];
+                target
+                    .iter_mut()
+                    .zip(update)
+                    .for_each(|(target, &update)| *target = combine(*target, update));
+            }
+        }
+    }
+    result
+}

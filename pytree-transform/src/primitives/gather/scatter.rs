@@ -1,0 +1,311 @@
+//! Combining with what is there at indices: products and extrema. Sums are [`ScatterAdd`], which is linear.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Blocks, ScatterAdd, Take, check_indices, positions, scatter_blocks, write_batch_axes};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::convert::convert;
+use crate::primitives::elementwise::{Comparison, compare, take as take_operands};
+use crate::primitives::select::select;
+use crate::primitives::shape::batch_axis_first;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    not_linear, one,
+};
+use crate::tensor::trace::bind_one;
+
+/// What an update is combined with the element by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScatterBy {
+    Multiply,
+    Max,
+    Min,
+}
+
+/// A tensor with updates combined into it at indices along `axis`; the operands are the tensor, the indices
+/// and the updates. Indices outside are moved to the nearest end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scatter {
+    by: ScatterBy,
+    axis: usize,
+    batch_axes: usize,
+}
+
+/// The tensor with `updates` combined into it at `indices` along an axis.
+#[track_caller]
+pub(crate) fn scatter_by(
+    by: ScatterBy,
+    operand: &Tensor,
+    indices: &Tensor,
+    updates: &Tensor,
+    axis: usize,
+) -> Result<Tensor, TensorError> {
+    let scatter = Scatter {
+        by,
+        axis,
+        batch_axes: 0,
+    };
+    bind_one(&scatter, &[operand, indices, updates])
+}
+
+/// Elements that can be combined.
+trait Combined: TensorElement {
+    fn times(self, other: Self) -> Self;
+}
+
+macro_rules! combined {
+    ($($float:ty),*; $($integer:ty),*) => {
+        $(impl Combined for $float {
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+        })*
+        $(impl Combined for $integer {
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        })*
+    };
+}
+combined!(f32, f64; i32, i64, u32);
+
+impl Combined for bool {
+    fn times(self, other: Self) -> Self {
+        self && other
+    }
+}
+
+#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+fn combined<T: Combined>(
+    by: ScatterBy,
+    operand: Vec<T>,
+    updates: &[T],
+    positions: &[usize],
+    blocks: &Blocks,
+) -> Vec<T> {
+    match by {
+        ScatterBy::Multiply => scatter_blocks(operand, updates, positions, blocks, T::times),
+        ScatterBy::Max => scatter_blocks(operand, updates, positions, blocks, |x, y| {
+            if x > y || x != x { x } else { y }
+        }),
+        ScatterBy::Min => scatter_blocks(operand, updates, positions, blocks, |x, y| {
+            if x < y || x != x { x } else { y }
+        }),
+    }
+}
+
+impl Scatter {
+    fn take(self) -> Take {
+        Take {
+            axis: self.axis,
+            batch_axes: self.batch_axes,
+        }
+    }
+
+    fn add(self, updates: &Tensor, indices: &Tensor, length: usize) -> Tensor {
+        let scatter = ScatterAdd {
+            axis: self.axis,
+            length,
+            batch_axes: self.batch_axes,
+        };
+        scatter.bind(updates, indices)
+    }
+
+    fn bind(self, operand: &Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
+        or_panic(bind_one(&self, &[operand, indices, updates]))
+    }
+
+    /// The tangents of all that equal the extremum, in equal shares, as those of a reduction.
+    fn tangent_of_extremum(
+        self,
+        [x, indices, updates]: [&Tensor; 3],
+        extremum: &Tensor,
+        [of_x, of_updates]: [&Tensor; 2],
+    ) -> Tensor {
+        let chosen = |x: &Tensor, extremum: &Tensor| {
+            let equal = or_panic(compare(Comparison::Eq, x, extremum));
+            or_panic(convert(&equal, x.dtype()))
+        };
+        let length = x.shape()[self.axis];
+        let in_x = chosen(x, extremum);
+        let in_updates = chosen(updates, &self.take().bind(extremum, indices));
+        let count = &in_x + self.add(&in_updates, indices, length);
+        (of_x * in_x + self.add(&(of_updates * in_updates), indices, length)) / count
+    }
+
+    /// The rule of products: each tangent times all other factors. Without a quotient by zero, since the
+    /// factors that are 0 are counted apart.
+    fn tangent_of_product(
+        self,
+        [x, indices, updates]: [&Tensor; 3],
+        [of_x, of_updates]: [&Tensor; 2],
+    ) -> Tensor {
+        let (zero, one) = (Tensor::zeros_like(updates), Tensor::ones_like(updates));
+        let is_zero = or_panic(compare(Comparison::Eq, updates, &zero));
+        let (length, ones) = (x.shape()[self.axis], Tensor::ones_like(x));
+        let all = self.bind(&ones, indices, updates);
+        let factors = or_panic(select(&is_zero, &one, updates));
+        let without_zeros = self
+            .take()
+            .bind(&self.bind(&ones, indices, &factors), indices);
+        let counted = or_panic(convert(&is_zero, x.dtype()));
+        let zeros = self
+            .take()
+            .bind(&self.add(&counted, indices, length), indices);
+        // Without this factor there are no zeros left: it is the only one, or there is none.
+        let nonzero = or_panic(compare(Comparison::Eq, &zeros, &counted));
+        let others = or_panic(select(&nonzero, &(without_zeros / &factors), &zero));
+        let pushed = self.add(&(of_updates * others), indices, length);
+        of_x * all + x * pushed
+    }
+}
+
+impl Primitive for Scatter {
+    fn name(&self) -> &'static str {
+        match self.by {
+            ScatterBy::Multiply => "scatter_mul",
+            ScatterBy::Max => "scatter_max",
+            ScatterBy::Min => "scatter_min",
+        }
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        let (operand, indices, updates) = (operands[0], operands[1], operands[2]);
+        check_indices("update at indices", operands)?;
+        if operand.dtype != updates.dtype || operand.dtype == DType::Bool {
+            return Err(TensorError::dtype(
+                "update at indices",
+                operands,
+                "updates of the tensor's element type, numbers",
+            ));
+        }
+        let taken = self.take().abstract_evaluation(&[operand, indices])?;
+        if taken[0].shape != updates.shape {
+            return Err(TensorError::shape(
+                "update at indices",
+                operands,
+                format!("the indices name {}", taken[0]),
+                "broadcast the updates to that shape",
+            ));
+        }
+        Ok(one(operand.clone()))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand, indices, updates] = take_operands(operands);
+        let (shape, blocks) = (
+            operand.info.shape.clone(),
+            self.take().blocks(operand.shape()),
+        );
+        let positions = positions(&indices, blocks.length);
+        one(with_type!(operand.dtype(), T => {
+            let elements = Array::into_elements::<T>(operand);
+            let updates = updates.elements::<T>();
+            Array::new(&shape, combined(self.by, elements, updates, &positions, &blocks))
+        }))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let [x, indices, updates] = [&primals[0], &primals[1], &primals[2]];
+        let result = self.bind(x, indices, updates);
+        let or_zeros = |tangent: &Option<Tensor>, primal| {
+            tangent
+                .clone()
+                .unwrap_or_else(|| Tensor::zeros_like(primal))
+        };
+        let tangent = (tangents[0].is_some() || tangents[2].is_some()).then(|| {
+            let tangents = [or_zeros(&tangents[0], x), or_zeros(&tangents[2], updates)];
+            let tangents = [&tangents[0], &tangents[1]];
+            match self.by {
+                ScatterBy::Multiply => self.tangent_of_product([x, indices, updates], tangents),
+                _ => self.tangent_of_extremum([x, indices, updates], &result, tangents),
+            }
+        });
+        (one(result), one(tangent))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
+        not_linear(self)
+    }
+
+    /// All operands get a parallel axis in front.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+        let front = |place: usize| or_panic(batch_axis_first(&operands[place], axes[place], size));
+        let scatter = Self {
+            axis: self.axis + 1,
+            batch_axes: self.batch_axes + 1,
+            ..*self
+        };
+        let result = scatter.bind(&front(0), &front(1), &front(2));
+        (one(result), one(Some(0)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis={}", self.axis)?;
+        write_batch_axes(f, self.batch_axes)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{
+        assert_close, check_batching, check_tangent, noise,
+    };
+
+    const KINDS: [ScatterBy; 3] = [ScatterBy::Multiply, ScatterBy::Max, ScatterBy::Min];
+
+    #[test]
+    fn repeated_indices_combine_one_after_the_other() {
+        let x = Tensor::from([2, 3, 4]);
+        let (at, updates) = (Tensor::from([0, 2, 0]), Tensor::from([5, -1, -7]));
+        let of = |by| scatter_by(by, &x, &at, &updates, 0).unwrap();
+        assert_eq!(of(ScatterBy::Multiply), Tensor::from([-70, 3, -4]));
+        assert_eq!(of(ScatterBy::Max), Tensor::from([5, 3, 4]));
+        assert_eq!(of(ScatterBy::Min), Tensor::from([-7, 3, -1]));
+    }
+
+    #[test]
+    fn a_factor_of_zero_has_a_derivative() {
+        let (x, at) = (Tensor::from([3.0, 5.0]), Tensor::from([0, 0, 1]));
+        let updates = Tensor::from([0.0, 2.0, 0.0]);
+        let scatter = Scatter {
+            by: ScatterBy::Multiply,
+            axis: 0,
+            batch_axes: 0,
+        };
+        let direction = Tensor::from([1.0, 1.0, 1.0]);
+        let (_, tangent) = scatter.jvp(&[x, at, updates], &[None, None, Some(direction)]);
+        let tangent = tangent[0].clone().unwrap();
+        assert_close(&tangent, &Tensor::from([6.0, 5.0]), 1e-15);
+    }
+
+    #[test]
+    fn rules_agree_with_evaluation() {
+        let at = Tensor::from([[1, 0], [1, 3]]);
+        for by in KINDS {
+            let scatter = Scatter {
+                by,
+                axis: 1,
+                batch_axes: 0,
+            };
+            let operands = [noise(&[2, 4], 1), at.clone(), noise(&[2, 2, 2], 2)];
+            check_tangent(&scatter, &operands);
+            check_batching(
+                &scatter,
+                &[noise(&[2, 4, 3], 1), at.clone(), noise(&[2, 3, 2, 2], 2)],
+                &[Some(2), None, Some(1)],
+            );
+            let one_of_two = [noise(&[2, 4], 1), at.clone(), noise(&[2, 2], 2)];
+            check_batching(&scatter, &one_of_two, &[None, Some(0), None]);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Where along an axis the greatest or the least element is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::elementwise::take;
+use crate::primitives::shape::Tuple;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
+    alone, not_linear, one,
+};
+use crate::tensor::trace::bind_one;
+
+/// An end of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extremum {
+    Max,
+    Min,
+}
+
+/// The position of the first extremum along an axis, as i32; NaN counts as one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArgExtremum {
+    pub(crate) extremum: Extremum,
+    pub(crate) axis: usize,
+}
+
+/// The position of the first extremum along an axis.
+#[track_caller]
+pub(crate) fn argument_of(
+    extremum: Extremum,
+    operand: &Tensor,
+    axis: usize,
+) -> Result<Tensor, TensorError> {
+    bind_one(&ArgExtremum { extremum, axis }, &[operand])
+}
+
+impl Primitive for ArgExtremum {
+    fn name(&self) -> &'static str {
+        match self.extremum {
+            Extremum::Max => "argmax",
+            Extremum::Min => "argmin",
+        }
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        let operand = operands[0];
+        axes_exist(Primitive::name(self), operand, &[self.axis])?;
+        not_empty(Primitive::name(self), operand, &[self.axis])?;
+        Ok(one(AbstractArray {
+            dtype: DType::I32,
+            shape: without_axes(&operand.shape, &[self.axis]),
+        }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(
+            with_type!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
+        )
+    }
+
+    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        alone(self, primals)
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+        let Some(batch) = axes[0] else {
+            return alone(self, operands);
+        };
+        let (axes, batch) = batched_axes(&[self.axis], batch);
+        (
+            one(or_panic(argument_of(self.extremum, &operands[0], axes[0]))),
+            one(Some(batch)),
+        )
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={} index_dtype=i32", Tuple(&[self.axis]))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}

@@ -1,0 +1,273 @@
+//! The kernels of reductions. [`crate::fold`] says in which order they combine elements.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use smallvec::SmallVec;
+
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{DType, TensorElement};
+use crate::base::fold;
+use crate::base::instructions::arch;
+use crate::primitives::reduce::{Extremum, Reduction, without_axes};
+use crate::primitives::shape::{give_back, reused};
+
+/// Elements that can be added and multiplied.
+pub(super) trait Number: TensorElement {
+    const ONE: Self;
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+macro_rules! numbers {
+    ($($float:ty),*; $($integer:ty),*) => {
+        $(impl Number for $float {
+            const ONE: Self = 1.0;
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+        })*
+        $(impl Number for $integer {
+            const ONE: Self = 1;
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        })*
+    };
+}
+numbers!(f32, f64; i32, i64, u32);
+
+/// Elements with a least and a greatest value, from which extrema start.
+pub(super) trait Ordered: TensorElement {
+    const LEAST: Self;
+    const GREATEST: Self;
+
+    /// The greater; NaN if one is.
+    fn greater(self, other: Self) -> Self {
+        if self > other || self.is_nan() {
+            self
+        } else {
+            other
+        }
+    }
+
+    /// The less; NaN if one is.
+    fn lesser(self, other: Self) -> Self {
+        if self < other || self.is_nan() {
+            self
+        } else {
+            other
+        }
+    }
+
+    /// Whether it is NaN, which alone differs from itself.
+    #[allow(clippy::eq_op, reason = "it asks for NaN")]
+    fn is_nan(self) -> bool {
+        self != self
+    }
+}
+
+macro_rules! ordered {
+    ($($element:ty: $least:expr, $greatest:expr;)*) => {$(
+        impl Ordered for $element {
+            const LEAST: Self = $least;
+            const GREATEST: Self = $greatest;
+        }
+    )*};
+}
+ordered! {
+    bool: false, true;
+    i32: Self::MIN, Self::MAX;
+    i64: Self::MIN, Self::MAX;
+    u32: Self::MIN, Self::MAX;
+    f32: Self::NEG_INFINITY, Self::INFINITY;
+    f64: Self::NEG_INFINITY, Self::INFINITY;
+}
+
+/// Reduces an array over `axes`, group by group of neighbouring axes, the last group first.
+pub(super) fn reduce<T: TensorElement>(
+    operand: &Array,
+    axes: &[usize],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> Array {
+    let shape = operand.shape();
+    // Axes of length 1 are no part of the order: they neither reduce nor separate others.
+    let long: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
+    let length = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
+    let is_reduced = |axis: &usize| axes.contains(axis);
+    let mut reduced: Option<Vec<T>> = None;
+    let mut rest = &long[..];
+    let mut inner = 1;
+    while let Some(last) = rest.iter().rposition(is_reduced) {
+        let first = rest[..last]
+            .iter()
+            .rposition(|axis| !is_reduced(axis))
+            .map_or(0, |axis| axis + 1);
+        inner *= length(&rest[last + 1..]);
+        let extents = [length(&rest[..first]), length(&rest[first..=last]), inner];
+        let shorter = {
+            let elements = reduced.as_deref().unwrap_or_else(|| operand.elements());
+            arch().dispatch(|| reduce_middle(elements, extents, start, combine))
+        };
+        if let Some(longer) = reduced.replace(shorter) {
+            give_back(longer);
+        }
+        rest = &rest[..first];
+    }
+    let elements = reduced.unwrap_or_else(|| operand.elements::<T>().to_vec());
+    Array::new(without_axes(shape, axes), elements)
+}
+
+/// Reduces the middle of three axes.
+#[inline(always)]
+fn reduce_middle<T: TensorElement>(
+    elements: &[T],
+    [outer, middle, inner]: [usize; 3],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> Vec<T> {
+    let mut result = reused(outer * inner);
+    if elements.is_empty() {
+        result.fill(start);
+    } else if inner == 1 {
+        for (result, row) in result.iter_mut().zip(elements.chunks_exact(middle)) {
+            *result = fold::row(row, start, combine);
+        }
+    } else {
+        let targets = result.chunks_exact_mut(inner);
+        for (target, rows) in targets.zip(elements.chunks_exact(middle * inner)) {
+            fold::columns(target, rows, start, combine);
+        }
+    }
+    result
+}
+
+/// A kernel for the element types that are numbers.
+macro_rules! with_number {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            DType::I32 => {
+                type $type = i32;
+                $body
+            }
+            DType::I64 => {
+                type $type = i64;
+                $body
+            }
+            DType::U32 => {
+                type $type = u32;
+                $body
+            }
+            DType::F32 => {
+                type $type = f32;
+                $body
+            }
+            _ => {
+                type $type = f64;
+                $body
+            }
+        }
+    };
+}
+
+pub(super) fn sum_array(operand: &Array, axes: &[usize]) -> Array {
+    with_number!(operand.dtype(), T => reduce(operand, axes, T::default(), <T as Number>::plus))
+}
+
+pub(super) fn reduce_array(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
+    match reduction {
+        Reduction::Max => with_type!(operand.dtype(), T => {
+            reduce(operand, axes, <T as Ordered>::LEAST, <T as Ordered>::greater)
+        }),
+        Reduction::Min => with_type!(operand.dtype(), T => {
+            reduce(operand, axes, <T as Ordered>::GREATEST, <T as Ordered>::lesser)
+        }),
+        Reduction::Prod => with_number!(operand.dtype(), T => {
+            reduce(operand, axes, <T as Number>::ONE, <T as Number>::times)
+        }),
+        Reduction::And => match operand.dtype() {
+            DType::I32 => reduce(operand, axes, !0_i32, |left, right| left & right),
+            DType::I64 => reduce(operand, axes, !0_i64, |left, right| left & right),
+            DType::U32 => reduce(operand, axes, !0_u32, |left, right| left & right),
+            _ => reduce(operand, axes, true, |left, right| left & right),
+        },
+        Reduction::Or => match operand.dtype() {
+            DType::I32 => reduce(operand, axes, 0_i32, |left, right| left | right),
+            DType::I64 => reduce(operand, axes, 0_i64, |left, right| left | right),
+            DType::U32 => reduce(operand, axes, 0_u32, |left, right| left | right),
+            _ => reduce(operand, axes, false, |left, right| left | right),
+        },
+    }
+}
+
+pub(super) fn argument_array<T: Ordered>(
+    extremum: Extremum,
+    operand: &Array,
+    axis: usize,
+) -> Array {
+    match extremum {
+        Extremum::Max => argument_by(operand, axis, T::LEAST, T::greater, |x, y| x > y),
+        Extremum::Min => argument_by(operand, axis, T::GREATEST, T::lesser, |x, y| x < y),
+    }
+}
+
+/// The positions of first extrema, by what they start from, the better of two, and whether one is better.
+fn argument_by<T: Ordered>(
+    operand: &Array,
+    axis: usize,
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+    better: impl Fn(T, T) -> bool + Copy,
+) -> Array {
+    let shape = operand.shape();
+    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let blocks = operand
+        .elements::<T>()
+        .chunks_exact((length * inner).max(1));
+    let positions = match inner {
+        1 => blocks
+            .map(|row| argument_of_row(row, start, combine))
+            .collect(),
+        _ => blocks
+            .flat_map(|block| arguments_of_columns(block, inner, better))
+            .collect(),
+    };
+    Array::new(without_axes(shape, &[axis]), positions)
+}
+
+/// The position of the first extremum: two quick passes rather than a slow one.
+fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
+    let extremum = fold::row(row, start, combine);
+    let found = row
+        .iter()
+        .position(|&element| element == extremum || element.is_nan());
+    found.map_or(0, |position| i32::try_from(position).unwrap_or(i32::MAX))
+}
+
+/// The position of the first extremum of each column.
+fn arguments_of_columns<T: Ordered>(
+    rows: &[T],
+    width: usize,
+    better: impl Fn(T, T) -> bool,
+) -> Vec<i32> {
+    let mut positions = vec![0; width];
+    let (champions, rest) = rows.split_at(width);
+    let mut champions = champions.to_vec();
+    for (row, position) in rest.chunks_exact(width).zip(1..) {
+        for ((champion, best), &element) in champions.iter_mut().zip(&mut positions).zip(row) {
+            if better(element, *champion) || (element.is_nan() && !champion.is_nan()) {
+                (*champion, *best) = (element, position);
+            }
+        }
+    }
+    positions
+}

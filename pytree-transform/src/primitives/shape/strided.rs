@@ -1,0 +1,198 @@
+//! Copying elements by strides: the kernel of broadcasts, transposes, slices and reversals.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, Shape, TensorElement};
+
+/// Memory for a result whose elements will all be written; its values are any.
+pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
+    Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
+        T::DTYPE,
+        [length],
+    ))))
+}
+
+/// Gives memory back as that of an array, which is kept for the next.
+pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
+    drop(Array::new([elements.len()], elements));
+}
+
+/// Gathers elements by strides: transposes, broadcasts (stride 0), slices and reversals alike.
+///
+/// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
+/// `source`, and `offset` where the first is.
+pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
+    if shape.contains(&0) {
+        return Array::zeros(&AbstractArray::new(source.dtype(), shape));
+    }
+    let (lengths, steps) = joined_axes(shape, strides);
+    with_type!(source.dtype(), T => {
+        let mut target = reused::<T>(shape.iter().product());
+        gather_into(source.elements::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
+        Array::new(shape, target)
+    })
+}
+
+/// Axes of the same meaning, as few as possible. Axes of length 1 go.
+pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4]>) {
+    let mut lengths = Shape::new();
+    let mut steps: SmallVec<[isize; 4]> = SmallVec::new();
+    for (&length, &stride) in shape
+        .iter()
+        .zip(strides)
+        .filter(|(length, _)| **length != 1)
+    {
+        match (lengths.last_mut(), steps.last_mut()) {
+            (Some(last), Some(step))
+                if isize::try_from(length).is_ok_and(|length| *step == stride * length) =>
+            {
+                *last *= length;
+                *step = stride;
+            }
+            _ => {
+                lengths.push(length);
+                steps.push(stride);
+            }
+        }
+    }
+    (lengths, steps)
+}
+
+fn gather_into<T: TensorElement>(
+    source: &[T],
+    target: &mut [T],
+    lengths: &[usize],
+    steps: &[isize],
+    offset: isize,
+) {
+    let at = offset.cast_unsigned();
+    match (lengths, steps) {
+        ([], _) => target[0] = source[at],
+        ([_], [0]) => target.fill(source[at]),
+        ([length], [1]) => target.copy_from_slice(&source[at..at + length]),
+        ([_], [step]) => {
+            let positions = (0..).map(|index: isize| (offset + index * step).cast_unsigned());
+            target
+                .iter_mut()
+                .zip(positions)
+                .for_each(|(target, position)| *target = source[position]);
+        }
+        ([rows, columns], [1, step]) if *step > 0 => {
+            transpose_into(
+                &source[at..],
+                target,
+                [*rows, *columns],
+                step.cast_unsigned(),
+            );
+        }
+        _ => {
+            let size = target.len() / lengths[0];
+            if steps[0] == 0 {
+                gather_into(
+                    source,
+                    &mut target[..size],
+                    &lengths[1..],
+                    &steps[1..],
+                    offset,
+                );
+                return repeat_first(target, size);
+            }
+            for (part, start) in target
+                .chunks_exact_mut(size)
+                .zip((0..).map(|index: isize| offset + index * steps[0]))
+            {
+                gather_into(source, part, &lengths[1..], &steps[1..], start);
+            }
+        }
+    }
+}
+
+/// Adds each element of `source`, of this shape, to where strides lead in `target`: the transpose of
+/// [`gather`].
+pub(crate) fn add_by_strides<T: TensorElement>(
+    source: &[T],
+    target: &mut [T],
+    shape: &[usize],
+    strides: &[isize],
+    add: impl Fn(T, T) -> T + Copy,
+) {
+    if !source.is_empty() {
+        let (lengths, steps) = joined_axes(shape, strides);
+        add_into(source, target, &lengths, &steps, 0, add);
+    }
+}
+
+fn add_into<T: TensorElement>(
+    source: &[T],
+    target: &mut [T],
+    lengths: &[usize],
+    steps: &[isize],
+    offset: isize,
+    add: impl Fn(T, T) -> T + Copy,
+) {
+    let at = offset.cast_unsigned();
+    match (lengths, steps) {
+        ([], _) => target[at] = add(target[at], source[0]),
+        ([length], [1]) => {
+            let target = &mut target[at..at + length];
+            target
+                .iter_mut()
+                .zip(source)
+                .for_each(|(sum, &term)| *sum = add(*sum, term));
+        }
+        _ => {
+            let size = source.len() / lengths[0];
+            for (part, start) in source
+                .chunks_exact(size)
+                .zip((0..).map(|index: isize| offset + index * steps[0]))
+            {
+                add_into(part, target, &lengths[1..], &steps[1..], start, add);
+            }
+        }
+    }
+}
+
+/// Repeats the first `size` elements over all, at last in blocks that stay in the cache.
+fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
+    const BLOCK: usize = 4096;
+    let block = BLOCK.next_multiple_of(size);
+    let mut filled = size;
+    while filled < target.len() {
+        let count = filled.min(block).min(target.len() - filled);
+        target.copy_within(..count, filled);
+        filled += count;
+    }
+}
+
+/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that
+/// both sides stay in the cache.
+fn transpose_into<T: TensorElement>(
+    source: &[T],
+    target: &mut [T],
+    [rows, columns]: [usize; 2],
+    stride: usize,
+) {
+    const BLOCK: usize = 16;
+    let mut block = [[T::default(); BLOCK]; BLOCK];
+    for first_row in (0..rows).step_by(BLOCK) {
+        let height = BLOCK.min(rows - first_row);
+        for first_column in (0..columns).step_by(BLOCK) {
+            let width = BLOCK.min(columns - first_column);
+            for (column, block) in block.iter_mut().enumerate().take(width) {
+                let at = (first_column + column) * stride + first_row;
+                block[..height].copy_from_slice(&source[at..at + height]);
+            }
+            for row in 0..height {
+                let at = (first_row + row) * columns + first_column;
+                let target = &mut target[at..at + width];
+                target
+                    .iter_mut()
+                    .zip(&block)
+                    .for_each(|(target, column)| *target = column[row]);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Tensors one behind the other.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::elementwise::{align_batch, aligned_axis};
+use crate::primitives::reduce::without_axes;
+use crate::primitives::shape::{batched_axis, reused};
+use crate::primitives::slice::slice;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
+use crate::tensor::trace::bind_one;
+
+/// Tensors one behind the other along an axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Concatenate {
+    pub(crate) axis: usize,
+}
+/// Tensors one behind the other along an axis.
+#[track_caller]
+pub(crate) fn concatenate(operands: &[&Tensor], axis: usize) -> Result<Tensor, TensorError> {
+    bind_one(&Concatenate { axis }, operands)
+}
+impl Primitive for Concatenate {
+    fn name(&self) -> &'static str {
+        "concatenate"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        let Some(&first) = operands.first() else {
+            return Err(TensorError::shape(
+                "concatenate",
+                operands,
+                "there are no tensors",
+                "give at least one",
+            ));
+        };
+        if self.axis >= first.rank() {
+            return Err(TensorError::axis("concatenate", first, self.axis));
+        }
+        if operands.iter().any(|operand| operand.dtype != first.dtype) {
+            return Err(TensorError::dtype(
+                "concatenate",
+                operands,
+                "one element type",
+            ));
+        }
+        let others = |operand: &AbstractArray| without_axes(&operand.shape, &[self.axis]);
+        if operands
+            .iter()
+            .any(|operand| operand.rank() != first.rank() || others(operand) != others(first))
+        {
+            let problem = format!("the shapes differ outside of axis {}", self.axis);
+            return Err(TensorError::shape(
+                "concatenate",
+                operands,
+                problem,
+                "make the other axes equal, or choose another axis",
+            ));
+        }
+        let mut shape = first.shape.clone();
+        shape[self.axis] = operands.iter().fold(0, |sum: usize, operand| {
+            sum.saturating_add(operand.shape[self.axis])
+        });
+        Ok(one(AbstractArray {
+            dtype: first.dtype,
+            shape,
+        }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let mut shape = operands[0].info.shape.clone();
+        shape[self.axis] = operands
+            .iter()
+            .map(|operand| operand.shape()[self.axis])
+            .sum();
+        let outer: usize = shape[..self.axis].iter().product();
+        one(with_type!(operands[0].dtype(), T => {
+            let mut elements = reused::<T>(shape.iter().product());
+            let mut at = 0;
+            for row in 0..outer {
+                for operand in &operands {
+                    let part = operand.elements::<T>();
+                    let length = part.len() / outer;
+                    elements[at..at + length].copy_from_slice(&part[row * length..][..length]);
+                    at += length;
+                }
+            }
+            Array::new(&shape, elements)
+        }))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let joined =
+            |parts: &[Tensor]| or_panic(concatenate(&parts.iter().collect::<Vec<_>>(), self.axis));
+        let tangent = tangents.iter().any(Option::is_some).then(|| {
+            let part = |(primal, tangent): (&Tensor, &Option<Tensor>)| match tangent {
+                Some(tangent) => tangent.clone(),
+                None => Tensor::zeros_like(primal),
+            };
+            joined(&primals.iter().zip(tangents).map(part).collect::<Vec<_>>())
+        });
+        (one(joined(primals)), one(tangent))
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let Some(cotangent) = &cotangents[0] else {
+            return operands.iter().map(|_| None).collect();
+        };
+        let stride: Shape = smallvec![1; cotangent.rank()];
+        let mut start: Shape = smallvec![0; cotangent.rank()];
+        let mut limit = Shape::from_slice(cotangent.shape());
+        let mut parts = SmallVec::new();
+        for operand in operands {
+            limit[self.axis] = start[self.axis] + operand.info().shape[self.axis];
+            parts.push(
+                operand
+                    .is_unknown()
+                    .then(|| or_panic(slice(cotangent, &start, &limit, &stride))),
+            );
+            start[self.axis] = limit[self.axis];
+        }
+        parts
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+        let aligned = align_batch(operands, axes, size);
+        let batch = aligned_axis(axes);
+        let parts: Vec<&Tensor> = aligned.iter().collect();
+        (
+            one(or_panic(concatenate(
+                &parts,
+                batched_axis(self.axis, batch),
+            ))),
+            one(Some(batch)),
+        )
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dimension={}", self.axis)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{
+        check_batching, check_tangent, check_transpose, noise,
+    };
+
+    #[test]
+    fn concatenation_says_what_differs() {
+        let error = concatenate(&[&noise(&[2, 3], 1), &noise(&[2, 4], 2)], 0)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("f64[2,3] and f64[2,4]: the shapes differ outside of axis 0"),
+            "{error}"
+        );
+        assert!(concatenate(&[], 0).is_err());
+        let y = concatenate(
+            &[&noise(&[2, 0], 1), &noise(&[2, 3], 2), &noise(&[2, 1], 3)],
+            1,
+        )
+        .unwrap();
+        assert_eq!(y.shape(), [2, 4]);
+    }
+
+    #[test]
+    fn rules_of_concatenation_agree_with_evaluation() {
+        let concatenate = Concatenate { axis: 1 };
+        let operands = [noise(&[2, 3], 1), noise(&[2, 1], 2), noise(&[2, 2], 3)];
+        (0..3).for_each(|operand| check_transpose(&concatenate, &operands, operand));
+        check_tangent(&concatenate, &operands);
+        check_batching(
+            &concatenate,
+            &[noise(&[5, 2, 3], 1), noise(&[5, 2, 1], 2)],
+            &[Some(0), Some(0)],
+        );
+        check_batching(
+            &concatenate,
+            &[noise(&[2, 3, 5], 1), noise(&[2, 1, 5], 2)],
+            &[Some(2), Some(2)],
+        );
+        check_batching(
+            &concatenate,
+            &[noise(&[2, 5, 3], 1), noise(&[2, 1], 2)],
+            &[Some(1), None],
+        );
+    }
+}

@@ -1,0 +1,360 @@
+//! Padding, and its opposite.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::base::array::{Array, row_major_strides, with_type};
+use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::elementwise::take;
+use crate::primitives::select::select;
+use crate::primitives::shape::{broadcast_in_dim, reused};
+use crate::primitives::slice::{batched, inserted, slice};
+use crate::primitives::{create, reduce};
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+};
+use crate::tensor::trace::bind_one;
+
+/// Along each axis `interior` padding values between neighbours, then `low` before and `high` behind;
+/// negative ones take elements away. The operands are the tensor and the padding value.
+#[derive(Clone, Debug)]
+pub(crate) struct Pad {
+    pub(crate) low: SmallVec<[isize; 4]>,
+    pub(crate) high: SmallVec<[isize; 4]>,
+    pub(crate) interior: Shape,
+}
+/// [`Pad`] of a tensor with a value without axes; itself if nothing changes.
+#[track_caller]
+pub(crate) fn pad(
+    operand: &Tensor,
+    value: &Tensor,
+    low: &[isize],
+    high: &[isize],
+    interior: &[usize],
+) -> Result<Tensor, TensorError> {
+    let unchanged = low.iter().chain(high).all(|&padding| padding == 0)
+        && interior.iter().all(|&padding| padding == 0);
+    if unchanged && low.len() == operand.rank() {
+        return Ok(operand.clone());
+    }
+    // Where there are no neighbours nothing comes between.
+    let has_neighbours = |axis: usize| operand.shape().get(axis).is_none_or(|&length| length > 1);
+    let pad = Pad {
+        low: SmallVec::from_slice(low),
+        high: SmallVec::from_slice(high),
+        interior: (0..interior.len())
+            .map(|axis| {
+                if has_neighbours(axis) {
+                    interior[axis]
+                } else {
+                    0
+                }
+            })
+            .collect(),
+    };
+    bind_one(&pad, &[operand, value])
+}
+/// Where the elements of one axis go under padding.
+struct PaddedAxis {
+    /// The first element that is kept, and how many are.
+    first: usize,
+    count: usize,
+    /// Where the first goes, and how far apart neighbours then are, in elements of the result.
+    place: usize,
+    step: usize,
+    stride: usize,
+}
+
+impl Pad {
+    fn length(&self, axis: usize, length: usize) -> Option<usize> {
+        let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
+        let spread = length.checked_add(between)? as i128;
+        // The derivative pads by the negative.
+        let paddings = [self.low[axis], self.high[axis]];
+        if isize::try_from(spread).is_err() || paddings.contains(&isize::MIN) {
+            return None;
+        }
+        usize::try_from(spread + paddings[0] as i128 + paddings[1] as i128).ok()
+    }
+
+    fn result_shape(&self, operand: &[usize]) -> Option<Shape> {
+        operand
+            .iter()
+            .enumerate()
+            .map(|(axis, &length)| self.length(axis, length))
+            .collect()
+    }
+
+    fn padded_axes(&self, operand: &[usize], result: &[usize]) -> Vec<PaddedAxis> {
+        let (strides, steps) = (row_major_strides(operand), row_major_strides(result));
+        let axis = |axis: usize| {
+            let (low, step) = (self.low[axis], self.interior[axis] + 1);
+            let first = low.min(0).unsigned_abs().div_ceil(step);
+            let place = low.max(0).cast_unsigned() + (first * step - low.min(0).unsigned_abs());
+            let room = result[axis].saturating_sub(place);
+            let count = operand[axis].saturating_sub(first).min(room.div_ceil(step));
+            PaddedAxis {
+                first,
+                count,
+                // Without an element to be kept neither is used; with one only, the step is not.
+                place: place.wrapping_mul(steps[axis]),
+                step: step.wrapping_mul(steps[axis]),
+                stride: strides[axis],
+            }
+        };
+        (0..operand.len()).map(axis).collect()
+    }
+}
+
+/// Writes the kept elements to their places.
+fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
+    let Some((axis, inner)) = axes.split_first() else {
+        target[0] = source[0];
+        return;
+    };
+    if axis.count == 0 {
+        return;
+    }
+    let (source, target) = (
+        &source[axis.first * axis.stride..],
+        &mut target[axis.place..],
+    );
+    if inner.is_empty() && axis.step == 1 {
+        target[..axis.count].copy_from_slice(&source[..axis.count]);
+        return;
+    }
+    for index in 0..axis.count {
+        place(
+            &source[index * axis.stride..],
+            &mut target[index * axis.step..],
+            inner,
+        );
+    }
+}
+
+fn pad_array<T: TensorElement>(
+    operand: &Array,
+    value: T,
+    shape: &Shape,
+    axes: &[PaddedAxis],
+) -> Array {
+    let mut target = reused(shape.iter().product());
+    target.fill(value);
+    if !axes.iter().any(|axis| axis.count == 0) {
+        place(operand.elements::<T>(), &mut target, axes);
+    }
+    Array::new(shape, target)
+}
+
+impl Primitive for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        let (operand, value) = (operands[0], operands[1]);
+        if operand.dtype != value.dtype {
+            return Err(TensorError::dtype(
+                "pad",
+                operands,
+                "a padding value of the same element type",
+            ));
+        }
+        let paddings = [self.low.len(), self.high.len(), self.interior.len()];
+        let shape = if paddings == [operand.rank(); 3] {
+            self.result_shape(&operand.shape)
+        } else {
+            None
+        };
+        match shape {
+            Some(shape) if value.rank() == 0 => Ok(one(AbstractArray {
+                dtype: operand.dtype,
+                shape,
+            })),
+            _ => {
+                let Self {
+                    low,
+                    high,
+                    interior,
+                } = self;
+                let problem =
+                    format!("low {low:?}, high {high:?} and interior {interior:?} do not fit");
+                let mend = "give each axis one of each, the value no axes, and take no more away than there is";
+                Err(TensorError::shape("pad", operands, problem, mend))
+            }
+        }
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand, value] = take(operands);
+        let shape = self.result_shape(operand.shape()).unwrap_or_default();
+        let axes = self.padded_axes(operand.shape(), &shape);
+        one(
+            with_type!(operand.dtype(), T => pad_array::<T>(&operand, value.elements::<T>()[0], &shape, &axes)),
+        )
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let padded = |operand: &Tensor, value: &Tensor| {
+            or_panic(pad(operand, value, &self.low, &self.high, &self.interior))
+        };
+        let tangent = match (&tangents[0], &tangents[1]) {
+            (None, None) => None,
+            (operand, value) => {
+                let operand = operand
+                    .clone()
+                    .unwrap_or_else(|| Tensor::zeros_like(&primals[0]));
+                let value = value
+                    .clone()
+                    .unwrap_or_else(|| Tensor::constant(operand.dtype(), 0.0));
+                Some(padded(&operand, &value))
+            }
+        };
+        (one(padded(&primals[0], &primals[1])), one(tangent))
+    }
+
+    /// Negative padding undoes padding; what then is missing of the sum belongs to the value.
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let Some(cotangent) = &cotangents[0] else {
+            return smallvec![None, None];
+        };
+        let axes: Shape = (0..cotangent.rank()).collect();
+        let negated = |paddings: &[isize]| {
+            paddings
+                .iter()
+                .map(|padding| -padding)
+                .collect::<SmallVec<[isize; 4]>>()
+        };
+        let zero = Tensor::constant(cotangent.dtype(), 0.0);
+        let none: Shape = smallvec![0; axes.len()];
+        let cropped = or_panic(pad(
+            cotangent,
+            &zero,
+            &negated(&self.low),
+            &negated(&self.high),
+            &none,
+        ));
+        let stride: Shape = self.interior.iter().map(|interior| interior + 1).collect();
+        let of_operand = or_panic(slice(&cropped, &none, cropped.shape(), &stride));
+        let of_value = operands[1].is_unknown().then(|| {
+            let all = or_panic(reduce::sum(cotangent, &axes));
+            all - or_panic(reduce::sum(&of_operand, &axes))
+        });
+        smallvec![operands[0].is_unknown().then_some(of_operand), of_value]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+        let batch = axes[0].unwrap_or(0);
+        let operand = or_panic(batched(&operands[0], axes[0], size));
+        let (low, high, interior) = (
+            inserted(&self.low, batch, 0),
+            inserted(&self.high, batch, 0),
+            inserted(&self.interior, batch, 0),
+        );
+        let padded = |operand: &Tensor, value: &Tensor| {
+            or_panic(pad(operand, value, &low, &high, &interior))
+        };
+        let result = if axes[1].is_none() {
+            padded(&operand, &operands[1])
+        } else {
+            // Each example has its own value, so the values are laid out and the elements put over them.
+            let zeros = padded(&operand, &Tensor::constant(operand.dtype(), 0.0));
+            let inside = or_panic(create::full(DType::Bool, operand.shape(), 1.0));
+            let inside = padded(&inside, &Tensor::constant(DType::Bool, 0.0));
+            let values = or_panic(broadcast_in_dim(&operands[1], zeros.shape(), &[batch]));
+            or_panic(select(&inside, &zeros, &values))
+        };
+        (one(result), one(Some(batch)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("padding_config=(")?;
+        for (axis, ((low, high), interior)) in self
+            .low
+            .iter()
+            .zip(&self.high)
+            .zip(&self.interior)
+            .enumerate()
+        {
+            write!(
+                f,
+                "{}({low}, {high}, {interior})",
+                if axis == 0 { "" } else { ", " }
+            )?;
+        }
+        f.write_str(if self.low.len() == 1 { ",)" } else { ")" })
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::primitives::shape::rule_checks::{
+        check_batching, check_tangent, check_transpose, noise,
+    };
+
+    fn pad_of(low: [isize; 2], high: [isize; 2], interior: [usize; 2]) -> Pad {
+        Pad {
+            low: SmallVec::from_slice(&low),
+            high: SmallVec::from_slice(&high),
+            interior: Shape::from_slice(&interior),
+        }
+    }
+
+    #[test]
+    fn padding_goes_between_before_and_behind() {
+        let x = Tensor::from([1, 2, 3]);
+        let padded = |low, high, interior| {
+            pad(&x, &Tensor::from(0), &[low], &[high], &[interior])
+                .unwrap()
+                .to_vec::<i32>()
+        };
+        assert_eq!(padded(1, 2, 1), [0, 1, 0, 2, 0, 3, 0, 0]);
+        assert_eq!(padded(-1, 0, 0), [2, 3]);
+        assert_eq!(padded(-1, 0, 1), [0, 2, 0, 3]);
+        assert_eq!(padded(-2, -2, 1), [2]);
+        assert_eq!(padded(-3, 2, 0), [0, 0]);
+        assert_eq!(padded(2, -4, 0), [0]);
+        assert!(pad(&x, &Tensor::from(0), &[-2], &[-2], &[0]).is_err());
+        let nothing = Tensor::zeros(DType::I32, [0]);
+        assert_eq!(
+            pad(&nothing, &Tensor::from(7), &[1], &[1], &[5]).unwrap(),
+            Tensor::from([7, 7])
+        );
+    }
+
+    #[test]
+    fn rules_of_padding_agree_with_evaluation() {
+        for pad in [
+            pad_of([1, 0], [0, 2], [0, 0]),
+            pad_of([-1, 1], [2, -1], [1, 2]),
+            pad_of([0, -2], [-1, 3], [0, 1]),
+        ] {
+            let operands = [noise(&[4, 5], 1), noise(&[], 2)];
+            check_transpose(&pad, &operands, 0);
+            check_transpose(&pad, &operands, 1);
+            check_tangent(&pad, &operands);
+            for (axis, shape) in [(0, [3, 4, 5]), (1, [4, 3, 5]), (2, [4, 5, 3])] {
+                check_batching(
+                    &pad,
+                    &[noise(&shape, 1), noise(&[], 2)],
+                    &[Some(axis), None],
+                );
+                check_batching(
+                    &pad,
+                    &[noise(&shape, 1), noise(&[3], 2)],
+                    &[Some(axis), Some(0)],
+                );
+            }
+            check_batching(&pad, &[noise(&[4, 5], 1), noise(&[3], 2)], &[None, Some(0)]);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Where NaN comes from: each result is looked at as soon as it is there.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::base::array::{Array, Data};
+use crate::base::error::{TensorError, or_panic};
+use crate::tensor::jaxpr::{Jaxpr, JaxprEquation};
+use crate::tensor::primitive::{Operands, Outputs, Primitive};
+
+/// What results are looked at for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checks {
+    nans: bool,
+    infs: bool,
+}
+
+impl Checks {
+    pub(crate) fn any(self) -> bool {
+        self.nans || self.infs
+    }
+
+    pub(crate) fn with_nans(self) -> Self {
+        Self { nans: true, ..self }
+    }
+
+    pub(crate) fn with_infs(self) -> Self {
+        Self { infs: true, ..self }
+    }
+
+    /// Runs a function with these checks besides those that are on.
+    pub(crate) fn within<R>(self, function: impl FnOnce() -> R) -> R {
+        struct Restore(Checks);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CHECKS.set(self.0);
+            }
+        }
+        let before = CHECKS.get();
+        let _restore = Restore(before);
+        CHECKS.set(Self {
+            nans: before.nans || self.nans,
+            infs: before.infs || self.infs,
+        });
+        function()
+    }
+
+    /// What the environment asks for.
+    fn of_environment() -> Self {
+        let is_set =
+            |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        Self {
+            nans: is_set("PYTREE_DEBUG_NANS"),
+            infs: is_set("PYTREE_DEBUG_INFS"),
+        }
+    }
+}
+
+thread_local! {
+    static CHECKS: Cell<Checks> = Cell::new(Checks::of_environment());
+}
+
+/// Runs a function in which an operation that gives NaN panics, with the operation, the line it was written at, and
+/// what its operands hold. Compiled functions run operation by operation in it.
+///
+/// It holds for this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns it on for the whole program, and
+/// [`Jit::check_nans`](crate::Jit::check_nans) for one compiled function. It is `jax.debug_nans`.
+///
+/// # Examples
+/// ```
+/// use std::panic::{AssertUnwindSafe, catch_unwind};
+/// use pytree_transform::{Tensor, debug_nans, jit};
+/// let f = jit(|x: Tensor| (x.log() + 1.0).sum());
+/// let x = Tensor::from([1.0_f32, -1.0]);
+/// assert!(f(x.clone()).item::<f32>().is_nan());
+/// let checked = AssertUnwindSafe(|| debug_nans(|| f(x)));
+/// let message = *catch_unwind(checked).unwrap_err().downcast::<String>().unwrap();
+/// assert!(message.contains("gave NaN in 1 of 2 elements: b:f32[2] = log a"), "{message}");
+/// assert!(message.contains("operand 0 is f32[2] from -1 to 1"), "{message}");
+/// ```
+///
+/// # Panics
+/// If a result holds NaN.
+pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
+    Checks::default().with_nans().within(function)
+}
+
+/// As [`debug_nans`], for infinities; its variable is `PYTREE_DEBUG_INFS`. It is `jax.debug_infs`.
+///
+/// # Examples
+/// ```should_panic
+/// use pytree_transform::{Tensor, debug_infs};
+/// debug_infs(|| Tensor::from(1.0_f32) / Tensor::from(0.0_f32));
+/// ```
+///
+/// # Panics
+/// If a result holds an infinity.
+pub fn debug_infs<R>(function: impl FnOnce() -> R) -> R {
+    Checks::default().with_infs().within(function)
+}
+
+/// Whether results are looked at on this thread.
+pub(crate) fn active() -> bool {
+    CHECKS.get().any()
+}
+
+/// The elements of an array that matter here: how many are NaN, how many infinite, and the range of the others.
+struct Summary {
+    nans: usize,
+    infs: usize,
+    range: Option<(f64, f64)>,
+}
+
+impl Summary {
+    fn of(array: &Array) -> Self {
+        let mut summary = Self {
+            nans: 0,
+            infs: 0,
+            range: None,
+        };
+        for x in array.data.to_f64() {
+            if x.is_nan() {
+                summary.nans += 1;
+            } else if x.is_infinite() {
+                summary.infs += 1;
+            } else {
+                let (least, greatest) = summary.range.unwrap_or((x, x));
+                summary.range = Some((least.min(x), greatest.max(x)));
+            }
+        }
+        summary
+    }
+
+    fn describe(&self, position: usize, array: &Array) -> String {
+        let range = match self.range {
+            None => String::new(),
+            Some((least, greatest)) if least.to_bits() == greatest.to_bits() => {
+                format!(" of {least}")
+            }
+            Some((least, greatest)) => format!(" from {least} to {greatest}"),
+        };
+        let with = |count: usize, what: &str| match count {
+            0 => String::new(),
+            count => format!(" with {count} {what} already"),
+        };
+        let (nans, infs) = (with(self.nans, "NaN"), with(self.infs, "infinite"));
+        format!("operand {position} is {}{range}{nans}{infs}", array.info)
+    }
+}
+
+/// The results of a primitive, if they pass the checks.
+pub(crate) fn evaluate(
+    primitive: &dyn Primitive,
+    operands: Operands,
+    line: &'static Location<'static>,
+    equation: Option<JaxprEquation<'_>>,
+) -> Result<Outputs<Array>, TensorError> {
+    let results = primitive.evaluate(operands.clone());
+    let checks = CHECKS.get();
+    for result in &results {
+        if !matches!(result.data, Data::F32(_) | Data::F64(_)) {
+            continue;
+        }
+        let found = Summary::of(result);
+        let (count, name) = match found {
+            Summary { nans, .. } if checks.nans && nans > 0 => (nans, "NaN"),
+            Summary { infs, .. } if checks.infs && infs > 0 => (infs, "an infinity"),
+            _ => continue,
+        };
+        let summaries: Vec<String> = operands
+            .iter()
+            .enumerate()
+            .map(|(position, operand)| Summary::of(operand).describe(position, operand))
+            .collect();
+        return Err(TensorError::NotFinite {
+            operation: primitive.name(),
+            line,
+            what: format!("{name} in {count} of {} elements", result.info.len()).into(),
+            equation: match equation {
+                Some(equation) => equation.to_string(),
+                None => written(primitive, result, &operands),
+            }
+            .into(),
+            operands: if summaries.is_empty() {
+                "it has no operands".to_owned()
+            } else {
+                summaries.join(", ")
+            }
+            .into(),
+        });
+    }
+    Ok(results)
+}
+
+/// An operation outside of a jaxpr as an equation without names.
+fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> String {
+    let operands: Vec<String> = operands
+        .iter()
+        .map(|operand| operand.info.to_string())
+        .collect();
+    format!(
+        "{} = {} {}",
+        result.info,
+        primitive.name(),
+        operands.join(" ")
+    )
+}
+
+/// Runs a jaxpr as it was recorded, equation by equation, and looks at each result.
+///
+/// # Panics
+/// If a result does not pass.
+pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+    let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
+    for (variable, tensor) in &jaxpr.constants {
+        values[variable.index()] = tensor.array().cloned();
+    }
+    for (variable, input) in jaxpr.inputs.iter().zip(inputs) {
+        values[variable.index()] = Some(input);
+    }
+    for (equation, shown) in jaxpr.equations.iter().zip(jaxpr.equations()) {
+        let operands: Operands = equation
+            .inputs
+            .iter()
+            .filter_map(|input| values[input.index()].clone())
+            .collect();
+        let results = evaluate(&*equation.primitive, operands, equation.line, Some(shown));
+        for (output, result) in equation.outputs.iter().zip(or_panic(results)) {
+            values[output.index()] = Some(Arc::new(result));
+        }
+    }
+    jaxpr
+        .outputs
+        .iter()
+        .filter_map(|output| values[output.index()].clone())
+        .collect()
+}

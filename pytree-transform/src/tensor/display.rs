@@ -1,0 +1,226 @@
+//! How tensors print: as NumPy prints arrays.
+//!
+//! After NumPy's `arrayprint.py` with its default options: eight digits, lines of 75 characters, and
+//! three items at each end of a long axis once there are more than 1000 elements.
+
+mod numbers;
+
+use std::fmt;
+
+use self::numbers::{Format, item, scalar};
+use crate::base::array::{Array, Data};
+use crate::tensor::Tensor;
+
+const LINE_WIDTH: usize = 75;
+const THRESHOLD: usize = 1000;
+const EDGE_ITEMS: usize = 3;
+const PRECISION: usize = 8;
+
+impl fmt::Display for Tensor {
+    /// As NumPy's `str`; a traced tensor shows the transformation, its element type and shape.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.array() {
+            Some(array) => f.write_str(&display(array)),
+            None => fmt::Debug::fmt(self, f),
+        }
+    }
+}
+
+/// As NumPy's `repr`, in our words: `Tensor([1., 2.], dtype=f32)`.
+pub(crate) fn write_debug(tensor: &Tensor, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match tensor.array() {
+        Some(array) => f.write_str(&debug(array, "Tensor(", Some(&array.dtype().to_string()))),
+        None => fmt::Debug::fmt(tensor, f),
+    }
+}
+
+fn display(array: &Array) -> String {
+    match &array.data {
+        Data::F32(elements) if array.shape().is_empty() => {
+            scalar(f64::from(elements[0]), &format!("{:e}", elements[0]))
+        }
+        Data::F64(elements) if array.shape().is_empty() => {
+            scalar(elements[0], &format!("{:e}", elements[0]))
+        }
+        _ => Layout {
+            separator: " ",
+            width: LINE_WIDTH,
+        }
+        .write(array, 1),
+    }
+}
+
+fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
+    let shape = array.shape();
+    let elements = if array.info.is_empty() {
+        "[]".to_owned()
+    } else {
+        Layout {
+            separator: ", ",
+            width: LINE_WIDTH - 1,
+        }
+        .write(array, prefix.len() + 1)
+    };
+    let mut extras = Vec::new();
+    if (array.info.is_empty() && shape != [0]) || array.info.len() > THRESHOLD {
+        extras.push(format!("shape={}", crate::primitives::shape::Tuple(shape)));
+    }
+    extras.extend(dtype.map(|dtype| format!("dtype={dtype}")));
+    if extras.is_empty() {
+        return format!("{prefix}{elements})");
+    }
+    let (text, extras) = (format!("{prefix}{elements},"), extras.join(", ") + ")");
+    let last_line = text.len() - text.rfind('\n').map_or(0, |position| position + 1);
+    if last_line + extras.len() + 1 > LINE_WIDTH {
+        return format!("{text}\n{}{extras}", " ".repeat(prefix.len()));
+    }
+    format!("{text} {extras}")
+}
+
+/// How the elements are laid out in lines.
+#[derive(Clone, Copy)]
+struct Layout {
+    separator: &'static str,
+    width: usize,
+}
+
+/// What stays the same while an array is written.
+struct Writer<'a> {
+    layout: Layout,
+    array: &'a Array,
+    format: Format,
+    summarised: bool,
+}
+
+impl Layout {
+    fn write(self, array: &Array, indent: usize) -> String {
+        if array.info.is_empty() {
+            return "[]".to_owned();
+        }
+        let summarised = array.info.len() > THRESHOLD;
+        let mut positions = vec![0];
+        for &length in array.shape() {
+            let shown: Vec<usize> = shown(length, summarised).flatten().collect();
+            positions = positions
+                .iter()
+                .flat_map(|&start| shown.iter().map(move |index| start * length + index))
+                .collect();
+        }
+        let writer = Writer {
+            layout: self,
+            array,
+            format: Format::of(array, &positions),
+            summarised,
+        };
+        writer.axis(0, 0, indent, self.width)
+    }
+}
+
+/// The indices that are shown of an axis; none stands for those left out.
+fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>> {
+    let summary = summarised && 2 * EDGE_ITEMS < length;
+    let leading = if summary { EDGE_ITEMS } else { 0 };
+    let trailing = if summary { length - EDGE_ITEMS } else { 0 };
+    (0..leading)
+        .map(Some)
+        .chain(summary.then_some(None))
+        .chain((trailing..length).map(Some))
+}
+
+impl Writer<'_> {
+    /// The part of the array below the axis, from the row-major number `start` of its first part on.
+    fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
+        let shape = self.array.shape();
+        let Some(&length) = shape.get(axis) else {
+            return self.format.write(item(self.array, start));
+        };
+        if axis + 1 == shape.len() {
+            return self.row(start * length, length, indent, width);
+        }
+        let margin = " ".repeat(indent);
+        let between = format!(
+            "{}{}",
+            self.layout.separator.trim_end(),
+            "\n".repeat(shape.len() - axis - 1)
+        );
+        let parts = shown(length, self.summarised).map(|index| match index {
+            Some(index) => format!(
+                "{margin}{}",
+                self.axis(axis + 1, start * length + index, indent + 1, width - 1)
+            ),
+            None => format!("{margin}..."),
+        });
+        let text = parts.collect::<Vec<_>>().join(&between);
+        format!("[{}]", &text[indent..])
+    }
+
+    /// The elements along the last axis, in as many lines as they need.
+    fn row(&self, start: usize, length: usize, indent: usize, width: usize) -> String {
+        let separator = self.layout.separator;
+        let room = width - separator.trim_end().len().max(1);
+        let (mut text, mut line) = (String::new(), " ".repeat(indent));
+        for index in shown(length, self.summarised) {
+            let word = match index {
+                Some(index) => self.format.write(item(self.array, start + index)),
+                None => "...".to_owned(),
+            };
+            if line.len() + word.len() > room && line.len() > indent {
+                text.push_str(line.trim_end());
+                text.push('\n');
+                line = " ".repeat(indent);
+            }
+            line.push_str(&word);
+            if index != Some(length - 1) {
+                line.push_str(separator);
+            }
+        }
+        text.push_str(&line);
+        format!("[{}]", &text[indent..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::DType;
+
+    #[test]
+    fn tensors_print_as_numpy_prints_arrays() {
+        // From NumPy 2; many more are in tests/golden/display.json.
+        assert_eq!(
+            Tensor::from([0.1_f32, 0.25, -3.5]).to_string(),
+            "[ 0.1   0.25 -3.5 ]"
+        );
+        assert_eq!(
+            Tensor::from([1e10, 1.0, -2.5]).to_string(),
+            "[ 1.0e+10  1.0e+00 -2.5e+00]"
+        );
+        assert_eq!(
+            Tensor::from([1.0, f64::NAN, 2.25]).to_string(),
+            "[1.    nan 2.25]"
+        );
+        assert_eq!(
+            Tensor::from([[true, false], [false, true]]).to_string(),
+            "[[ True False]\n [False  True]]"
+        );
+        assert_eq!(Tensor::from(1e-8_f32).to_string(), "1e-08");
+        assert_eq!(Tensor::from(f32::NEG_INFINITY).to_string(), "-inf");
+        assert_eq!(
+            Tensor::arange(DType::I32, 1001).to_string(),
+            "[   0    1    2 ...  998  999 1000]"
+        );
+    }
+
+    #[test]
+    fn debug_names_the_element_type() {
+        assert_eq!(
+            format!("{:?}", Tensor::from([[1.0_f32, 2.0]])),
+            "Tensor([[1., 2.]], dtype=f32)"
+        );
+        assert_eq!(format!("{:?}", Tensor::from(1)), "Tensor(1, dtype=i32)");
+        assert_eq!(
+            format!("{:?}", Tensor::zeros(DType::F32, [0, 3])),
+            "Tensor([], shape=(0, 3), dtype=f32)"
+        );
+    }
+}

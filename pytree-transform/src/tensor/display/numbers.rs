@@ -1,0 +1,311 @@
+//! Numbers as text: one by itself, and many in the same width.
+
+use super::PRECISION;
+use crate::base::array::{Array, Data};
+
+/// A float without axes, as Python writes its floats; `scientific` is its shortest form with exponent.
+pub(super) fn scalar(value: f64, scientific: &str) -> String {
+    if !value.is_finite() {
+        return not_finite(value).to_owned();
+    }
+    let Decimal {
+        negative,
+        digits,
+        exponent,
+    } = Decimal::shortest(scientific);
+    let sign = if negative { "-" } else { "" };
+    if value == 0.0 {
+        return format!("{sign}0.0");
+    }
+    if (1e-4..1e16).contains(&value.abs()) {
+        let (whole, fraction) = positional(&digits, exponent);
+        return format!(
+            "{sign}{whole}.{}",
+            if fraction.is_empty() { "0" } else { &fraction }
+        );
+    }
+    let fraction = if digits.len() > 1 {
+        format!(".{}", &digits[1..])
+    } else {
+        String::new()
+    };
+    format!(
+        "{sign}{}{fraction}e{}{:02}",
+        &digits[..1],
+        if exponent < 0 { '-' } else { '+' },
+        exponent.abs()
+    )
+}
+
+fn not_finite(value: f64) -> &'static str {
+    if value.is_nan() {
+        "nan"
+    } else if value > 0.0 {
+        "inf"
+    } else {
+        "-inf"
+    }
+}
+
+/// The decimal digits of a float without zeros at the end: `digits[0].digits[1..] × 10^exponent`.
+struct Decimal {
+    negative: bool,
+    digits: String,
+    exponent: i32,
+}
+
+impl Decimal {
+    /// From a form such as `-1.25e-3`.
+    fn shortest(scientific: &str) -> Self {
+        let (negative, unsigned) = match scientific.strip_prefix('-') {
+            Some(unsigned) => (true, unsigned),
+            None => (false, scientific),
+        };
+        let (mantissa, exponent) = unsigned.split_once('e').unwrap_or((unsigned, "0"));
+        let digits = mantissa.replace('.', "");
+        let trimmed = digits.trim_end_matches('0');
+        let digits = if trimmed.is_empty() { "0" } else { trimmed };
+        Self {
+            negative,
+            digits: digits.to_owned(),
+            exponent: exponent.parse().unwrap_or(0),
+        }
+    }
+}
+
+/// The digits before and behind the point.
+fn positional(digits: &str, exponent: i32) -> (String, String) {
+    match usize::try_from(exponent) {
+        Ok(exponent) if digits.len() > exponent + 1 => (
+            digits[..=exponent].to_owned(),
+            digits[exponent + 1..].to_owned(),
+        ),
+        Ok(exponent) => (
+            format!("{digits:0<width$}", width = exponent + 1),
+            String::new(),
+        ),
+        Err(_) if digits == "0" => ("0".to_owned(), String::new()),
+        Err(_) => {
+            let zeros = usize::try_from(-exponent - 1).unwrap_or(0);
+            ("0".to_owned(), "0".repeat(zeros) + digits)
+        }
+    }
+}
+
+/// A float by parts, rounded to [`PRECISION`] digits behind the point.
+struct Parts {
+    whole: String,
+    fraction: String,
+    /// With its sign, two digits at least.
+    exponent: String,
+}
+
+/// A float to be printed: exactly, with the shortest digits that tell it from others of its type.
+#[derive(Clone)]
+pub(super) struct Float {
+    value: f64,
+    scientific: String,
+}
+
+impl Float {
+    /// Shortest digits, unless they are too many; then the exact value rounded.
+    fn parts(&self, with_exponent: bool) -> Parts {
+        let Decimal {
+            negative,
+            mut digits,
+            mut exponent,
+        } = Decimal::shortest(&self.scientific);
+        let sign = if negative { "-" } else { "" };
+        if with_exponent {
+            if digits.len() > PRECISION + 1 {
+                let rounded = Decimal::shortest(&format!("{:.*e}", PRECISION, self.value));
+                (digits, exponent) = (rounded.digits, rounded.exponent);
+            }
+            let exponent_sign = if exponent < 0 { '-' } else { '+' };
+            return Parts {
+                whole: format!("{sign}{}", &digits[..1]),
+                fraction: digits[1..].to_owned(),
+                exponent: format!("{exponent_sign}{:02}", exponent.abs()),
+            };
+        }
+        let (mut whole, mut fraction) = positional(&digits, exponent);
+        if fraction.len() > PRECISION {
+            let rounded = format!("{:.*}", PRECISION, self.value.abs());
+            let (left, right) = rounded.split_once('.').unwrap_or((&rounded, ""));
+            (whole, fraction) = (left.to_owned(), right.trim_end_matches('0').to_owned());
+        }
+        Parts {
+            whole: format!("{sign}{whole}"),
+            fraction,
+            exponent: String::new(),
+        }
+    }
+}
+
+/// How the elements of one array are written, so that they align.
+pub(super) enum Format {
+    /// Right-aligned.
+    Padded { width: usize },
+    Float {
+        with_exponent: bool,
+        left: usize,
+        right: usize,
+        exponent_digits: usize,
+    },
+}
+
+/// An element to be printed.
+pub(super) enum Item {
+    Text(String),
+    Float(Float),
+}
+
+pub(super) fn item(array: &Array, position: usize) -> Item {
+    match &array.data {
+        Data::Bool(elements) => {
+            Item::Text(if elements[position] { "True" } else { "False" }.to_owned())
+        }
+        Data::I32(elements) => Item::Text(elements[position].to_string()),
+        Data::I64(elements) => Item::Text(elements[position].to_string()),
+        Data::U32(elements) => Item::Text(elements[position].to_string()),
+        Data::F32(elements) => {
+            let value = elements[position];
+            Item::Float(Float {
+                value: f64::from(value),
+                scientific: format!("{value:e}"),
+            })
+        }
+        Data::F64(elements) => {
+            let value = elements[position];
+            Item::Float(Float {
+                value,
+                scientific: format!("{value:e}"),
+            })
+        }
+    }
+}
+
+impl Format {
+    pub(super) fn of(array: &Array, positions: &[usize]) -> Self {
+        let mut floats = Vec::new();
+        let mut width = 0;
+        for &position in positions {
+            match item(array, position) {
+                Item::Text(text) => width = width.max(text.len()),
+                Item::Float(float) => floats.push(float),
+            }
+        }
+        if matches!(array.data, Data::Bool(_)) && !array.shape().is_empty() {
+            // True is padded even where no False stands beside it.
+            width = 5;
+        }
+        if floats.is_empty() {
+            return Self::Padded { width };
+        }
+        Self::of_floats(&floats, matches!(array.data, Data::F32(_)))
+    }
+
+    fn of_floats(floats: &[Float], single: bool) -> Self {
+        let finite = floats.iter().filter(|float| float.value.is_finite());
+        let sizes = finite
+            .clone()
+            .map(|float| float.value.abs())
+            .filter(|&size| size != 0.0);
+        let (least, greatest) = sizes.fold((f64::INFINITY, 0.0), |(least, greatest), size| {
+            (size.min(least), size.max(greatest))
+        });
+        let with_exponent = greatest > 0.0
+            && (greatest >= 1e8
+                || is_small(least, single)
+                || ratio(greatest, least, single) > 1000.0);
+        let parts: Vec<Parts> = finite.map(|float| float.parts(with_exponent)).collect();
+        let longest = |length: fn(&Parts) -> usize| parts.iter().map(length).max().unwrap_or(0);
+        let fraction = longest(|parts| parts.fraction.len());
+        let exponent_digits = longest(|parts| parts.exponent.len()).saturating_sub(1);
+        let mut left = longest(|parts| parts.whole.len());
+        let right = if with_exponent {
+            exponent_digits + 2 + fraction
+        } else {
+            fraction
+        };
+        for float in floats.iter().filter(|float| !float.value.is_finite()) {
+            left = left.max(not_finite(float.value).len().saturating_sub(right + 1));
+        }
+        Self::Float {
+            with_exponent,
+            left,
+            right: if with_exponent { fraction } else { right },
+            exponent_digits,
+        }
+    }
+
+    pub(super) fn write(&self, item: Item) -> String {
+        let (with_exponent, left, right, exponent_digits) = match (self, &item) {
+            (Self::Padded { width }, Item::Text(text)) => return format!("{text:>width$}"),
+            (
+                Self::Float {
+                    with_exponent,
+                    left,
+                    right,
+                    exponent_digits,
+                },
+                _,
+            ) => (*with_exponent, *left, *right, *exponent_digits),
+            (Self::Padded { width }, Item::Float(_)) => return " ".repeat(*width),
+        };
+        let Item::Float(float) = item else {
+            return String::new();
+        };
+        let exponent_width = if with_exponent {
+            exponent_digits + 2
+        } else {
+            0
+        };
+        if !float.value.is_finite() {
+            return format!(
+                "{:>width$}",
+                not_finite(float.value),
+                width = left + 1 + right + exponent_width
+            );
+        }
+        if with_exponent {
+            // All get as many digits as the longest, exact ones where the shortest form has fewer.
+            let text = format!("{:.right$e}", float.value);
+            let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            let (sign, digits) = exponent
+                .strip_prefix('-')
+                .map_or(('+', exponent), |digits| ('-', digits));
+            let point = if right == 0 { "." } else { "" };
+            return format!(
+                "{mantissa:>width$}{point}e{sign}{digits:0>exponent_digits$}",
+                width = left + right + usize::from(right > 0)
+            );
+        }
+        let Parts {
+            whole, fraction, ..
+        } = float.parts(false);
+        format!("{whole:>left$}.{fraction:<right$}")
+    }
+}
+
+/// Whether a size calls for an exponent; compared in the type of the array, as NumPy does.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the value comes from an f32"
+)]
+fn is_small(size: f64, single: bool) -> bool {
+    if single {
+        (size as f32) < 0.0001
+    } else {
+        size < 0.0001
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the values come from f32")]
+fn ratio(greatest: f64, least: f64, single: bool) -> f64 {
+    if single {
+        f64::from(greatest as f32 / least as f32)
+    } else {
+        greatest / least
+    }
+}

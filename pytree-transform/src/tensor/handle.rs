@@ -1,0 +1,447 @@
+//! The tensor: a handle to an array, or to what a transformation knows of one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
+use pytree_core::ArrayInfo;
+
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::error::{TensorError, or_panic};
+use crate::tensor::trace::{Payload, Tracer};
+
+/// An array of any shape and element type, or a stand-in for one inside a transformation.
+///
+/// Cloning shares the elements. Operations never change a tensor; they make new ones. Element types are
+/// never promoted: `f32` and `f64` tensors don't add, while Rust numbers take the element type of the
+/// tensor beside them. Shapes broadcast as NumPy's do.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::Tensor;
+/// let x = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+/// let y = x.matmul(&x) + 1.0;
+/// assert_eq!(y.shape(), [2, 2]);
+/// assert_eq!(y.to_vec::<f32>(), [8.0, 11.0, 16.0, 23.0]);
+/// ```
+#[derive(Clone)]
+pub struct Tensor(Handle);
+
+#[derive(Clone)]
+enum Handle {
+    Concrete(Arc<Array>),
+    Traced(Arc<Tracer>),
+}
+
+impl Tensor {
+    /// A tensor from its elements in row-major order.
+    ///
+    /// # Panics
+    /// If the number of elements does not fit the shape; [`try_new`](Self::try_new) tells instead.
+    #[track_caller]
+    pub fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: impl Into<Vec<T>>) -> Self {
+        or_panic(Self::try_new(shape, elements))
+    }
+
+    /// As [`new`](Self::new).
+    ///
+    /// # Errors
+    /// [`TensorError::Length`] if the number of elements does not fit the shape; [`TensorError::TooLarge`] if there are no
+    /// elements, but axes longer than memory.
+    pub fn try_new<T: TensorElement>(
+        shape: impl AsRef<[usize]>,
+        elements: impl Into<Vec<T>>,
+    ) -> Result<Self, TensorError> {
+        let (shape, elements) = (shape.as_ref(), elements.into());
+        let info = AbstractArray::new(T::DTYPE, shape);
+        if info.len() != elements.len() {
+            return Err(TensorError::Length {
+                shape: shape.to_vec(),
+                found: elements.len(),
+            });
+        }
+        if !info.fits_memory() {
+            return Err(TensorError::too_large("Tensor::new", &info));
+        }
+        Ok(Self::from_array(Array::new(shape, elements)))
+    }
+
+    /// A tensor without axes.
+    pub fn scalar<T: TensorElement>(value: T) -> Self {
+        Self::from_array(Array::new([], vec![value]))
+    }
+
+    /// A constant without axes of the given element type; never recorded, so that jaxprs show it inline.
+    pub(crate) fn constant(dtype: DType, value: f64) -> Self {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a number written by the user takes the tensor's type"
+        )]
+        match dtype {
+            DType::Bool => Self::scalar(value != 0.0),
+            DType::I32 => Self::scalar(value as i32),
+            DType::I64 => Self::scalar(value as i64),
+            DType::U32 => Self::scalar(value as u32),
+            DType::F32 => Self::scalar(value as f32),
+            DType::F64 => Self::scalar(value),
+        }
+    }
+
+    pub(crate) fn from_array(array: Array) -> Self {
+        Self(Handle::Concrete(Arc::new(array)))
+    }
+
+    pub(crate) fn from_shared(array: Arc<Array>) -> Self {
+        Self(Handle::Concrete(array))
+    }
+
+    pub(crate) fn traced(tracer: Arc<Tracer>) -> Self {
+        Self(Handle::Traced(tracer))
+    }
+
+    /// The array, if the tensor has one.
+    pub(crate) fn array(&self) -> Option<&Arc<Array>> {
+        match &self.0 {
+            Handle::Concrete(array) => Some(array),
+            Handle::Traced(_) => None,
+        }
+    }
+
+    /// The array by value, if the tensor has one.
+    pub(crate) fn into_array(self) -> Option<Arc<Array>> {
+        match self.0 {
+            Handle::Concrete(array) => Some(array),
+            Handle::Traced(_) => None,
+        }
+    }
+
+    /// What a transformation knows of the tensor, if it stands for one.
+    pub(crate) fn tracer(&self) -> Option<&Tracer> {
+        match &self.0 {
+            Handle::Concrete(_) => None,
+            Handle::Traced(tracer) => Some(tracer),
+        }
+    }
+
+    /// Whether two handles lead to the same array or stand-in.
+    pub(crate) fn same_handle(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Handle::Concrete(left), Handle::Concrete(right)) => Arc::ptr_eq(left, right),
+            (Handle::Traced(left), Handle::Traced(right)) => Arc::ptr_eq(left, right),
+            _ => false,
+        }
+    }
+
+    /// What two handles have in common exactly if they lead to the same array or stand-in, while both are held.
+    pub(crate) fn handle(&self) -> usize {
+        match &self.0 {
+            Handle::Concrete(array) => Arc::as_ptr(array).addr(),
+            Handle::Traced(tracer) => Arc::as_ptr(tracer).addr(),
+        }
+    }
+
+    /// Element type and shape.
+    pub fn info(&self) -> &AbstractArray {
+        match &self.0 {
+            Handle::Concrete(array) => &array.info,
+            Handle::Traced(tracer) => &tracer.info,
+        }
+    }
+
+    /// The length of each axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.info().shape
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.info().dtype
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.info().rank()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.info().len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the tensor stands for another inside `jit`, `vmap` or `grad`.
+    pub fn is_traced(&self) -> bool {
+        self.tracer().is_some()
+    }
+
+    /// The array of the tensor's value: under `grad` that of the primal.
+    fn value(&self) -> Result<&Arc<Array>, TensorError> {
+        match &self.0 {
+            Handle::Concrete(array) => Ok(array),
+            Handle::Traced(tracer) => match &tracer.payload {
+                Payload::Jvp { primal, .. } => primal.value(),
+                _ => Err(no_value(tracer)),
+            },
+        }
+    }
+
+    /// The only element of a tensor with one, for printing and for Rust's `if`.
+    ///
+    /// Under `grad` it is the value at hand; under `jit` and `vmap` there is none yet.
+    ///
+    /// # Panics
+    /// If there is not exactly one element, if it is of another type, or under `jit` and `vmap`;
+    /// [`try_item`](Self::try_item) tells instead.
+    #[track_caller]
+    pub fn item<T: TensorElement>(&self) -> T {
+        or_panic(self.try_item())
+    }
+
+    /// As [`item`](Self::item).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`], [`TensorError::Read`] or [`TensorError::Traced`].
+    pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
+        if self.len() != 1 {
+            return Err(TensorError::Shape {
+                operation: "read the only element of",
+                found: vec![self.info().clone()],
+                problem: format!("it has {} elements", self.len()),
+                mend: "reduce it first, for instance with `.sum()`, or read all with `.to_vec()`"
+                    .to_owned(),
+            });
+        }
+        self.read::<T>().map(|elements| elements[0])
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Panics
+    /// If they are of another type, or under `jit` and `vmap`; [`try_to_vec`](Self::try_to_vec) tells instead.
+    #[track_caller]
+    pub fn to_vec<T: TensorElement>(&self) -> Vec<T> {
+        or_panic(self.try_to_vec())
+    }
+
+    /// As [`to_vec`](Self::to_vec).
+    ///
+    /// # Errors
+    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
+        self.read::<T>().map(<[T]>::to_vec)
+    }
+
+    /// The elements by reference, in row-major order.
+    ///
+    /// # Errors
+    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    pub fn read<T: TensorElement>(&self) -> Result<&[T], TensorError> {
+        T::slice(&self.value()?.data).ok_or_else(|| TensorError::Read {
+            expected: T::DTYPE,
+            found: self.info().clone(),
+        })
+    }
+
+    /// The tensor as an array of ndarray, by reference.
+    ///
+    /// # Errors
+    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    pub fn view<T: TensorElement>(&self) -> Result<ArrayViewD<'_, T>, TensorError> {
+        let elements = self.read::<T>()?;
+        ArrayViewD::from_shape(IxDyn(self.shape()), elements).map_err(|_| TensorError::Length {
+            shape: self.shape().to_vec(),
+            found: elements.len(),
+        })
+    }
+
+    /// The tensor as an owned array of ndarray.
+    ///
+    /// # Errors
+    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    pub fn to_ndarray<T: TensorElement>(&self) -> Result<ArrayD<T>, TensorError> {
+        self.view::<T>().map(|view| view.to_owned())
+    }
+}
+
+fn no_value(tracer: &Tracer) -> TensorError {
+    let (stands_for, mend) = match tracer.payload {
+        Payload::Batch { .. } => (
+            "all values of the batch at once",
+            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, or map only what does not depend on the value",
+        ),
+        _ => (
+            "a value that is known only when the compiled function runs",
+            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, make the deciding value a static field, or leave this part out",
+        ),
+    };
+    TensorError::Traced {
+        found: tracer.info.clone(),
+        transformation: tracer.transformation(),
+        stands_for,
+        mend,
+    }
+}
+
+impl<T: TensorElement, D: Dimension> From<NdArray<T, D>> for Tensor {
+    fn from(array: NdArray<T, D>) -> Self {
+        let shape = array.shape().to_vec();
+        let elements = if array.is_standard_layout() {
+            let (elements, offset) = array.into_raw_vec_and_offset();
+            let length = shape.iter().product();
+            match offset {
+                Some(offset) if offset > 0 || elements.len() != length => {
+                    elements[offset..offset + length].to_vec()
+                }
+                _ => elements,
+            }
+        } else {
+            array.iter().copied().collect()
+        };
+        Self::from_array(Array::new(shape, elements))
+    }
+}
+
+impl<T: TensorElement, D: Dimension> From<ndarray::ArrayView<'_, T, D>> for Tensor {
+    fn from(array: ndarray::ArrayView<'_, T, D>) -> Self {
+        Self::from_array(Array::new(array.shape(), array.iter().copied().collect()))
+    }
+}
+
+impl<T: TensorElement> From<Vec<T>> for Tensor {
+    fn from(elements: Vec<T>) -> Self {
+        Self::from_array(Array::new([elements.len()], elements))
+    }
+}
+
+impl<T: TensorElement> From<&[T]> for Tensor {
+    fn from(elements: &[T]) -> Self {
+        Self::from(elements.to_vec())
+    }
+}
+
+impl<T: TensorElement> From<T> for Tensor {
+    fn from(value: T) -> Self {
+        Self::scalar(value)
+    }
+}
+
+/// Nested arrays of numbers: `[[1.0, 2.0], [3.0, 4.0]]`.
+pub trait NestedArray {
+    /// The type of the numbers.
+    type Number: TensorElement;
+    /// Adds the lengths of this level and those below.
+    fn push_shape(shape: &mut Vec<usize>);
+    /// Adds the numbers in row-major order.
+    fn push_numbers(&self, numbers: &mut Vec<Self::Number>);
+}
+
+impl<T: NestedArray, const N: usize> NestedArray for [T; N] {
+    type Number = T::Number;
+    fn push_shape(shape: &mut Vec<usize>) {
+        shape.push(N);
+        T::push_shape(shape);
+    }
+    fn push_numbers(&self, numbers: &mut Vec<T::Number>) {
+        self.iter().for_each(|item| item.push_numbers(numbers));
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl NestedArray for $number {
+            type Number = Self;
+            fn push_shape(_: &mut Vec<usize>) {}
+            fn push_numbers(&self, numbers: &mut Vec<Self>) {
+                numbers.push(*self);
+            }
+        }
+    )*};
+}
+numbers!(bool, i32, i64, u32, f32, f64);
+
+impl<T: NestedArray, const N: usize> From<[T; N]> for Tensor {
+    fn from(array: [T; N]) -> Self {
+        let mut shape = Vec::new();
+        <[T; N]>::push_shape(&mut shape);
+        let mut numbers = Vec::with_capacity(shape.iter().product());
+        array.push_numbers(&mut numbers);
+        Self::from_array(Array::new(shape, numbers))
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Handle::Concrete(_) => crate::tensor::display::write_debug(self, f),
+            Handle::Traced(tracer) => {
+                write!(f, "Traced<{}>({})", tracer.transformation(), tracer.info)
+            }
+        }
+    }
+}
+
+impl PartialEq for Tensor {
+    /// Whether element type, shape and all elements are the same; under `grad` those of the values at hand.
+    ///
+    /// # Panics
+    /// Under `jit` and `vmap`, where there are no values yet, unless the tensors differ in type or shape or are
+    /// one and the same: compare element by element with [`equal`](Self::equal) and choose with
+    /// [`select`](Self::select).
+    #[track_caller]
+    fn eq(&self, other: &Self) -> bool {
+        if self.same_handle(other) && self.is_traced() {
+            return true;
+        }
+        if self.info() != other.info() {
+            return false;
+        }
+        match (self.value(), other.value()) {
+            (Ok(left), Ok(right)) => left == right,
+            (Err(error), _) | (_, Err(error)) => {
+                panic!("cannot compare tensors by `==`: {error}; or compare by `.equal(&other)`")
+            }
+        }
+    }
+}
+
+impl pytree_core::Leaf for Tensor {
+    pytree_core::__leaf_methods!();
+    fn array_info(&self) -> Option<ArrayInfo> {
+        Some(ArrayInfo {
+            element: self.dtype().element(),
+            shape: self.shape().to_vec(),
+        })
+    }
+    fn values(&self) -> Option<Vec<f64>> {
+        self.value().ok().map(|array| array.data.to_f64())
+    }
+    fn storage_identity(&self) -> Option<usize> {
+        self.array().map(|array| Arc::as_ptr(array).addr())
+    }
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+pytree_core::__leaf_is_pytree!([] Tensor);
+pytree_core::leaf_field!(param Tensor);
+impl pytree_core::SelectPart<Tensor> for Tensor {
+    type Part = Self;
+    fn select_part(tree: pytree_core::Tree<Self>) -> Result<Self, pytree_core::TreeError> {
+        let (leaves, treedef) = tree.into_parts();
+        leaves
+            .into_iter()
+            .next()
+            .ok_or_else(|| pytree_core::TreeError::LeafCount {
+                doing: "cannot unflatten",
+                expected: 1,
+                found: 0,
+                first_missing: treedef.leaf_paths().into_iter().next(),
+            })
+    }
+}

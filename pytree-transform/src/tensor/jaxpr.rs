@@ -1,0 +1,278 @@
+//! Jaxprs: recorded functions of tensors as values.
+//!
+//! Invariants: each variable is assigned once, before its first use; a finished jaxpr holds no traced
+//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify()`] checks them.
+
+mod builder;
+mod display;
+mod equation;
+mod verify;
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub(crate) use self::builder::Builder;
+pub use self::equation::JaxprEquation;
+pub(crate) use self::verify::debug_verify;
+pub use self::verify::{JaxprError, verify};
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::tensor::Tensor;
+use crate::tensor::primitive::Primitive;
+
+/// A variable of a jaxpr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Variable(pub(crate) u32);
+
+impl Variable {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One operation of a jaxpr.
+#[derive(Clone, Debug)]
+pub(crate) struct Equation {
+    pub(crate) primitive: Arc<dyn Primitive>,
+    pub(crate) inputs: SmallVec<[Variable; 4]>,
+    pub(crate) outputs: SmallVec<[Variable; 1]>,
+    /// The user's line.
+    pub(crate) line: &'static Location<'static>,
+}
+
+/// A recorded function of tensors: inputs, equations, outputs. [`make_jaxpr`](crate::make_jaxpr) records one.
+///
+/// It displays in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function of
+/// a vector `a` that gives its sines. Before the semicolon stand captured tensors; those without axes stand
+/// inline where they are used, as `2.0:f32[]`. What nobody uses is called `_`.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, make_jaxpr, verify};
+/// let jaxpr = make_jaxpr(|x: Tensor| x.sin() * x)(Tensor::from([1.0_f32, 2.0]));
+/// assert_eq!(
+///     jaxpr.to_string(),
+///     "{ lambda ; a:f32[2]. let b:f32[2] = sin a; c:f32[2] = mul b a in (c,) }"
+/// );
+/// assert_eq!(jaxpr.equations().map(|equation| equation.name()).collect::<Vec<_>>(), ["sin", "mul"]);
+/// assert_eq!(verify(&jaxpr), Ok(()));
+/// let results = jaxpr.evaluate(&[Tensor::from([0.0_f32, 0.0])]);
+/// assert_eq!(results, [Tensor::from([0.0_f32, 0.0])]);
+/// ```
+#[derive(Clone)]
+pub struct Jaxpr {
+    pub(crate) variables: Vec<AbstractArray>,
+    pub(crate) inputs: Vec<Variable>,
+    pub(crate) constants: Vec<(Variable, Tensor)>,
+    pub(crate) equations: Vec<Equation>,
+    pub(crate) outputs: Vec<Variable>,
+    /// The batch axes that it was recorded under and depends on, with their lengths.
+    pub(crate) batch_axes: Vec<(AxisName, usize)>,
+}
+
+impl Jaxpr {
+    /// Element types and shapes of the inputs.
+    pub fn inputs(&self) -> Vec<&AbstractArray> {
+        self.inputs.iter().map(|&input| self.info(input)).collect()
+    }
+
+    /// Element types and shapes of the outputs.
+    pub fn outputs(&self) -> Vec<&AbstractArray> {
+        self.output_infos().collect()
+    }
+
+    /// The tensors that the recorded function captured or wrote as numbers.
+    pub fn constants(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.constants.iter().map(|(_, tensor)| tensor)
+    }
+
+    /// The operations, in the order in which they are done.
+    pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
+        JaxprEquation::all(self)
+    }
+
+    /// Whether running it does something besides computing its outputs, such as printing.
+    pub fn has_effect(&self) -> bool {
+        self.equations
+            .iter()
+            .any(|equation| equation.primitive.has_effect())
+    }
+
+    /// The outputs for inputs of the recorded shapes and element types, operation by operation. Inputs may
+    /// be traced, so that a jaxpr is differentiated, batched and recorded like any function.
+    ///
+    /// # Panics
+    /// If number, shapes or element types of the inputs differ from the recorded ones;
+    /// [`try_evaluate`](Self::try_evaluate) tells instead.
+    #[track_caller]
+    pub fn evaluate(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        or_panic(self.try_evaluate(inputs))
+    }
+
+    /// As [`evaluate`](Self::evaluate).
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] with everything that does not fit.
+    pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
+        let expected = self.inputs();
+        let mut problems = Vec::new();
+        if inputs.len() != expected.len() {
+            problems.push(format!(
+                "it takes {} inputs and was given {}",
+                expected.len(),
+                inputs.len()
+            ));
+        }
+        for (position, (input, expected)) in inputs.iter().zip(expected).enumerate() {
+            if input.info() != expected {
+                problems.push(format!(
+                    "input {position} was recorded as {expected} and is {}",
+                    input.info()
+                ));
+            }
+        }
+        if problems.is_empty() {
+            return Ok(self.apply(inputs));
+        }
+        Err(TensorError::Shape {
+            operation: "evaluate a jaxpr on",
+            found: inputs.iter().map(|input| input.info().clone()).collect(),
+            problem: problems.join(", "),
+            mend: "give it what it was recorded for, or record it again with `make_jaxpr`"
+                .to_owned(),
+        })
+    }
+
+    pub(crate) fn info(&self, variable: Variable) -> &AbstractArray {
+        &self.variables[variable.index()]
+    }
+
+    /// Element types and shapes of the outputs.
+    pub(crate) fn output_infos(&self) -> impl Iterator<Item = &AbstractArray> {
+        self.outputs.iter().map(|&variable| self.info(variable))
+    }
+
+    /// The names of the batch axes that its operations work over, each once.
+    pub(crate) fn axis_names(&self) -> Vec<AxisName> {
+        let mut names = Vec::new();
+        for equation in &self.equations {
+            let collective = equation.primitive.collective();
+            for name in collective.iter().flat_map(|of| of.axis_names()) {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+        }
+        names
+    }
+
+    /// Adds an input that nothing uses.
+    pub(crate) fn unused_input(&mut self, info: AbstractArray) -> Variable {
+        self.variables.push(info);
+        // More than 2^32 variables would need over 100 GB.
+        Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// For each variable, the constant that it is, if it is one.
+    pub(crate) fn constants_by_variable(&self) -> Vec<Option<&Tensor>> {
+        let mut constants = vec![None; self.variables.len()];
+        for (variable, tensor) in &self.constants {
+            constants[variable.index()] = Some(tensor);
+        }
+        constants
+    }
+
+    /// For each variable, the position of the equation that makes it, if one does.
+    pub(crate) fn makers(&self) -> Vec<Option<usize>> {
+        let mut makers = vec![None; self.variables.len()];
+        for (position, equation) in self.equations.iter().enumerate() {
+            for output in &equation.outputs {
+                makers[output.index()] = Some(position);
+            }
+        }
+        makers
+    }
+
+    /// For each variable, the position of the input that it is, if it is one: the first, if it is several.
+    pub(crate) fn input_positions(&self) -> Vec<Option<usize>> {
+        let mut positions = vec![None; self.variables.len()];
+        for (position, input) in self.inputs.iter().enumerate() {
+            positions[input.index()].get_or_insert(position);
+        }
+        positions
+    }
+
+    /// For each variable, whether it depends on one of these inputs.
+    pub(crate) fn depending_on(&self, inputs: &[Variable]) -> Vec<bool> {
+        let mut depends = vec![false; self.variables.len()];
+        inputs
+            .iter()
+            .for_each(|input| depends[input.index()] = true);
+        for equation in &self.equations {
+            if equation.inputs.iter().any(|input| depends[input.index()]) {
+                equation
+                    .outputs
+                    .iter()
+                    .for_each(|output| depends[output.index()] = true);
+            }
+        }
+        depends
+    }
+
+    /// For each variable, whether one of these outputs needs it.
+    pub(crate) fn needed_by(&self, outputs: impl Iterator<Item = Variable>) -> Vec<bool> {
+        let mut needed = vec![false; self.variables.len()];
+        outputs.for_each(|output| needed[output.index()] = true);
+        for equation in self.equations.iter().rev() {
+            if equation.outputs.iter().any(|output| needed[output.index()]) {
+                equation
+                    .inputs
+                    .iter()
+                    .for_each(|input| needed[input.index()] = true);
+            }
+        }
+        needed
+    }
+
+    /// Without the equations and constants that no output needs, effects included.
+    pub(crate) fn only_needed(mut self) -> Self {
+        let needed = self.needed_by(self.outputs.iter().copied());
+        self.equations
+            .retain(|equation| equation.outputs.iter().any(|output| needed[output.index()]));
+        self.constants
+            .retain(|(variable, _)| needed[variable.index()]);
+        self
+    }
+
+    /// Applies the recorded function to tensors of whatever levels, operation by operation.
+    pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
+        for (variable, input) in self.inputs.iter().zip(inputs) {
+            values[variable.index()] = Some(input.clone());
+        }
+        for (variable, constant) in &self.constants {
+            values[variable.index()] = Some(constant.clone());
+        }
+        for equation in &self.equations {
+            let operands: SmallVec<[&Tensor; 4]> = equation
+                .inputs
+                .iter()
+                .filter_map(|input| values[input.index()].as_ref())
+                .collect();
+            let results = crate::tensor::trace::at_line(equation.line, || {
+                or_panic(crate::tensor::trace::bind(&*equation.primitive, &operands))
+            });
+            drop(operands);
+            for (variable, result) in equation.outputs.iter().zip(results) {
+                values[variable.index()] = Some(result);
+            }
+        }
+        self.outputs
+            .iter()
+            .filter_map(|output| values[output.index()].clone())
+            .collect()
+    }
+}

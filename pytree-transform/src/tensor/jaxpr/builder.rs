@@ -1,0 +1,108 @@
+//! The jaxpr under construction: what a trace records equation by equation.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Equation, Jaxpr, Variable};
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{Outputs, Primitive};
+
+/// Records equations.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    pub(crate) variables: Vec<AbstractArray>,
+    pub(crate) inputs: Vec<Variable>,
+    pub(crate) constants: Vec<(Variable, Tensor)>,
+    pub(crate) equations: Vec<Equation>,
+    pub(crate) batch_axes: Vec<(AxisName, usize)>,
+}
+
+impl Builder {
+    /// Remembers that what is recorded depends on a batch axis.
+    pub(crate) fn depend_on(&mut self, name: &AxisName, length: usize) {
+        if !self.batch_axes.iter().any(|(known, _)| known == name) {
+            self.batch_axes.push((name.clone(), length));
+        }
+    }
+
+    fn variable(&mut self, info: AbstractArray) -> Variable {
+        self.variables.push(info);
+        // More than 2^32 variables would need over 100 GB.
+        Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// A new input.
+    pub(crate) fn input(&mut self, info: AbstractArray) -> Variable {
+        let variable = self.variable(info);
+        self.inputs.push(variable);
+        variable
+    }
+
+    /// The variable of a tensor from a level below.
+    pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
+        // Only recent constants are looked through: a repeat is nearly always near.
+        if let Some((variable, _)) = self
+            .constants
+            .iter()
+            .rev()
+            .take(16)
+            .find(|(_, known)| known.same_handle(tensor))
+        {
+            return *variable;
+        }
+        let variable = self.variable(tensor.info().clone());
+        self.constants.push((variable, tensor.clone()));
+        variable
+    }
+
+    /// Adds an equation.
+    pub(crate) fn equation(
+        &mut self,
+        primitive: Arc<dyn Primitive>,
+        inputs: SmallVec<[Variable; 4]>,
+        results: &Outputs<AbstractArray>,
+        line: &'static Location<'static>,
+    ) -> SmallVec<[Variable; 1]> {
+        let outputs: SmallVec<[Variable; 1]> = results
+            .iter()
+            .map(|info| self.variable(info.clone()))
+            .collect();
+        self.equations.push(Equation {
+            primitive,
+            inputs,
+            outputs: outputs.clone(),
+            line,
+        });
+        outputs
+    }
+
+    /// The recorded function, and the traced tensors it captured: they are its last inputs.
+    pub(crate) fn finish(self, outputs: Vec<Variable>) -> (Jaxpr, Vec<Tensor>) {
+        let mut inputs = self.inputs;
+        let mut constants = Vec::new();
+        let mut captured = Vec::new();
+        for (variable, tensor) in self.constants {
+            if tensor.tracer().is_some() {
+                inputs.push(variable);
+                captured.push(tensor);
+            } else {
+                constants.push((variable, tensor));
+            }
+        }
+        (
+            Jaxpr {
+                variables: self.variables,
+                inputs,
+                constants,
+                equations: self.equations,
+                outputs,
+                batch_axes: self.batch_axes,
+            },
+            captured,
+        )
+    }
+}

@@ -1,0 +1,426 @@
+//! Jaxprs as text, in the notation of JAX and in its layout: what fits a line of 80 stands on one.
+//!
+//! Variables are named in the order in which they appear, `a`, …, `z`, `ba`, …, over all nested jaxprs; the
+//! inputs and outputs of a call's jaxpr take the names of its operands and results. A jaxpr that is called
+//! twice, or is long, is written once, in front.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fmt::Write as _;
+
+use smallvec::SmallVec;
+
+use super::{Equation, Jaxpr, Variable};
+use crate::base::text_layout::Layout;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::Primitive;
+
+/// The length of a line that JAX fills.
+const WIDTH: usize = 80;
+
+/// A nested jaxpr of more equations than this is written in front, as JAX does.
+const LONG: usize = 10;
+
+impl fmt::Display for Jaxpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut names, shared) = Names::of(self);
+        let mut layout = Layout::default();
+        for (name, jaxpr) in shared {
+            layout.text(format_args!("let {name} = "));
+            names.jaxpr_in_full(&mut layout, jaxpr);
+            layout.text(" in");
+            layout.line_break(" ");
+        }
+        names.jaxpr_in_full(&mut layout, self);
+        f.write_str(&layout.format(WIDTH))
+    }
+}
+
+impl fmt::Debug for Jaxpr {
+    /// As displayed, with the addresses of the constants: two jaxprs of the same text may differ in them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        for (_, constant) in &self.constants {
+            if let (false, Some(array)) = (is_literal(constant), constant.array()) {
+                write!(f, " {:p}", std::sync::Arc::as_ptr(array))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each equation of a jaxpr, on one line.
+pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
+    let (mut names, _) = Names::of(jaxpr);
+    let scope = names.scope(jaxpr);
+    names.binders(&mut Layout::default(), scope);
+    let equations = jaxpr.equations.iter();
+    equations
+        .map(|equation| {
+            let mut layout = Layout::default();
+            layout.group(|layout| names.equation(layout, scope, equation));
+            layout.format(usize::MAX)
+        })
+        .collect()
+}
+
+/// The parameters of a primitive as it writes them.
+pub(super) fn parameters(primitive: &dyn Primitive) -> String {
+    struct Written<'a>(&'a dyn Primitive);
+    impl fmt::Display for Written<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.write_parameters(f)
+        }
+    }
+    Written(primitive).to_string()
+}
+
+/// Whether a constant is written where it is used.
+fn is_literal(value: &Tensor) -> bool {
+    value.rank() == 0 && value.array().is_some()
+}
+
+/// `a=1 b=(2, 3)` as its pairs of key and whole: the spaces outside of brackets part them.
+fn pairs(parameters: &str) -> Vec<(&str, &str)> {
+    let mut depth = 0_usize;
+    let parted = parameters.split(|character| {
+        match character {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        character == ' ' && depth == 0
+    });
+    parted
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| (pair.split('=').next().unwrap_or_default(), pair))
+        .collect()
+}
+
+/// The name of a variable.
+#[derive(Clone, Copy)]
+enum Name {
+    /// That of a number in letters: 0 is `a`, 26 is `ba`.
+    Number(usize),
+    /// `_`, which nothing uses.
+    Unused,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Number(number) = *self else {
+            return f.write_str("_");
+        };
+        let digits = std::iter::successors(Some(number), |rest| Some(rest / 26));
+        let count = digits.clone().skip(1).take_while(|&rest| rest > 0).count() + 1;
+        let digits: SmallVec<[usize; 16]> = digits.take(count).collect();
+        for digit in digits.iter().rev() {
+            f.write_char(char::from(b'a' + u8::try_from(digit % 26).unwrap_or(0)))?;
+        }
+        Ok(())
+    }
+}
+
+/// A jaxpr among others: where it is in memory.
+type Place = usize;
+
+fn place(jaxpr: &Jaxpr) -> Place {
+    std::ptr::from_ref(jaxpr).addr()
+}
+
+/// A jaxpr whose variables are named, by its position in [`Names::scopes`].
+type Scope = usize;
+
+/// The names given so far.
+struct Names<'j> {
+    scopes: Vec<Variables<'j>>,
+    positions: HashMap<Place, Scope>,
+    next: usize,
+    /// The names of jaxprs that are written in front.
+    shared: HashMap<Place, String>,
+    /// These names again: no variable has one of them.
+    taken: HashSet<String>,
+}
+
+/// The variables of a jaxpr.
+struct Variables<'j> {
+    jaxpr: &'j Jaxpr,
+    facts: Vec<Facts<'j>>,
+}
+
+/// What is known of a variable.
+#[derive(Clone, Default)]
+struct Facts<'j> {
+    name: Option<Name>,
+    is_used: bool,
+    is_input: bool,
+    /// The value of a constant that is written where it is used.
+    literal: Option<&'j Tensor>,
+}
+
+impl<'j> Variables<'j> {
+    fn of(jaxpr: &'j Jaxpr) -> Self {
+        let mut facts = vec![Facts::default(); jaxpr.variables.len()];
+        let operands = jaxpr.equations.iter().flat_map(|equation| &equation.inputs);
+        for variable in operands.chain(&jaxpr.outputs) {
+            facts[variable.index()].is_used = true;
+        }
+        for variable in &jaxpr.inputs {
+            facts[variable.index()].is_input = true;
+        }
+        for (variable, value) in &jaxpr.constants {
+            facts[variable.index()].literal = is_literal(value).then_some(value);
+        }
+        Self { jaxpr, facts }
+    }
+}
+
+/// A parameter of an equation.
+enum Parameter<'t, 'j> {
+    Text(&'t str),
+    /// Nested jaxprs of one name.
+    Bodies(&'t [(&'static str, &'j Jaxpr)]),
+}
+
+impl<'j> Names<'j> {
+    /// No variable named yet; and the jaxprs to be written in front.
+    fn of(jaxpr: &'j Jaxpr) -> (Self, Vec<(String, &'j Jaxpr)>) {
+        let mut counts: Vec<(&'j Jaxpr, usize, String)> = Vec::new();
+        let mut positions: HashMap<Place, usize> = HashMap::new();
+        let mut queue = std::collections::VecDeque::from([(jaxpr, "jaxpr".to_owned())]);
+        while let Some((next, name)) = queue.pop_front() {
+            let long = usize::from(place(next) != place(jaxpr) && next.equations.len() > LONG);
+            if let Some(&position) = positions.get(&place(next)) {
+                // What it holds was counted with it.
+                counts[position].1 += 1 + long;
+                continue;
+            }
+            positions.insert(place(next), counts.len());
+            counts.push((next, 1 + long, name));
+            for equation in &next.equations {
+                let bodies = equation.primitive.bodies();
+                if bodies.is_empty() {
+                    continue;
+                }
+                let parameters = parameters(&*equation.primitive);
+                let name = pairs(&parameters)
+                    .iter()
+                    .find_map(|(_, pair)| pair.strip_prefix("name="))
+                    .map_or("jaxpr", |name| name.trim_matches(['<', '>']));
+                for (_, body) in bodies {
+                    queue.push_back((body, name.to_owned()));
+                }
+            }
+        }
+        let mut taken: HashMap<String, usize> = HashMap::new();
+        let mut shared = Vec::new();
+        for (jaxpr, _, name) in counts.into_iter().filter(|(_, count, _)| *count > 1) {
+            let count = taken.entry(name.clone()).or_insert(0);
+            let unique = if *count > 0 {
+                format!("{name}{count}")
+            } else {
+                name
+            };
+            *count += 1;
+            shared.push((unique, jaxpr));
+        }
+        let names = Self {
+            scopes: Vec::new(),
+            positions: HashMap::new(),
+            next: 0,
+            shared: shared
+                .iter()
+                .map(|(name, jaxpr)| (place(jaxpr), name.clone()))
+                .collect(),
+            taken: shared.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        (names, shared)
+    }
+
+    fn scope(&mut self, jaxpr: &'j Jaxpr) -> Scope {
+        let next = self.scopes.len();
+        let scope = *self.positions.entry(place(jaxpr)).or_insert(next);
+        if scope == next {
+            self.scopes.push(Variables::of(jaxpr));
+        }
+        scope
+    }
+
+    fn facts(&mut self, scope: Scope, variable: Variable) -> &mut Facts<'j> {
+        &mut self.scopes[scope].facts[variable.index()]
+    }
+
+    fn name(&mut self, scope: Scope, variable: Variable) -> Name {
+        if let Some(known) = self.facts(scope, variable).name {
+            return known;
+        }
+        let name = loop {
+            let name = Name::Number(self.next);
+            self.next += 1;
+            if self.taken.is_empty() || !self.taken.contains(&name.to_string()) {
+                break name;
+            }
+        };
+        self.facts(scope, variable).name = Some(name);
+        name
+    }
+
+    /// A variable where it is used: its name, or the value of a constant without axes.
+    fn operand(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
+        let jaxpr = self.scopes[scope].jaxpr;
+        match self.facts(scope, variable).literal {
+            Some(value) => layout.text(format_args!("{value}:{}", jaxpr.info(variable))),
+            None => layout.text(self.name(scope, variable)),
+        }
+    }
+
+    /// A variable where it is assigned, with its type.
+    fn binder(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
+        let name = self.name(scope, variable);
+        let info = self.scopes[scope].jaxpr.info(variable);
+        layout.text(format_args!("{name}:{info}"));
+    }
+
+    /// Constants and inputs, which are named first.
+    fn binders(&mut self, layout: &mut Layout, scope: Scope) {
+        let jaxpr = self.scopes[scope].jaxpr;
+        let constants = jaxpr
+            .constants
+            .iter()
+            .filter(|(_, value)| !is_literal(value));
+        layout.filled("", constants, |layout, (variable, _)| {
+            self.binder(layout, scope, *variable);
+        });
+        layout.text("; ");
+        layout.filled("", &jaxpr.inputs, |layout, &variable| {
+            self.binder(layout, scope, variable);
+        });
+    }
+
+    fn jaxpr_in_full(&mut self, layout: &mut Layout, jaxpr: &'j Jaxpr) {
+        let scope = self.scope(jaxpr);
+        layout.group(|layout| {
+            layout.nest(|layout| {
+                layout.text("{ lambda ");
+                self.binders(layout, scope);
+                layout.text(". let");
+                layout.nest(|layout| {
+                    layout.line_break(" ");
+                    layout.joined("; ", &jaxpr.equations, |layout, equation| {
+                        self.equation(layout, scope, equation);
+                    });
+                });
+                layout.line_break(" ");
+                layout.text("in (");
+                layout.filled(",", &jaxpr.outputs, |layout, &output| {
+                    self.operand(layout, scope, output);
+                });
+                layout.text(if jaxpr.outputs.len() == 1 { ",)" } else { ")" });
+            });
+            layout.text(" }");
+        });
+    }
+
+    fn body(&mut self, layout: &mut Layout, jaxpr: &'j Jaxpr) {
+        match self.shared.get(&place(jaxpr)) {
+            Some(name) => layout.text(name),
+            None => self.jaxpr_in_full(layout, jaxpr),
+        }
+    }
+
+    fn equation(&mut self, layout: &mut Layout, scope: Scope, equation: &'j Equation) {
+        let primitive = &*equation.primitive;
+        let bodies = primitive.bodies();
+        let is_call = primitive.name() == "jit";
+        if let (true, [(_, body)]) = (is_call, &bodies[..])
+            && !self.shared.contains_key(&place(body))
+        {
+            let inner = self.scope(body);
+            self.suggest((inner, &body.inputs), (scope, &equation.inputs));
+            self.suggest((inner, &body.outputs), (scope, &equation.outputs));
+        }
+        layout.filled("", &equation.outputs, |layout, &variable| {
+            if self.facts(scope, variable).is_used {
+                self.binder(layout, scope, variable);
+            } else {
+                layout.text(format_args!(
+                    "_:{}",
+                    self.scopes[scope].jaxpr.info(variable)
+                ));
+            }
+        });
+        if !equation.outputs.is_empty() {
+            layout.text(" = ");
+        }
+        layout.text(primitive.name());
+        let parameters = parameters(primitive);
+        let mut written: Vec<(&str, Parameter<'_, 'j>)> = pairs(&parameters)
+            .into_iter()
+            .map(|(key, pair)| (key, Parameter::Text(pair)))
+            .collect();
+        let nested = bodies.chunk_by(|(name, _), (next, _)| name == next);
+        written.extend(nested.map(|bodies| (bodies[0].0, Parameter::Bodies(bodies))));
+        // The name of a call comes first, all else by the alphabet.
+        written.sort_by_key(|&(key, _)| (!(is_call && key == "name"), key));
+        if !written.is_empty() {
+            layout.bracketed(["[", "]"], |layout| {
+                layout.joined(" ", written, |layout, (key, parameter)| {
+                    self.parameter(layout, key, parameter);
+                });
+            });
+        }
+        layout.text(" ");
+        layout.filled("", &equation.inputs, |layout, &input| {
+            self.operand(layout, scope, input);
+        });
+    }
+
+    /// Nested jaxprs are written by their name; several of one name are a list.
+    fn parameter(&mut self, layout: &mut Layout, key: &str, parameter: Parameter<'_, 'j>) {
+        match parameter {
+            Parameter::Text(text) => layout.text(text),
+            Parameter::Bodies(&[(_, body)]) if key != "branches" => {
+                layout.text(format_args!("{key}="));
+                self.body(layout, body);
+            }
+            Parameter::Bodies(bodies) => {
+                layout.text(format_args!("{key}="));
+                layout.bracketed(["(", ")"], |layout| {
+                    layout.joined(" ", bodies, |layout, (_, body)| self.body(layout, body));
+                });
+            }
+        }
+    }
+
+    /// Gives variables of a nested jaxpr the names of those outside that they are.
+    fn suggest(
+        &mut self,
+        (inner, variables): (Scope, &[Variable]),
+        (outer, like): (Scope, &[Variable]),
+    ) {
+        if variables.len() != like.len() {
+            return;
+        }
+        let mut used = HashSet::new();
+        for (&variable, &like) in variables.iter().zip(like) {
+            let Facts {
+                is_used,
+                is_input,
+                literal,
+                ..
+            } = *self.facts(outer, like);
+            let known = self.facts(inner, variable);
+            if literal.is_some() || known.literal.is_some() || known.name.is_some() {
+                continue;
+            }
+            if used.insert(like) {
+                let name = if is_input || is_used {
+                    self.name(outer, like)
+                } else {
+                    Name::Unused
+                };
+                self.facts(inner, variable).name = Some(name);
+            }
+        }
+    }
+}

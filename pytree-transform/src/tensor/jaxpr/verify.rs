@@ -1,0 +1,300 @@
+//! The verifier of jaxprs. What it checks:
+//!
+//! - each variable is assigned once, and before it is used;
+//! - each constant is concrete and of the recorded type;
+//! - the shape rule of each equation accepts its operands and gives the recorded types;
+//! - a call has as many operands as its jaxpr has inputs, of the same types;
+//! - each output is there;
+//! - all of it holds of nested jaxprs.
+
+use std::any::Any;
+
+use thiserror::Error;
+
+use super::{Equation, Jaxpr, Variable};
+use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
+use crate::primitives::call::Call;
+
+/// What is wrong with a jaxpr.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum JaxprError {
+    /// A variable that the jaxpr does not know.
+    #[error("variable {variable} of {place} is none of the jaxpr's")]
+    Unknown {
+        /// Its number.
+        variable: u32,
+        /// What uses or assigns it.
+        place: String,
+    },
+    /// A variable that was assigned before.
+    #[error("variable {variable} is assigned by {place} and was assigned before")]
+    AssignedTwice {
+        /// Its number.
+        variable: u32,
+        /// What assigns it again.
+        place: String,
+    },
+    /// A variable that nothing before has assigned.
+    #[error("variable {variable} is used by {place} and nothing before assigns it")]
+    Unassigned {
+        /// Its number.
+        variable: u32,
+        /// What uses it.
+        place: String,
+    },
+    /// A constant that is traced, or of another type than recorded.
+    #[error("constant {variable} is {found}, recorded as {recorded}")]
+    Constant {
+        /// The number of its variable.
+        variable: u32,
+        /// The recorded type.
+        recorded: AbstractArray,
+        /// What it is.
+        found: String,
+    },
+    /// An equation whose shape rule refuses its operands.
+    #[error("{place}: {error}")]
+    Refused {
+        /// The equation.
+        place: String,
+        /// What the rule says.
+        error: TensorError,
+    },
+    /// An equation with other results than its shape rule gives.
+    #[error(
+        "{place} has the results {}, its shape rule gives {}",
+        list(recorded),
+        list(expected)
+    )]
+    Results {
+        /// The equation.
+        place: String,
+        /// The recorded types.
+        recorded: Vec<AbstractArray>,
+        /// What the shape rule gives.
+        expected: Vec<AbstractArray>,
+    },
+    /// A call with other operands than its jaxpr has inputs.
+    #[error(
+        "{place} has the operands {}, its jaxpr takes {}",
+        list(found),
+        list(expected)
+    )]
+    Operands {
+        /// The equation.
+        place: String,
+        /// The operands.
+        found: Vec<AbstractArray>,
+        /// The inputs of the jaxpr.
+        expected: Vec<AbstractArray>,
+    },
+    /// Something wrong with a nested jaxpr.
+    #[error("in `{body}` of {place}: {error}")]
+    Nested {
+        /// The equation.
+        place: String,
+        /// The parameter that the jaxpr is.
+        body: &'static str,
+        /// What is wrong.
+        error: Box<JaxprError>,
+    },
+}
+
+fn list(infos: &[AbstractArray]) -> String {
+    let infos: Vec<String> = infos.iter().map(ToString::to_string).collect();
+    format!("({})", infos.join(", "))
+}
+
+/// Whether a jaxpr is well formed; everything that is wrong otherwise. Tests and debug builds ask after each
+/// recording and each pass of the optimiser.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, make_jaxpr, verify};
+/// let jaxpr = make_jaxpr(|x: Tensor| x.exp().sum())(Tensor::from([1.0_f32, 2.0]));
+/// assert_eq!(verify(&jaxpr), Ok(()));
+/// ```
+///
+/// # Errors
+/// All [`JaxprError`]s.
+pub fn verify(jaxpr: &Jaxpr) -> Result<(), Vec<JaxprError>> {
+    check(jaxpr, true)
+}
+
+/// As [`verify`] in debug builds; a panic, since a malformed jaxpr is a bug of ours. Nested jaxprs were
+/// checked when they were made.
+#[track_caller]
+pub(crate) fn debug_verify(jaxpr: &Jaxpr, after: &str) {
+    if cfg!(debug_assertions)
+        && let Err(errors) = check(jaxpr, false)
+    {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        panic!(
+            "a malformed jaxpr after {after}: {}; this is a bug of pytree\n{jaxpr}",
+            errors.join("; ")
+        );
+    }
+}
+
+fn check(jaxpr: &Jaxpr, nested: bool) -> Result<(), Vec<JaxprError>> {
+    let mut verifier = Verifier {
+        jaxpr,
+        nested,
+        assigned: vec![false; jaxpr.variables.len()],
+        errors: Vec::new(),
+    };
+    verifier.run();
+    if verifier.errors.is_empty() {
+        Ok(())
+    } else {
+        Err(verifier.errors)
+    }
+}
+
+struct Verifier<'j> {
+    jaxpr: &'j Jaxpr,
+    nested: bool,
+    assigned: Vec<bool>,
+    errors: Vec<JaxprError>,
+}
+
+impl Verifier<'_> {
+    fn run(&mut self) {
+        let jaxpr = self.jaxpr;
+        for (variable, tensor) in &jaxpr.constants {
+            self.assign(*variable, &|| "the constants".to_owned());
+            let traced = tensor.is_traced();
+            if let Some(recorded) = jaxpr.variables.get(variable.index())
+                && (traced || tensor.info() != recorded)
+            {
+                let found = tensor.info();
+                self.errors.push(JaxprError::Constant {
+                    variable: variable.0,
+                    recorded: recorded.clone(),
+                    found: if traced {
+                        format!("a traced {found}")
+                    } else {
+                        found.to_string()
+                    },
+                });
+            }
+        }
+        for input in &jaxpr.inputs {
+            self.assign(*input, &|| "the inputs".to_owned());
+        }
+        for (position, equation) in jaxpr.equations.iter().enumerate() {
+            let place = || describe(equation, position);
+            let before = self.errors.len();
+            for input in &equation.inputs {
+                self.use_of(*input, &place);
+            }
+            if self.errors.len() == before {
+                self.types(equation, &place);
+            }
+            for output in &equation.outputs {
+                self.assign(*output, &place);
+            }
+        }
+        for output in &jaxpr.outputs {
+            self.use_of(*output, &|| "the outputs".to_owned());
+        }
+    }
+
+    fn assign(&mut self, variable: Variable, place: &dyn Fn() -> String) {
+        match self.assigned.get_mut(variable.index()) {
+            None => self.errors.push(JaxprError::Unknown {
+                variable: variable.0,
+                place: place(),
+            }),
+            Some(assigned) if *assigned => self.errors.push(JaxprError::AssignedTwice {
+                variable: variable.0,
+                place: place(),
+            }),
+            Some(assigned) => *assigned = true,
+        }
+    }
+
+    fn use_of(&mut self, variable: Variable, place: &dyn Fn() -> String) {
+        match self.assigned.get(variable.index()) {
+            None => self.errors.push(JaxprError::Unknown {
+                variable: variable.0,
+                place: place(),
+            }),
+            Some(false) => self.errors.push(JaxprError::Unassigned {
+                variable: variable.0,
+                place: place(),
+            }),
+            Some(true) => {}
+        }
+    }
+
+    /// The types of an equation whose operands are there.
+    fn types(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
+        let jaxpr = self.jaxpr;
+        let operands: Vec<&AbstractArray> = equation
+            .inputs
+            .iter()
+            .map(|input| jaxpr.info(*input))
+            .collect();
+        let primitive: &dyn Any = &*equation.primitive;
+        if let Some(call) = primitive.downcast_ref::<Call>()
+            && call.0.jaxpr.inputs() != operands
+        {
+            let expected = call.0.jaxpr.inputs();
+            self.errors.push(JaxprError::Operands {
+                place: place(),
+                found: operands.into_iter().cloned().collect(),
+                expected: expected.into_iter().cloned().collect(),
+            });
+            return;
+        }
+        if equation.primitive.collective().is_some() {
+            // Its shape rule asks for the lengths of batch axes, which are bound only where it was recorded.
+            return;
+        }
+        let recorded: Vec<AbstractArray> = equation
+            .outputs
+            .iter()
+            .filter_map(|output| jaxpr.variables.get(output.index()).cloned())
+            .collect();
+        match equation.primitive.abstract_evaluation(&operands) {
+            Err(error) => self.errors.push(JaxprError::Refused {
+                place: place(),
+                error,
+            }),
+            Ok(expected) if expected[..] != recorded[..] => {
+                self.errors.push(JaxprError::Results {
+                    place: place(),
+                    recorded,
+                    expected: expected.to_vec(),
+                });
+            }
+            Ok(_) => {}
+        }
+        if self.nested {
+            for (name, body) in equation.primitive.bodies() {
+                for error in verify(body).err().into_iter().flatten() {
+                    self.errors.push(JaxprError::Nested {
+                        place: place(),
+                        body: name,
+                        error: Box::new(error),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// An equation, as messages name it: the jaxpr may be too malformed to be displayed.
+fn describe(equation: &Equation, position: usize) -> String {
+    format!(
+        "equation {position} (`{}`, from {})",
+        equation.primitive.name(),
+        equation.line
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! Tensors and what they refer to: traces, the trait of primitives, recorded functions.
+
+pub(crate) mod checks;
+mod display;
+mod handle;
+pub(crate) mod jaxpr;
+pub(crate) mod primitive;
+pub(crate) mod trace;
+
+pub use self::handle::{NestedArray, Tensor};

@@ -1,0 +1,289 @@
+//! What a primitive is: one operation with all its rules.
+//!
+//! Every rule is a required method, so a primitive without one does not compile. Rules are written in
+//! tensor operations and are therefore traced themselves: that is why transformations nest.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+
+/// The results of a primitive; nearly always one.
+pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
+
+/// The operands handed to an evaluation. Who is the only holder of one may reuse its memory.
+pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
+
+/// What a shape rule gives: element types and shapes, or what does not fit.
+pub(crate) type AbstractResults = Result<Outputs<AbstractArray>, TensorError>;
+
+/// What a JVP rule gives: results and their tangents, none of which stands for zeros.
+pub(crate) type WithTangents = (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+/// What a transpose rule gives: for each operand its cotangent, none of which stands for zeros.
+pub(crate) type Cotangents = SmallVec<[Option<Tensor>; 2]>;
+
+/// What a batching rule gives: results, and the axis over which each is mapped.
+pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
+
+/// An operand under transposition.
+#[derive(Clone, Debug)]
+pub(crate) enum Linear {
+    /// The function is linear in it; its cotangent is wanted.
+    Unknown(AbstractArray),
+    /// A known factor.
+    Known(Tensor),
+}
+
+impl Linear {
+    /// The known value.
+    ///
+    /// # Panics
+    /// If it is not known: a transpose rule asked for the wrong operand.
+    #[track_caller]
+    pub(crate) fn known(&self) -> &Tensor {
+        match self {
+            Self::Known(tensor) => tensor,
+            Self::Unknown(info) => panic!(
+                "a transpose rule needs the value of a linear operand {info}; this is a bug of pytree"
+            ),
+        }
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    pub(crate) fn info(&self) -> AbstractArray {
+        match self {
+            Self::Unknown(info) => info.clone(),
+            Self::Known(tensor) => tensor.info().clone(),
+        }
+    }
+}
+
+/// How a reduction combines elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Sum,
+    Max,
+    Min,
+}
+
+impl Fold {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Max => "max",
+            Self::Min => "min",
+        }
+    }
+}
+
+/// One operation with all its rules.
+pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
+    /// Its name in jaxprs and messages.
+    fn name(&self) -> &'static str;
+
+    /// **Shape**: element types and shapes of the results.
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults;
+
+    /// **Evaluation** on concrete arrays that the shape rule accepts.
+    fn evaluate(&self, operands: Operands) -> Outputs<Array>;
+
+    /// **JVP**: the results and their tangents. No tangent stands for zeros.
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
+
+    /// **Transpose**: for each operand the function is linear in, its cotangent from those of the results.
+    /// No cotangent stands for zeros. A primitive that is linear in nothing calls [`not_linear`].
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
+
+    /// **Batching**: the results for a batch of operands, each mapped over the axis given, and the axis
+    /// over which each result is mapped.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched;
+
+    /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// A copy to be kept in a jaxpr.
+    fn to_shared(&self) -> Arc<dyn Primitive>;
+
+    /// The reduction over axes it is, if it is one that the executor fuses.
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        None
+    }
+
+    /// **Equality**: a text that two primitives of one name share exactly if they compute the same from the
+    /// same operands; the executor then computes it once. By default it is the debug text, in which a
+    /// derived `Debug` writes every parameter. A primitive that holds what its debug text leaves out, such as
+    /// a function of the user's, has none and is never the same as another.
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
+    /// **Bodies**: the jaxprs it holds as parameters, by the names under which a jaxpr shows them; several of
+    /// one name are shown as a list. [`write_parameters`](Self::write_parameters) leaves them out.
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        Vec::new()
+    }
+
+    /// **Effect**: whether it does something besides computing results. Then it is neither left out, nor merged
+    /// with its like, nor moved before another effect.
+    fn has_effect(&self) -> bool {
+        self.bodies().iter().any(|(_, body)| body.has_effect())
+    }
+
+    /// The element-by-element operation it is, if it is one: what the executor fuses.
+    fn elementwise(&self) -> Option<crate::primitives::elementwise::Elementwise> {
+        None
+    }
+
+    /// What it has besides as an operation over named batch axes, if it is one.
+    fn collective(&self) -> Option<&dyn Collective> {
+        None
+    }
+}
+
+/// What an operation over named batch axes has beside the rules of every primitive. Its other rules are those
+/// of the example: [`Primitive::batch`] is for batch axes of other names.
+pub(crate) trait Collective {
+    /// The names of the batch axes.
+    fn axis_names(&self) -> &[AxisName];
+
+    /// **Batching over one of its own axes**: as [`Primitive::batch`], at the level that binds the name.
+    /// The results are for the axes that are left.
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> Batched;
+}
+
+/// A primitive of one operand that is linear in it: the tangent goes through it as the value does.
+///
+/// What is written for each is what differs. The other rules follow, by the implementation of
+/// [`Primitive`] below.
+pub(crate) trait LinearPrimitive: fmt::Debug + Clone + Send + Sync + Any {
+    /// As [`Primitive::name`].
+    fn name(&self) -> &'static str;
+
+    /// **Shape**: element type and shape of the result.
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError>;
+
+    /// **Evaluation** on an array that the shape rule accepts.
+    fn evaluate(&self, operand: Arc<Array>) -> Array;
+
+    /// **Transpose**: the cotangent of the operand from that of the result.
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor;
+
+    /// **Batching**: the results for operands that lie along `axis`, and the axis along which they lie.
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize);
+
+    /// As [`Primitive::write_parameters`].
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// As [`Primitive::reduction`].
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        None
+    }
+
+    /// As [`Primitive::collective`].
+    fn collective(&self) -> Option<&dyn Collective> {
+        None
+    }
+
+    /// The primitive of a tensor; it may do without an equation where it changes nothing.
+    #[track_caller]
+    fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
+        crate::tensor::trace::bind_one(self, &[operand])
+    }
+}
+
+impl<P: LinearPrimitive> Primitive for P {
+    fn name(&self) -> &'static str {
+        LinearPrimitive::name(self)
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        self.result(operands[0]).map(one)
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = crate::primitives::elementwise::take(operands);
+        one(LinearPrimitive::evaluate(self, operand))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let result = |operand: &Tensor| or_panic(self.apply(operand));
+        (
+            one(result(&primals[0])),
+            one(tangents[0].as_ref().map(result)),
+        )
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let pulled = |cotangent| LinearPrimitive::transpose(self, cotangent, &operands[0].info());
+        smallvec::smallvec![cotangents[0].as_ref().map(pulled)]
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+        let Some(axis) = axes[0] else {
+            return (one(or_panic(self.apply(&operands[0]))), one(None));
+        };
+        let (result, axis) = LinearPrimitive::batch(self, &operands[0], axis);
+        (one(result), one(Some(axis)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        LinearPrimitive::write_parameters(self, f)
+    }
+
+    fn reduction(&self) -> Option<(Fold, &[usize])> {
+        LinearPrimitive::reduction(self)
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        LinearPrimitive::collective(self)
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
+/// The results of a primitive with nothing beside them: no tangents, where they are constant nearly everywhere; no
+/// batch axes, where nothing is batched.
+#[track_caller]
+pub(crate) fn alone<T>(
+    primitive: &dyn Primitive,
+    operands: &[Tensor],
+) -> (Outputs<Tensor>, Outputs<Option<T>>) {
+    let operands: SmallVec<[&Tensor; 4]> = operands.iter().collect();
+    let results = or_panic(crate::tensor::trace::bind(primitive, &operands));
+    let nothing = results.iter().map(|_| None).collect();
+    (results, nothing)
+}
+
+/// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.
+#[track_caller]
+pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
+    panic!(
+        "`{}` is not linear and can't be transposed; this is a bug of pytree",
+        primitive.name()
+    )
+}
+
+/// The single result of a primitive.
+pub(crate) fn one<T>(value: T) -> Outputs<T> {
+    smallvec::smallvec![value]
+}
