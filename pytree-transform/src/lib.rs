@@ -22,9 +22,11 @@ pub use crate::operations::einsum::{einsum, try_einsum};
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
 pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, pooling, update};
+pub use crate::primitives::body::remat::RematPolicy;
 pub use crate::primitives::callback::debug_callback;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
 pub use crate::tensor::jaxpr::{Jaxpr, JaxprEquation, JaxprError, verify};
+pub use crate::tensor::traceable::Traceable;
 pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::abstract_shape::eval_shape;
 pub use crate::transformations::axes::Axes;
@@ -36,8 +38,8 @@ pub use crate::transformations::control::loops::{
 pub use crate::transformations::control::while_loop::while_loop;
 pub use crate::transformations::custom::custom_jvp::{CustomJvp, custom_jvp};
 pub use crate::transformations::custom::custom_vjp::{CustomVjp, custom_vjp};
-pub use crate::transformations::custom::remat::{Remat, RematPolicy, remat};
-pub use crate::transformations::function::{Function, Loss, Traceable};
+pub use crate::transformations::custom::remat::{Remat, remat};
+pub use crate::transformations::function::{Function, Loss};
 pub use crate::transformations::grad::{
     Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad,
     value_and_grad_mut, vjp,

@@ -213,3 +213,16 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     }
     strides
 }
+
+/// Memory for a result whose elements will all be written; its values are any.
+pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
+    Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
+        T::DTYPE,
+        [length],
+    ))))
+}
+
+/// Gives memory back as that of an array, which is kept for the next.
+pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
+    drop(Array::new([elements.len()], elements));
+}

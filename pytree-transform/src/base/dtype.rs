@@ -180,3 +180,16 @@ impl fmt::Display for AbstractArray {
         f.write_str("]")
     }
 }
+
+/// Axes or lengths as a jaxpr shows them: `(2, 3)`, `(1,)`.
+pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
+
+impl fmt::Display for Tuple<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, number) in self.0.iter().enumerate() {
+            write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
+        }
+        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}

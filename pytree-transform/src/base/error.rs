@@ -339,8 +339,9 @@ pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
 
 #[cfg(test)]
 mod tests {
-    use crate::primitives::elementwise::{Binary, Unary, binary, unary};
+    use crate::primitives::elementwise::{binary, unary};
     use crate::tensor::Tensor;
+    use crate::tensor::elementwise::{Binary, Unary};
 
     #[test]
     fn remedies_fit_the_element_types() {

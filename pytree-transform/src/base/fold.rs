@@ -17,8 +17,8 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
-use crate::primitives::shape::{give_back, reused};
 
 /// How many elements are combined side by side.
 pub(crate) const LANES: usize = 32;

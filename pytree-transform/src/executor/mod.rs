@@ -15,6 +15,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
+use crate::passes::optimize;
+use crate::primitives::body::program::{Program, Slots};
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 use crate::tensor::primitive::{Operands, Primitive};
 
@@ -29,9 +31,6 @@ pub(crate) struct Executable {
     steps: Vec<Step>,
     outputs: Vec<usize>,
 }
-
-/// The values of a run, by slot; all empty between runs.
-pub(crate) type Slots = Vec<Option<Arc<Array>>>;
 
 struct Step {
     work: Work,
@@ -51,7 +50,24 @@ struct Use {
     last: bool,
 }
 
+/// Optimizes a jaxpr and makes it ready to run.
+pub(crate) fn compile(jaxpr: &Jaxpr) -> Arc<dyn Program> {
+    Arc::new(Executable::optimized(jaxpr))
+}
+
+impl Program for Executable {
+    fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        self.run_in(slots, operands)
+    }
+}
+
 impl Executable {
+    /// Makes a jaxpr ready to run after all passes.
+    pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
+        Self::new(&optimize(jaxpr.clone()))
+    }
+
+    /// Makes a jaxpr ready to run as it is.
     pub(crate) fn new(jaxpr: &Jaxpr) -> Self {
         let mut used_later = vec![false; jaxpr.variables.len()];
         jaxpr

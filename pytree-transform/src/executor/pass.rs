@@ -22,7 +22,7 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::arch;
 use crate::base::threads;
-use crate::primitives::elementwise::Elementwise;
+use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::{Fold, Operands, Outputs};
 

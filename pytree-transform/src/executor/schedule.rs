@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::pass::{Level, Pass, PassBuilder};
 use super::views::{Direction, Pattern, View, direction, view};
 use crate::base::dtype::DType;
-use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
 

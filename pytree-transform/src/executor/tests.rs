@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::Executable;
 use super::schedule::{Scheduled, schedule};
-use super::{Executable, Slots};
 use crate::base::dtype::{AbstractArray, DType};
+use crate::primitives::body::program::Slots;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;

@@ -17,7 +17,8 @@ use super::pass::{Here, Place};
 use crate::base::array::Array;
 use crate::base::dtype::TensorElement;
 use crate::base::fold;
-use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Kernels, Map, Unary, Zip};
+use crate::primitives::elementwise::{Kernels, Map, Zip};
+use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
 /// A float type that fills tiles.

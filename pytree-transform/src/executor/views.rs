@@ -5,8 +5,8 @@ use std::any::Any;
 use smallvec::SmallVec;
 
 use crate::primitives::create::Full;
-use crate::primitives::elementwise::{Elementwise, Unary};
 use crate::primitives::shape::{Broadcast, Reshape};
+use crate::tensor::elementwise::{Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// How the elements of a value are found in another.

@@ -4,8 +4,9 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::{self, Binary, Unary};
+use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Binary, Unary};
 
 /// What an operator accepts on its right: a tensor, or a number that takes the tensor's element type.
 pub trait Operand {

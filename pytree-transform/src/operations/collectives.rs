@@ -15,7 +15,7 @@ use crate::operations::shape::{axis_of, new_axis_of};
 use crate::primitives::collectives;
 use crate::tensor::Tensor;
 use crate::tensor::trace::axis_length;
-use crate::transformations::function::{Traceable, rebuild};
+use crate::tensor::traceable::{Traceable, rebuild};
 
 /// Applies an operation over named axes to each leaf.
 #[track_caller]

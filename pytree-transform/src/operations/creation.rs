@@ -4,8 +4,9 @@ use crate::base::dtype::DType;
 use crate::base::error::{called, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
-use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::elementwise::compare;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 
 impl Tensor {
     /// A tensor of the given shape whose elements are all `value`; integers take it as `as` does.

@@ -4,12 +4,13 @@ use crate::base::dtype::{AbstractArray, DType, Shape};
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
-use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::sum;
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 
 /// The diagonal of the last two axes: elements that are `columns + 1` apart in memory.
 #[track_caller]

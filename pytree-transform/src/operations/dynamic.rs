@@ -3,11 +3,12 @@
 use crate::base::dtype::{AbstractArray, DType, Shape};
 use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::create;
-use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
+use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Binary, Comparison};
 
 /// Whether starts and sizes fit a tensor; every problem is named.
 fn check(

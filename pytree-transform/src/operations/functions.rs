@@ -6,8 +6,9 @@ use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::check_float;
 use crate::primitives::convert;
-use crate::primitives::elementwise::{self, Rounding, Unary};
+use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Rounding, Unary};
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident = $operation:expr, $at:literal => $value:literal;)*) => {

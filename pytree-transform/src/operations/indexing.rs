@@ -9,9 +9,10 @@ use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
-use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::elementwise::compare;
 use crate::primitives::gather;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 
 /// What [`Tensor::index`] does with one axis; [`ix!`](crate::ix) makes them of numbers and ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

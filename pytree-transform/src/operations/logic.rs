@@ -5,9 +5,10 @@ use crate::base::error::{TensorError, or_panic};
 use crate::operations::reduce::{all_axes, keep_axes};
 use crate::operations::shape::axes_of;
 use crate::primitives::convert::convert;
-use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::{Reduction, reduce_by, sum};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 
 /// Whether each element is true, or not 0.
 #[track_caller]

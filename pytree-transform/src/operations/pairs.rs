@@ -3,9 +3,10 @@
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::arithmetic::Operand;
-use crate::primitives::elementwise::{self, Binary, Comparison};
+use crate::primitives::elementwise::{self};
 use crate::primitives::select;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Binary, Comparison};
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {

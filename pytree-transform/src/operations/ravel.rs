@@ -9,7 +9,7 @@ use pytree_core::{KeyPath, TreeDef, TreeError, graph};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
-use crate::transformations::function::Traceable;
+use crate::tensor::traceable::Traceable;
 
 /// What [`ravel`] remembers of a model besides the vector: its structure, and the shape of each leaf.
 pub struct Unravel<M> {

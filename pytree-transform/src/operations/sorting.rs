@@ -9,13 +9,14 @@ use crate::base::dtype::{DType, Shape};
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
-use crate::primitives::elementwise::{Comparison, broadcast_shapes, compare};
+use crate::primitives::elementwise::{broadcast_shapes, compare};
 use crate::primitives::gather::take_along_last;
 use crate::primitives::reduce::sum;
 use crate::primitives::shape::{broadcast_to, move_axis};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::{argsort, argsort_descending};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 use crate::tensor::trace::at_line_by_default;
 
 impl Tensor {

@@ -2,8 +2,9 @@
 
 use pytree_core::graph;
 
+use crate::base::dtype::DType;
 use crate::tensor::Tensor;
-use crate::transformations::function::{Traceable, rebuild};
+use crate::tensor::traceable::{Traceable, rebuild};
 
 /// One value whose leaves are those of the members, stacked along a new axis 0.
 ///
@@ -97,7 +98,7 @@ pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     );
     (0..length)
         .map(|member| {
-            let index = Tensor::constant(crate::DType::I32, member as f64);
+            let index = Tensor::constant(DType::I32, member as f64);
             rebuild(
                 &treedef,
                 leaves.iter().map(|leaf| leaf.take(&index, 0)).collect(),

@@ -13,10 +13,11 @@ use crate::base::error::{TensorError, or_panic};
 use crate::operations::arithmetic::Operand;
 use crate::operations::indexing::{Index, Plan};
 use crate::primitives::create;
-use crate::primitives::elementwise::{Binary, binary};
+use crate::primitives::elementwise::binary;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Binary;
 use crate::tensor::trace::at_line_by_default;
 
 /// A part of a tensor, to be read or changed; what [`Tensor::at`] and [`Tensor::at_indices`] return.

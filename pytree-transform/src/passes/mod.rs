@@ -1,15 +1,13 @@
 //! Passes: rewritings of a jaxpr that leave what it computes the same, bit for bit.
 //!
 //! They run once, before a jaxpr is scheduled for execution; differentiation and batching work on the jaxpr as
-//! it was recorded. Each is one file and one function from jaxpr to jaxpr. What a pass makes superfluous it
+//! it was recorded. Each is one function from jaxpr to jaxpr. What a pass makes superfluous it
 //! leaves where it is: dead code goes last.
 
 mod common_subexpressions;
 mod constant_folding;
-mod dead_code;
 mod simplify;
 
-pub(crate) use self::dead_code::dead_code;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable, debug_verify};
 
 /// A pass with its name.
@@ -17,14 +15,14 @@ type Pass = (&'static str, fn(Jaxpr) -> Jaxpr);
 
 /// The passes in the order in which they run.
 const PASSES: [Pass; 5] = [
-    ("dead code", dead_code),
+    ("dead code", Jaxpr::without_dead_code),
     ("constant folding", constant_folding::constant_folding),
     ("simplification", simplify::simplify),
     (
         "common subexpressions",
         common_subexpressions::common_subexpressions,
     ),
-    ("dead code", dead_code),
+    ("dead code", Jaxpr::without_dead_code),
 ];
 
 /// A jaxpr that computes the same with fewer equations.

@@ -22,10 +22,10 @@ use crate::base::dtype::{AbstractArray, Shape};
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
 use crate::primitives::dot::DotGeneral;
-use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 use crate::primitives::reduce::Sum;
 use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
 use crate::primitives::slice::Slice;
+use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 

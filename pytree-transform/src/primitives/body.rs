@@ -6,6 +6,8 @@
 //! or a cotangent although they would have none.
 
 mod given;
+pub(crate) mod program;
+pub(crate) mod remat;
 pub(crate) mod tape;
 
 use std::cell::RefCell;
@@ -19,8 +21,8 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
-use crate::executor::{Executable, Slots};
-use crate::passes::{dead_code, optimize};
+use crate::primitives::body::program::{Compile, Program, Slots};
+use crate::primitives::body::remat::RematPolicy;
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};
 use crate::primitives::call::call;
 use crate::primitives::shape::batch_axis_first;
@@ -29,7 +31,6 @@ use crate::tensor::checks::{self, run_checked};
 use crate::tensor::jaxpr::{Builder, Jaxpr, Variable, debug_verify};
 use crate::tensor::primitive::Linear;
 use crate::tensor::trace::{Interpreter, Payload, Trace};
-use crate::transformations::custom::remat::RematPolicy;
 
 /// Records a function of tensors; `name` is the transformation that messages name. Gives the traced tensors
 /// that it captured from levels below, too: they are the last inputs of the jaxpr.
@@ -125,7 +126,9 @@ pub(crate) struct Body {
     /// The names of the batch axes that its operations work over.
     pub(crate) axis_names: Vec<AxisName>,
     derivative: Derivative,
-    executable: OnceLock<Executable>,
+    /// The executor that runs it.
+    compile: Compile,
+    program: OnceLock<Arc<dyn Program>>,
     batched: Cache<BatchKey, Batched>,
     pushed: Cache<(Vec<bool>, Vec<bool>), Pushed>,
     linearized: Cache<(Vec<bool>, Vec<bool>), Linearized>,
@@ -259,13 +262,25 @@ fn forced(force: &[bool], position: usize) -> bool {
 }
 
 impl Body {
-    pub(crate) fn new(name: &'static str, jaxpr: Jaxpr) -> Arc<Self> {
-        Self::with_derivative(name, String::new(), jaxpr, Derivative::Recorded)
+    /// The body of a function without a name that jaxprs show.
+    pub(crate) fn new(name: &'static str, jaxpr: Jaxpr, compile: Compile) -> Arc<Self> {
+        Self::with_derivative(name, String::new(), jaxpr, Derivative::Recorded, compile)
     }
 
     /// What a transformation derives from it.
     pub(crate) fn derived(&self, jaxpr: Jaxpr) -> Arc<Self> {
-        Self::with_derivative(self.name, self.label.clone(), jaxpr, Derivative::Recorded)
+        self.derived_with(jaxpr, Derivative::Recorded)
+    }
+
+    /// As [`derived`](Self::derived), with another derivative than that of its equations.
+    fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
+        Self::with_derivative(
+            self.name,
+            self.label.clone(),
+            jaxpr,
+            derivative,
+            self.compile,
+        )
     }
 
     /// The body of a function with the name that jaxprs show, which may be empty.
@@ -274,6 +289,7 @@ impl Body {
         label: String,
         jaxpr: Jaxpr,
         derivative: Derivative,
+        compile: Compile,
     ) -> Arc<Self> {
         let jaxpr = recorded(jaxpr);
         Arc::new(Self {
@@ -283,7 +299,8 @@ impl Body {
             axis_names: jaxpr.axis_names(),
             jaxpr,
             derivative,
-            executable: OnceLock::new(),
+            compile,
+            program: OnceLock::new(),
             batched: Cache::new(),
             pushed: Cache::new(),
             linearized: Cache::new(),
@@ -301,9 +318,15 @@ impl Body {
         if checks::active() {
             return run_checked(&self.jaxpr, operands);
         }
-        self.executable
-            .get_or_init(|| Executable::new(&optimize(self.jaxpr.clone())))
+        self.program
+            .get_or_init(|| (self.compile)(&self.jaxpr))
             .run_in(slots, operands)
+    }
+
+    /// Runs it by this program of its jaxpr from now on, unless it has one.
+    pub(crate) fn share(&self, program: Arc<dyn Program>) {
+        // A program that it has already is as good.
+        let _ = self.program.set(program);
     }
 
     pub(crate) fn input_infos(&self) -> Vec<AbstractArray> {
@@ -405,7 +428,7 @@ impl Body {
             (results, mapped)
         });
         Batched {
-            body: Self::with_derivative(self.name, self.label.clone(), jaxpr, derivative),
+            body: self.derived_with(jaxpr, derivative),
             mapped,
         }
     }
@@ -571,7 +594,7 @@ pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) ->
 /// A recorded jaxpr without what nothing needs.
 fn recorded(jaxpr: Jaxpr) -> Jaxpr {
     debug_verify(&jaxpr, "recording");
-    let jaxpr = dead_code(jaxpr);
+    let jaxpr = jaxpr.without_dead_code();
     debug_verify(&jaxpr, "dead code");
     jaxpr
 }

@@ -141,6 +141,10 @@ impl Primitive for Call {
         vec![("jaxpr", &self.0.jaxpr)]
     }
 
+    fn callee(&self) -> Option<&Jaxpr> {
+        Some(&self.0.jaxpr)
+    }
+
     fn has_effect(&self) -> bool {
         self.0.has_effect
     }

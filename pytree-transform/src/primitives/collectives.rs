@@ -16,10 +16,11 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::{Comparison, compare};
+use crate::primitives::elementwise::compare;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Collective, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
     Primitive, WithTangents, alone, not_linear, one,

@@ -8,10 +8,11 @@ use smallvec::smallvec;
 use crate::base::array::{Array, Data};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+    take,
 };
 use crate::tensor::trace::bind_one;
 

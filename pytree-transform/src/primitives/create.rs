@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, reserved, with_type};
-use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::base::array::{Array, reserved, reused, with_type};
+use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement, Tuple};
 use crate::base::error::TensorError;
-use crate::primitives::shape::{Tuple, reused};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,

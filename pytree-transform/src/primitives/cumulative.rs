@@ -11,16 +11,16 @@ use self::running::{Rows, in_blocks, one_by_one};
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::{Binary, binary, take};
+use crate::primitives::elementwise::binary;
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Binary;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs, Primitive,
-    WithTangents, not_linear, one,
+    WithTangents, not_linear, one, take,
 };
-use crate::tensor::trace::bind_one;
-use crate::transformations::jvp::jvp;
+use crate::tensor::trace::{bind_one, tangent_of};
 
 /// An axis, and from which end it is run through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,7 +291,7 @@ impl Primitive for Cumulative {
                 let result = scan_in_pairs(self.cumulation, &x, self.run.axis);
                 or_panic(reverse(&result, reversed))
             };
-            jvp(scan, &primals[0], tangent).1
+            tangent_of(scan, &primals[0], tangent)
         });
         let result = or_panic(bind_one(self, &[&primals[0]]));
         (one(result), one(tangent))

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
-use crate::base::array::{Array, row_major_strides};
+use crate::base::array::{Array, reused, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType, Shape};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::threads;
-use crate::primitives::elementwise::{sum_of, take};
-use crate::primitives::shape::{batched_axis, reused, sorting_permutation, transpose};
+use crate::primitives::elementwise::sum_of;
+use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+    take,
 };
 use crate::tensor::trace::bind_one;
 

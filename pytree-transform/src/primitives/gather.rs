@@ -12,14 +12,14 @@ use smallvec::smallvec;
 
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, DType, Shape};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::take as take_operands;
-use crate::primitives::shape::{batch_axis_first, move_axis, reused};
+use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+    take as take_operands,
 };
 use crate::tensor::trace::bind_one;
 

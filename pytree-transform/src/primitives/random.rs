@@ -8,11 +8,11 @@ use smallvec::smallvec;
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::{align_batch, aligned_axis, same_info, take};
+use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear,
+    alone, not_linear, take,
 };
 use crate::tensor::trace::bind;
 

@@ -9,20 +9,20 @@ use std::sync::Arc;
 pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
 use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::dtype::{AbstractArray, DType, Shape, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
-use crate::primitives::elementwise::{Comparison, compare, take};
-use crate::primitives::shape::{Tuple, batched_axis, broadcast_in_dim, reshape, transpose};
+use crate::primitives::elementwise::compare;
+use crate::primitives::shape::{batched_axis, broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, alone, not_linear, one,
+    Primitive, WithTangents, alone, not_linear, one, take,
 };
-use crate::tensor::trace::bind_one;
-use crate::transformations::jvp::jvp;
+use crate::tensor::trace::{bind_one, tangent_of};
 
 /// The sum over some axes.
 #[derive(Clone, Debug)]
@@ -267,7 +267,7 @@ impl Primitive for Reduce {
         let x = &primals[0];
         let result = self.of(x, &self.axes);
         let tangent = tangents[0].as_ref().map(|tangent| match self.reduction {
-            Reduction::Prod => jvp(|x: &Tensor| product_in_halves(x, &self.axes), x, tangent).1,
+            Reduction::Prod => tangent_of(|x| product_in_halves(x, &self.axes), x, tangent),
             _ => self.tangent_of_extremum(x, &result, tangent),
         });
         (one(result), one(tangent))

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use self::strided::joined_axes;
-pub(crate) use self::strided::{add_by_strides, gather, give_back, reused};
+pub(crate) use self::strided::{add_by_strides, gather};
 use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::{AbstractArray, Shape, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
@@ -142,19 +142,6 @@ pub(crate) fn sorting_permutation(keys: &[usize]) -> Shape {
     let mut positions: Shape = (0..keys.len()).collect();
     positions.sort_by_key(|&position| keys[position]);
     positions
-}
-
-/// Axes or lengths as a jaxpr shows them: `(2, 3)`, `(1,)`.
-pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
-
-impl fmt::Display for Tuple<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, number) in self.0.iter().enumerate() {
-            write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
-    }
 }
 
 fn is_identity(axes: &[usize]) -> bool {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::take;
 use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one,
+    alone, not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::array::{Array, reused, row_major_strides};
+use crate::base::dtype::{AbstractArray, DType, Shape, Tuple};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::shape::{Tuple, add_by_strides, gather, move_axis, reshape, reused};
+use crate::primitives::shape::{add_by_strides, gather, move_axis, reshape};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;

@@ -63,7 +63,7 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     };
     let mut extras = Vec::new();
     if (array.info.is_empty() && shape != [0]) || array.info.len() > THRESHOLD {
-        extras.push(format!("shape={}", crate::primitives::shape::Tuple(shape)));
+        extras.push(format!("shape={}", crate::base::dtype::Tuple(shape)));
     }
     extras.extend(dtype.map(|dtype| format!("dtype={dtype}")));
     if extras.is_empty() {

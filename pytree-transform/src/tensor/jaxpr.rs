@@ -247,6 +247,30 @@ impl Jaxpr {
         self
     }
 
+    /// Without the equations and constants that neither an output nor an effect needs.
+    pub(crate) fn without_dead_code(mut self) -> Self {
+        let mut needed = vec![false; self.variables.len()];
+        self.outputs
+            .iter()
+            .for_each(|output| needed[output.index()] = true);
+        let mut kept = Vec::with_capacity(self.equations.len());
+        for equation in self.equations.into_iter().rev() {
+            let mut outputs = equation.outputs.iter();
+            if outputs.any(|output| needed[output.index()]) || equation.primitive.has_effect() {
+                equation
+                    .inputs
+                    .iter()
+                    .for_each(|input| needed[input.index()] = true);
+                kept.push(equation);
+            }
+        }
+        kept.reverse();
+        self.equations = kept;
+        self.constants
+            .retain(|(variable, _)| needed[variable.index()]);
+        self
+    }
+
     /// Applies the recorded function to tensors of whatever levels, operation by operation.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];

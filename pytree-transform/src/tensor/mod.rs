@@ -2,9 +2,11 @@
 
 pub(crate) mod checks;
 mod display;
+pub(crate) mod elementwise;
 mod handle;
 pub(crate) mod jaxpr;
 pub(crate) mod primitive;
 pub(crate) mod trace;
+pub(crate) mod traceable;
 
 pub use self::handle::{NestedArray, Tensor};

@@ -14,6 +14,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// The results of a primitive; nearly always one.
@@ -135,6 +136,11 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
         Vec::new()
     }
 
+    /// The jaxpr whose inputs are the operands, if it is a call.
+    fn callee(&self) -> Option<&Jaxpr> {
+        None
+    }
+
     /// **Effect**: whether it does something besides computing results. Then it is neither left out, nor merged
     /// with its like, nor moved before another effect.
     fn has_effect(&self) -> bool {
@@ -142,7 +148,7 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     }
 
     /// The element-by-element operation it is, if it is one: what the executor fuses.
-    fn elementwise(&self) -> Option<crate::primitives::elementwise::Elementwise> {
+    fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
@@ -219,7 +225,7 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [operand] = crate::primitives::elementwise::take(operands);
+        let [operand] = take(operands);
         one(LinearPrimitive::evaluate(self, operand))
     }
 
@@ -286,4 +292,13 @@ pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
 /// The single result of a primitive.
 pub(crate) fn one<T>(value: T) -> Outputs<T> {
     smallvec::smallvec![value]
+}
+
+/// The operands as an array; their number is the primitive's.
+pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
+    let count = operands.len();
+    let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());
+    operands.unwrap_or_else(|_| {
+        panic!("a primitive of {N} operands was given {count}; this is a bug of pytree")
+    })
 }

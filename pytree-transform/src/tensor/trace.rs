@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use crate::base::array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, called_by_user};
+use crate::base::error::{TensorError, called_by_user, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::{Builder, Variable};
@@ -218,6 +218,19 @@ impl Trace {
             _ => (tensor.clone(), None),
         })
     }
+}
+
+/// The tangent of the result of a function of one tensor.
+pub(crate) fn tangent_of(
+    function: impl FnOnce(&Tensor) -> Tensor,
+    primal: &Tensor,
+    tangent: &Tensor,
+) -> Tensor {
+    let trace = Trace::begin(Interpreter::Jvp);
+    let result = function(&trace.dual(primal.clone(), Some(tangent.clone())));
+    let (value, tangent) = or_panic(trace.undual(&result));
+    drop(trace);
+    tangent.unwrap_or_else(|| Tensor::zeros_like(&value))
 }
 
 impl Drop for Trace {

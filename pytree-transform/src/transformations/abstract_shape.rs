@@ -6,8 +6,9 @@ use crate::base::dtype::AbstractArray;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_own_lines;
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
-use crate::transformations::function::{Function, Traceable, rebuild};
+use crate::transformations::function::Function;
 
 /// Element types and shapes of what a function gives, in the structure of its result. Nothing is computed, and no
 /// memory is taken for what the function makes. What it writes to references of its argument is written to none.

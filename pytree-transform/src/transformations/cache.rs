@@ -8,17 +8,21 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use pytree_core::crossing::Outcome;
 use pytree_core::{References, TreeDef};
 
+use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
+use crate::executor::Executable;
 use crate::primitives::body::Body;
+use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
+use crate::tensor::checks::{self, run_checked};
 use crate::tensor::trace::{axis_length, bound_length};
-use crate::transformations::function::Traceable;
+use crate::tensor::traceable::Traceable;
 use crate::transformations::tracing::{Asked, Tracing};
 
 /// How many entries a function keeps by default: as many as JAX does.
@@ -50,6 +54,8 @@ pub(crate) struct Entry {
     pub(crate) body: Arc<Body>,
     /// Traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
+    /// What runs the body, once it was called on arrays.
+    executable: OnceLock<Arc<Executable>>,
     /// When it was used last, by the cache's clock.
     used: AtomicU64,
 }
@@ -66,8 +72,23 @@ impl Entry {
             outcome,
             body,
             captured,
+            executable: OnceLock::new(),
             used: AtomicU64::new(0),
         }
+    }
+
+    /// Runs the body on arrays, without the dynamic call that a body makes.
+    pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        if checks::active() {
+            return run_checked(&self.body.jaxpr, operands);
+        }
+        self.executable
+            .get_or_init(|| {
+                let executable = Arc::new(Executable::optimized(&self.body.jaxpr));
+                self.body.share(Arc::clone(&executable) as _);
+                executable
+            })
+            .run_in(&mut Slots::new(), operands)
     }
 
     /// Whether a call is repeated if another thread writes the references that it has read: the program writes

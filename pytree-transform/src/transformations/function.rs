@@ -6,25 +6,11 @@
 use std::panic::Location;
 
 use pytree_core::crossing::{self, Outcome};
-use pytree_core::{
-    Contents, PytreeOf, ReferenceError, References, TreeDef, TreeError, Unrepeated, graph,
-};
+use pytree_core::{Contents, ReferenceError, References, TreeDef, TreeError, Unrepeated};
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_own_lines;
-
-/// A pytree all of whose leaves are tensors: what transformations take and give.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` can't be traced: every leaf must be a `Tensor`",
-    label = "holds leaves that are not tensors, or is no pytree",
-    note = "change numbers and ndarray arrays to `Tensor`, or mark fields that are not data `#[r#static]`; \
-            a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`; \
-            `jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`"
-)]
-pub trait Traceable: PytreeOf<Tensor> {}
-
-#[diagnostic::do_not_recommend]
-impl<T: PytreeOf<Tensor>> Traceable for T {}
+use crate::tensor::traceable::{Traceable, rebuilt};
 
 /// A function of one argument: a closure, or the result of a transformation.
 pub trait Function<A> {
@@ -72,12 +58,6 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
     fn loss(&self) -> &Tensor {
         &self.0
     }
-}
-
-/// A value built from leaves of the same treedef it came from.
-#[track_caller]
-pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T {
-    rebuilt(graph::unflatten(treedef, leaves))
 }
 
 /// As [`rebuild`], with the references that the value has inside.
@@ -145,17 +125,6 @@ pub(crate) fn rebuild_result<R: Traceable>(
     references: &References,
 ) -> R {
     ending.with(outcome.put_together(leaves, references))
-}
-
-#[track_caller]
-fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(TreeError::Reference(error)) => panic!("{error}"),
-        Err(error) => panic!(
-            "a value does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
-        ),
-    }
 }
 
 /// Calls a user's function with an argument of traced leaves: the leaves that come out, those of what was written to

@@ -10,10 +10,10 @@ use crate::base::dtype::AbstractArray;
 use crate::primitives::body::tape::{Tape, linearize};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
+use crate::tensor::traceable::Traceable;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::function::{
-    Ending, Function, Known, Loss, Traceable, call_inside, call_inside_knowing, rebuild_result,
-    transformed,
+    Ending, Function, Known, Loss, call_inside, call_inside_knowing, rebuild_result, transformed,
 };
 
 /// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a

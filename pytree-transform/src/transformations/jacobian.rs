@@ -12,9 +12,8 @@ use crate::primitives::shape::batch_axis_first;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace};
-use crate::transformations::function::{
-    Function, Loss, Traceable, call_reading, rebuild, transformed,
-};
+use crate::tensor::traceable::{Traceable, rebuild};
+use crate::transformations::function::{Function, Loss, call_reading, transformed};
 use crate::transformations::grad::{Gradient, active_leaves, assemble_as, grad};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, a `Vec` or a part of a model.

@@ -8,14 +8,16 @@ use pytree_core::crossing::{self, Attempts};
 use pytree_core::{References, TreeError, Unrepeated};
 
 use crate::base::array::Array;
+use crate::executor::compile;
 use crate::primitives::body::{Body, Derivative, stage};
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::checks::Checks;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::trace::{at_line_by_default, is_staging};
+use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
-use crate::transformations::function::{Ending, Function, Traceable, call_inside, rebuild_result};
+use crate::transformations::function::{Ending, Function, call_inside, rebuild_result};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
@@ -172,7 +174,13 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         let (jaxpr, captured, outcome) = stage("jit", &signature.infos, |tensors| {
             call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
-        let body = Body::with_derivative("jit", self.name.clone(), jaxpr, Derivative::Recorded);
+        let body = Body::with_derivative(
+            "jit",
+            self.name.clone(),
+            jaxpr,
+            Derivative::Recorded,
+            compile,
+        );
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         match &history.last {
             Some(last) => history.why = Some(Retrace::between(self.line, last, &signature)),
@@ -207,7 +215,7 @@ fn evaluate<R: Traceable>(
     references: &References,
 ) -> Result<R, TreeError> {
     let arrays: Vec<Arc<Array>> = leaves.into_iter().filter_map(Tensor::into_array).collect();
-    let results = entry.body.run(arrays);
+    let results = entry.run(arrays);
     let results = results.into_iter().map(Tensor::from_shared).collect();
     entry.outcome.put_together(results, references)
 }

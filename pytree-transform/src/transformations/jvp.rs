@@ -7,8 +7,9 @@ use pytree_core::crossing::take_apart;
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace, at_line_by_default};
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::function::{
-    Ending, Function, Known, Traceable, call_inside_knowing, rebuild, rebuild_result,
+    Ending, Function, Known, call_inside_knowing, rebuild_result,
 };
 
 /// The result of a function and its derivative along a direction, by forward-mode differentiation.

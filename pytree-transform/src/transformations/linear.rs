@@ -12,8 +12,9 @@ use crate::primitives::body::tape::{Tape, linearize as on_tape};
 use crate::primitives::body::{chosen, in_places, stage};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
-use crate::transformations::function::{Function, Traceable, call_reading, rebuild};
+use crate::transformations::function::{Function, call_reading};
 use crate::transformations::grad::{Pullback, active_leaves};
 
 /// The result of a function, and its derivative there as a linear function of the tangent.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use pytree_core::graph;
 
 use crate::primitives::body::stage;
+use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, debug_verify};
-use crate::transformations::function::{Function, Traceable, call_inside, transformed};
+use crate::tensor::traceable::Traceable;
+use crate::transformations::function::{Function, call_inside, transformed};
 
 /// The function that records another one: from an argument to the [`Jaxpr`] of the function for its structure,
 /// shapes and element types. Nothing is left out or rewritten.
@@ -37,7 +39,7 @@ where
             let (leaves, treedef) = graph::flatten::<_, A>(&argument);
             let infos: Vec<_> = leaves
                 .iter()
-                .map(|leaf: &crate::Tensor| leaf.info().clone())
+                .map(|leaf: &Tensor| leaf.info().clone())
                 .collect();
             let (jaxpr, _, ()) = stage("make_jaxpr", &infos, |tensors| {
                 (

@@ -7,10 +7,11 @@ use pytree_core::crossing::take_apart;
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
+use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{
-    Ending, Function, Traceable, call_inside_knowing, rebuild_result, transformed,
+    Ending, Function, call_inside_knowing, rebuild_result, transformed,
 };
 
 /// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) chooses others.

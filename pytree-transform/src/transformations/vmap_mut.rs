@@ -8,9 +8,10 @@ use pytree_core::crossing::take_apart_both;
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
+use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Ending, Traceable, call_inside_knowing, rebuild_result};
+use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result};
 
 /// As [`vmap`](crate::vmap), of a function that writes its first argument, which is updated.
 ///

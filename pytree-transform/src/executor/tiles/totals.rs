@@ -11,10 +11,9 @@
 use smallvec::SmallVec;
 
 use super::Float;
-use crate::base::array::Array;
+use crate::base::array::{Array, give_back, reused};
 use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, LANES, Lanes, PART};
-use crate::primitives::shape::{give_back, reused};
 use crate::tensor::primitive::Fold;
 
 /// A reduction over rows of a pass.

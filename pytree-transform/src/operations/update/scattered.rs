@@ -7,11 +7,12 @@ use crate::base::dtype::DType;
 use crate::base::error::TensorError;
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
-use crate::primitives::elementwise::{Binary, Comparison, binary, compare};
+use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Binary, Comparison};
 use crate::tensor::trace::at_line_by_default;
 
 /// Indices along an axis, counted from the front, and which of them are on it.

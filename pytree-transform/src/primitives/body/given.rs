@@ -63,7 +63,7 @@ impl GivenRule {
                 let inputs: Vec<Tensor> = tangents.chain(residuals).collect();
                 (linear.jaxpr.apply(&inputs), ())
             });
-        let linear = Body::new(linear.name, jaxpr);
+        let linear = linear.derived(jaxpr);
         Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
     }
 

@@ -9,10 +9,10 @@ use self::loops::Kernel;
 pub(super) use self::loops::{LoopAxis, Loops, Strided};
 use std::borrow::Cow;
 
+use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
-use crate::primitives::shape::{give_back, reused};
 
 /// The number of multiplications from which on a second thread is worth waking: a tenth of a millisecond.
 const PARALLEL: usize = 8 << 20;

@@ -10,36 +10,16 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
-use crate::primitives::elementwise::unary::{Unary, unary};
-use crate::primitives::elementwise::{Comparison, Elementwise, compare, same_info, take};
+use crate::primitives::elementwise::unary::unary;
+use crate::primitives::elementwise::{compare, same_info};
 use crate::primitives::{convert, select};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one,
+    not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
-
-/// An operation on two tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    Pow,
-    Atan2,
-    Max,
-    Min,
-    LogAddExp,
-    And,
-    Or,
-    Xor,
-    ShiftLeft,
-    ShiftRight,
-    ShiftRightArithmetic,
-}
 
 /// A binary operation after broadcasting.
 #[track_caller]

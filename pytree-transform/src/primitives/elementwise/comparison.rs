@@ -7,24 +7,14 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
-use crate::primitives::elementwise::{Elementwise, same_info};
+use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Comparison, Elementwise};
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
     alone, not_linear, one,
 };
 use crate::tensor::trace::bind_one;
-
-/// A comparison of two tensors; its result is of bools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
 
 /// A comparison after broadcasting.
 #[track_caller]

@@ -19,7 +19,7 @@ use crate::base::array::Array;
 use crate::base::dtype::{DType, TensorElement};
 use crate::base::elementary::{self, Elementary};
 use crate::base::special;
-use crate::primitives::elementwise::{Binary, Rounding, Unary};
+use crate::tensor::elementwise::{Binary, Rounding, Unary};
 
 /// Elements to which a function of one number is applied.
 pub(crate) trait Map<T> {

@@ -9,28 +9,16 @@ mod comparison;
 mod kernels;
 mod unary;
 
-use std::sync::Arc;
-
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
-use crate::tensor::primitive::{Operands, Primitive};
+use crate::tensor::elementwise::Elementwise;
+use crate::tensor::primitive::Primitive;
 
-pub(crate) use binary::{Binary, binary, sum_of};
+pub(crate) use binary::{binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
-pub(crate) use comparison::{Comparison, compare};
+pub(crate) use comparison::compare;
 pub(crate) use kernels::{Kernels, Map, Zip};
-pub(crate) use unary::{Rounding, Unary, unary};
-
-/// An element-by-element operation, as the executor fuses it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Elementwise {
-    Unary(Unary),
-    Binary(Binary),
-    Compare(Comparison),
-    Select,
-    Convert(DType),
-}
+pub(crate) use unary::unary;
 
 impl Elementwise {
     /// Its name in jaxprs.
@@ -68,13 +56,4 @@ pub(crate) fn same_info(
         ));
     }
     Ok(())
-}
-
-/// The operands as an array; their number is the primitive's.
-pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
-    let count = operands.len();
-    let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());
-    operands.unwrap_or_else(|_| {
-        panic!("a primitive of {N} operands was given {count}; this is a bug of pytree")
-    })
 }

@@ -10,59 +10,13 @@ use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
-use crate::primitives::elementwise::{Elementwise, take};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Elementwise, Rounding, Unary};
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one,
+    not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
-
-/// An operation on one tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unary {
-    Neg,
-    Abs,
-    Sign,
-    Floor,
-    Ceil,
-    Round(Rounding),
-    Exp,
-    Exp2,
-    Expm1,
-    Log,
-    Log1p,
-    Sqrt,
-    Rsqrt,
-    Cbrt,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Logistic,
-    Erf,
-    Erfc,
-    ErfInv,
-    IntegerPower(i32),
-    Not,
-    PopulationCount,
-    StopGradient,
-}
-
-/// Where a number halfway between two whole ones goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rounding {
-    AwayFromZero,
-    ToEven,
-}
 
 #[track_caller]
 pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, TensorError> {

@@ -1,8 +1,7 @@
 //! Memory read and changed at indices, block by block.
 
-use crate::base::array::{Array, Data};
+use crate::base::array::{Array, Data, reused};
 use crate::base::dtype::TensorElement;
-use crate::primitives::shape::reused;
 
 /// The indices as positions on an axis of the given length.
 pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {

@@ -8,13 +8,14 @@ use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
-use crate::primitives::elementwise::{Comparison, compare, take as take_operands};
+use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one,
+    not_linear, one, take as take_operands,
 };
 use crate::tensor::trace::bind_one;
 

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
 use crate::base::array::{Array, with_type};
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::take;
-use crate::primitives::shape::Tuple;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one,
+    alone, not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
 

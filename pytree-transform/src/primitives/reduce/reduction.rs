@@ -7,12 +7,11 @@
 
 use smallvec::SmallVec;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, give_back, reused, with_type};
 use crate::base::dtype::{DType, TensorElement};
 use crate::base::fold;
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Extremum, Reduction, without_axes};
-use crate::primitives::shape::{give_back, reused};
 
 /// Elements that can be added and multiplied.
 pub(super) trait Number: TensorElement {

@@ -1,24 +1,9 @@
 //! Copying elements by strides: the kernel of broadcasts, transposes, slices and reversals.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape, TensorElement};
-
-/// Memory for a result whose elements will all be written; its values are any.
-pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
-    Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
-        T::DTYPE,
-        [length],
-    ))))
-}
-
-/// Gives memory back as that of an array, which is kept for the next.
-pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
-    drop(Array::new([elements.len()], elements));
-}
 
 /// Gathers elements by strides: transposes, broadcasts (stride 0), slices and reversals alike.
 ///

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
-use crate::primitives::shape::{batched_axis, reused};
+use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::{Array, row_major_strides, with_type};
+use crate::base::array::{Array, reused, row_major_strides, with_type};
 use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::take;
 use crate::primitives::select::select;
-use crate::primitives::shape::{broadcast_in_dim, reused};
+use crate::primitives::shape::broadcast_in_dim;
 use crate::primitives::slice::{batched, inserted, slice};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+    take,
 };
 use crate::tensor::trace::bind_one;
 

@@ -7,14 +7,11 @@
 //! - each output is there;
 //! - all of it holds of nested jaxprs.
 
-use std::any::Any;
-
 use thiserror::Error;
 
 use super::{Equation, Jaxpr, Variable};
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
-use crate::primitives::call::Call;
 
 /// What is wrong with a jaxpr.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -238,11 +235,10 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
-        let primitive: &dyn Any = &*equation.primitive;
-        if let Some(call) = primitive.downcast_ref::<Call>()
-            && call.0.jaxpr.inputs() != operands
+        if let Some(callee) = equation.primitive.callee()
+            && callee.inputs() != operands
         {
-            let expected = call.0.jaxpr.inputs();
+            let expected = callee.inputs();
             self.errors.push(JaxprError::Operands {
                 place: place(),
                 found: operands.into_iter().cloned().collect(),

@@ -10,9 +10,10 @@ use crate::base::error::or_panic;
 use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{differences, mend};
-use crate::transformations::function::{Traceable, call_reading, rebuild};
+use crate::transformations::function::call_reading;
 
 /// The combinations of the first 1, 2, 3, … elements along axis 0 by an associative function.
 ///

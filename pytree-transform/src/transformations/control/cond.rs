@@ -14,6 +14,7 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::executor::compile;
 use crate::primitives::body::{Body, all_axis_names, in_places, stage, with_all_captured};
 use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
@@ -21,8 +22,9 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
 use crate::tensor::trace::on_tape;
+use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};
-use crate::transformations::function::{Ending, Traceable, call_inside_with_all, rebuild_result};
+use crate::transformations::function::{Ending, call_inside_with_all, rebuild_result};
 
 /// Applies `on_true` or `on_false` to an operand, as a predicate says.
 ///
@@ -172,7 +174,7 @@ fn choose<A: Traceable, R: Traceable>(
     let (branches, captured) = with_all_captured(leaves.len(), recorded.collect());
     let branches = branches
         .into_iter()
-        .map(|jaxpr| Body::new(operation, jaxpr));
+        .map(|jaxpr| Body::new(operation, jaxpr, compile));
     let branches = branches.collect();
     let mut operands = vec![index.clone()];
     operands.extend(leaves);
@@ -309,7 +311,7 @@ impl Cond {
                 }
                 (results, ())
             });
-            Body::new(split.known.name, jaxpr)
+            split.known.derived(jaxpr)
         });
         let branches = known.collect();
         let mut results = bind_all(&Self::new(branches), primals);
@@ -326,7 +328,7 @@ impl Cond {
                 };
                 jaxpr.inputs.push(input);
             }
-            Body::new(split.linear.name, jaxpr)
+            split.linear.derived(jaxpr)
         });
         let branches = linear.collect();
         let operands: Vec<Tensor> = primals[..1]

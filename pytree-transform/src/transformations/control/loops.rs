@@ -6,15 +6,15 @@ use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, DType};
+use crate::executor::compile;
 use crate::primitives::body::{Body, stage};
 use crate::primitives::call::bind_all;
 use crate::tensor::Tensor;
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
 use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;
-use crate::transformations::function::{
-    Ending, Traceable, call_reading, inside, rebuild, rebuild_with,
-};
+use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 
 /// How a [`scan_with`] or [`associative_scan_with`](crate::associative_scan_with) goes over its inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,7 +198,7 @@ where
     // What was captured comes first.
     jaxpr.inputs.rotate_left(infos.len());
     let primitive = Scan {
-        body: Body::new(operation, jaxpr),
+        body: Body::new(operation, jaxpr, compile),
         constants: captured.len(),
         carry: index.len() + carry.len(),
         length,

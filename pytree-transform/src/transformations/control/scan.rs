@@ -12,7 +12,7 @@ use crate::base::array::{Array, with_type};
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::executor::Slots;
+use crate::primitives::body::program::Slots;
 use crate::primitives::body::{Body, chosen, in_places, stage};
 use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::elementwise::sum_of;
@@ -553,7 +553,7 @@ impl Scan {
             }
             (results, ())
         });
-        Body::new(self.body.name, jaxpr)
+        self.body.derived(jaxpr)
     }
 }
 

@@ -11,7 +11,8 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::executor::Slots;
+use crate::executor::compile;
+use crate::primitives::body::program::Slots;
 use crate::primitives::body::{Body, all_axis_names, in_places, stage};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
@@ -19,9 +20,10 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
 use crate::tensor::trace::{at_own_lines, current_line, on_tape};
+use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend, moved};
 use crate::transformations::control::scan::{fixed_point, with_carry_tangents};
-use crate::transformations::function::{Ending, Traceable, call_reading, inside, rebuild_with};
+use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 
 /// Applies `body` to a carry for as long as `condition` holds for it.
 ///
@@ -99,8 +101,11 @@ pub(crate) fn repeat<C: Traceable>(
     condition.inputs.rotate_left(infos.len());
     body.inputs.rotate_left(infos.len());
     let primitive = While::new(
-        (Body::new(operation, condition), condition_captured.len()),
-        (Body::new(operation, body), body_captured.len()),
+        (
+            Body::new(operation, condition, compile),
+            condition_captured.len(),
+        ),
+        (Body::new(operation, body, compile), body_captured.len()),
     );
     let operands: Vec<Tensor> = condition_captured
         .into_iter()
@@ -173,10 +178,7 @@ impl While {
             condition.inputs.push(input);
         }
         let primitive = Self::new(
-            (
-                Body::new(self.condition.name, condition),
-                self.condition_constants,
-            ),
+            (self.condition.derived(condition), self.condition_constants),
             (
                 pushed.body.rearranged(&inputs, &outputs),
                 self.body_constants + of_tangents,
@@ -213,7 +215,7 @@ impl While {
             let has_tangent: Vec<bool> = tangents.iter().map(Option::is_some).collect();
             (tangents.into_iter().flatten().collect(), has_tangent)
         });
-        let body = Body::new(self.body.name, jaxpr);
+        let body = self.body.derived(jaxpr);
         let results = bind_all(self, primals);
         let operands: Vec<Tensor> = given.into_iter().chain(primals.iter().cloned()).collect();
         let tangents = in_places(call(&body, &operands), &has_tangent);
@@ -233,7 +235,7 @@ impl While {
             let count = holds.iter().map(|holds| holds.convert(DType::I32).sum());
             (count.map(|count| count.greater(0.0)).collect(), ())
         });
-        let any = Body::new(self.condition.name, jaxpr);
+        let any = self.condition.derived(jaxpr);
         let infos: Vec<AbstractArray> = of_condition[..own]
             .iter()
             .chain(&of_body)
@@ -251,7 +253,7 @@ impl While {
             });
             (kept.collect(), ())
         });
-        let body = Body::new(self.body.name, jaxpr);
+        let body = self.body.derived(jaxpr);
         Self::new((any, own), (body, all))
     }
 }

@@ -6,8 +6,9 @@ use crate::base::dtype::AbstractArray;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};
-use crate::transformations::function::{Traceable, call_reading};
+use crate::transformations::function::call_reading;
 
 /// The structure of a value with the element types and shapes of its leaves.
 pub(crate) struct Form {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pytree_core::graph;
 
+use crate::executor::compile;
 use crate::primitives::body::tape::record_linear;
 use crate::primitives::body::{
     Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
@@ -12,8 +13,9 @@ use crate::primitives::body::{
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{at_line, is_transforming};
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
-use crate::transformations::function::{Traceable, call_reading, rebuild, transformed};
+use crate::transformations::function::{call_reading, transformed};
 
 /// A function whose derivative is a rule: from the argument and its tangent to the result and its tangent.
 ///
@@ -128,8 +130,8 @@ fn run<A: Traceable, R: Traceable>(
         Err(_) => unreachable!("two functions are recorded"),
     };
     let split = Linearized::new(
-        Body::new("custom_jvp", known),
-        Body::new("custom_jvp", linear),
+        Body::new("custom_jvp", known, compile),
+        Body::new("custom_jvp", linear, compile),
         result.infos.len(),
         has_tangent,
     );
@@ -138,7 +140,13 @@ fn run<A: Traceable, R: Traceable>(
         arguments: operands.len(),
         forward: true,
     };
-    let body = Body::with_derivative("custom_jvp", String::new(), jaxpr, Derivative::Given(rule));
+    let body = Body::with_derivative(
+        "custom_jvp",
+        String::new(),
+        jaxpr,
+        Derivative::Given(rule),
+        compile,
+    );
     operands.extend(captured);
     let results = at_line(line, || call(&body, &operands));
     rebuild(&result.treedef, results)

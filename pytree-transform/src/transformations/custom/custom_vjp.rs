@@ -12,6 +12,7 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
+use crate::executor::compile;
 use crate::primitives::body::{
     Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
 };
@@ -21,8 +22,9 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
 use crate::tensor::trace::{at_line, at_own_lines, current_line, is_transforming};
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
-use crate::transformations::function::{Traceable, call_reading, rebuild, transformed};
+use crate::transformations::function::{call_reading, transformed};
 
 /// A function whose gradient is a rule in two halves: `forward` gives the result with what the other half needs of
 /// it, the residuals; `backward` gives the cotangent of the argument from the residuals and the cotangent of the
@@ -148,7 +150,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     let (mut jaxprs, mut all) = with_all_captured(operands.len(), recorded);
     forward_captured(&back_captured, operands.len(), &mut jaxprs, &mut all);
     let backward = Backward {
-        body: Body::new(NAME, back),
+        body: Body::new(NAME, back, compile),
         tangents: of_tangents.len(),
         results: of_results,
     };
@@ -161,8 +163,8 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         unreachable!("two functions are recorded")
     };
     let split = Linearized::new(
-        Body::new(NAME, known),
-        Body::new(NAME, linear),
+        Body::new(NAME, known, compile),
+        Body::new(NAME, linear, compile),
         result.infos.len(),
         has_tangent,
     );
@@ -171,7 +173,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         arguments: operands.len(),
         forward: false,
     };
-    let body = Body::with_derivative(NAME, String::new(), jaxpr, Derivative::Given(rule));
+    let body = Body::with_derivative(NAME, String::new(), jaxpr, Derivative::Given(rule), compile);
     operands.extend(all);
     let results = at_line(line, || call(&body, &operands));
     rebuild(&result.treedef, results)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::*;
-use crate::primitives::elementwise::{Binary, Unary};
+use crate::tensor::elementwise::{Binary, Unary};
 use crate::{DType, Tensor, jit, make_jaxpr};
 
 /// `a, b -> sin a · b`, with a constant added.

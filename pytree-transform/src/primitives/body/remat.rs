@@ -1,0 +1,77 @@
+//! Derivatives that compute values again instead of keeping them.
+
+use std::collections::HashSet;
+
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::{Linearized, stage};
+use crate::tensor::jaxpr::Variable;
+
+/// What [`remat`](crate::remat) keeps of the values that derivatives need, beside the arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RematPolicy {
+    /// Nothing: all values are computed again (JAX's `nothing_saveable`, and its default).
+    #[default]
+    Nothing,
+    /// The results of matrix products (`dots_saveable`): they cost most to compute.
+    Dots,
+    /// All values, as without `remat` (`everything_saveable`).
+    Everything,
+}
+
+impl RematPolicy {
+    fn keeps(self, primitive: &str) -> bool {
+        self == Self::Dots && primitive == "dot_general"
+    }
+
+    /// The split in which the linear part computes the residuals from the inputs, and from what is kept.
+    pub(crate) fn recomputed(self, split: &Linearized) -> Linearized {
+        if self == Self::Everything {
+            return split.clone();
+        }
+        let known = &split.known.jaxpr;
+        let mut again = known.clone();
+        again.outputs.drain(..split.outputs);
+        let mut kept: Vec<Variable> = Vec::new();
+        again.equations.retain(|equation| {
+            let keeps = self.keeps(equation.primitive.name());
+            if keeps {
+                kept.extend_from_slice(&equation.outputs);
+            }
+            !keeps
+        });
+        again.inputs.extend(kept);
+        let mut again = again.only_needed();
+        let used: HashSet<Variable> = again
+            .equations
+            .iter()
+            .flat_map(|equation| equation.inputs.iter())
+            .chain(&again.outputs)
+            .copied()
+            .collect();
+        again.inputs.retain(|input| used.contains(input));
+
+        let mut first = known.clone();
+        first.outputs.truncate(split.outputs);
+        first.outputs.extend_from_slice(&again.inputs);
+        let linear = &split.linear;
+        let of_tangents = linear.jaxpr.inputs.len() - again.outputs.len();
+        let infos: Vec<AbstractArray> = linear
+            .input_infos()
+            .into_iter()
+            .take(of_tangents)
+            .chain(again.inputs.iter().map(|&input| again.info(input).clone()))
+            .collect();
+        let (jaxpr, _, ()) = stage(linear.name, &infos, |mut tensors| {
+            let kept = tensors.split_off(of_tangents);
+            tensors.extend(again.apply(&kept));
+            (linear.jaxpr.apply(&tensors), ())
+        });
+        Linearized::new(
+            split.known.derived(first),
+            linear.derived(jaxpr),
+            split.outputs,
+            split.has_tangent.clone(),
+        )
+    }
+}

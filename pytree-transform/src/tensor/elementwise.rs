@@ -1,0 +1,91 @@
+//! Operations element by element: the names of what is done to each element. Their rules are primitives.
+
+use crate::base::dtype::DType;
+
+/// An element-by-element operation, as the executor fuses it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Elementwise {
+    Unary(Unary),
+    Binary(Binary),
+    Compare(Comparison),
+    Select,
+    Convert(DType),
+}
+
+/// An operation on one tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    Neg,
+    Abs,
+    Sign,
+    Floor,
+    Ceil,
+    Round(Rounding),
+    Exp,
+    Exp2,
+    Expm1,
+    Log,
+    Log1p,
+    Sqrt,
+    Rsqrt,
+    Cbrt,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Logistic,
+    Erf,
+    Erfc,
+    ErfInv,
+    IntegerPower(i32),
+    Not,
+    PopulationCount,
+    StopGradient,
+}
+
+/// Where a number halfway between two whole ones goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    AwayFromZero,
+    ToEven,
+}
+
+/// An operation on two tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Pow,
+    Atan2,
+    Max,
+    Min,
+    LogAddExp,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightArithmetic,
+}
+
+/// A comparison of two tensors; its result is of bools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
