@@ -18,12 +18,12 @@ pub use crate::base::memory;
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
+pub use crate::operations::debug::debug_callback;
 pub use crate::operations::einsum::{einsum, try_einsum};
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
 pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, pooling, update};
 pub use crate::primitives::body::remat::RematPolicy;
-pub use crate::primitives::callback::debug_callback;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
 pub use crate::tensor::jaxpr::{Jaxpr, JaxprEquation, JaxprError, verify};
 pub use crate::tensor::traceable::Traceable;

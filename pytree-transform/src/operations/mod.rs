@@ -6,6 +6,7 @@ pub mod convolution;
 mod convolution_layout;
 mod creation;
 mod cumulative;
+pub(crate) mod debug;
 mod diagonals;
 mod dynamic;
 pub(crate) mod einsum;

@@ -1,4 +1,4 @@
-//! `debug_callback` and `debug_print!`: values of a function under transformations, seen while it runs.
+//! A call of a function of the user with the values of tensors, as a primitive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,92 +16,15 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind;
 
-/// Prints a line to stdout when the values are there, as `println!` does: under `jit` at each run, under `vmap`
-/// once for each example, under `grad` and `jvp` with the values themselves and without their tangents.
-///
-/// The operands are tensors, by value or by reference; a name before one is that of its place in the format. Prints
-/// are in the order of the program, and dead-code elimination keeps them. It is `jax.debug.print`.
-///
-/// # Examples
-/// ```
-/// use pytree_transform::{Tensor, debug_print, jit, vmap};
-/// let f = jit(|x: Tensor| {
-///     let y = x.sin();
-///     debug_print!("x = {x}, y = {y}", x = x, y = &y);
-///     debug_print!("and {} again", y);
-///     y * 2.0
-/// });
-/// f(Tensor::from([1.0_f32, 2.0]));
-/// vmap(f)(Tensor::from([[1.0_f32], [2.0]]));
-/// ```
-#[macro_export]
-macro_rules! debug_print {
-    ($format:literal $(, $name:ident = $operand:expr)+ $(,)?) => {
-        $crate::debug_callback(
-            &[$($crate::raw::operand(&$operand)),+],
-            |operands: &[$crate::Tensor]| {
-                let mut operands = operands.iter();
-                ::std::println!($format $(, $name = $crate::raw::next_operand(&mut operands))+);
-            },
-        )
-    };
-    ($format:literal $(, $operand:expr)* $(,)?) => {
-        $crate::debug_callback(
-            &[$($crate::raw::operand(&$operand)),*],
-            |operands: &[$crate::Tensor]| {
-                #[allow(unused_mut, unused_variables, reason = "there may be no operands")]
-                let mut operands = operands.iter();
-                ::std::println!($format $(, {
-                    let _ = ::std::stringify!($operand);
-                    $crate::raw::next_operand(&mut operands)
-                })*);
-            },
-        )
-    };
-}
-
-/// Calls a function with the values of tensors when they are there; see [`debug_print!`](crate::debug_print) for
-/// when that is. It is `jax.debug.callback`.
-///
-/// # Examples
-/// ```
-/// use std::sync::{Arc, Mutex};
-/// use pytree_transform::{Tensor, debug_callback, grad, jit};
-/// let seen = Arc::new(Mutex::new(Vec::new()));
-/// let inner = Arc::clone(&seen);
-/// let f = jit(move |x: Tensor| {
-///     let inner = Arc::clone(&inner);
-///     debug_callback(&[&x], move |values| inner.lock().unwrap().push(values[0].item::<f32>()));
-///     x.square()
-/// });
-/// f(Tensor::from(2.0_f32));
-/// assert_eq!(grad(f)(&Tensor::from(3.0_f32)).item::<f32>(), 6.0);
-/// assert_eq!(*seen.lock().unwrap(), [2.0, 3.0]);
-/// ```
-///
-/// # Panics
-/// If the function does; under `jit` when the compiled function runs.
-#[track_caller]
-pub fn debug_callback<F>(operands: &[&Tensor], callback: F)
-where
-    F: Fn(&[Tensor]) + Send + Sync + 'static,
-{
-    let primitive = DebugCallback {
-        callback: Arc::new(callback),
-        batch_axes: 0,
-    };
-    or_panic(bind(&primitive, operands));
-}
-
 /// What is called with values.
-type Callback = dyn Fn(&[Tensor]) + Send + Sync;
+pub(crate) type Callback = dyn Fn(&[Tensor]) + Send + Sync;
 
 /// Calls a function with its operands, once for each example.
 #[derive(Clone)]
-struct DebugCallback {
-    callback: Arc<Callback>,
+pub(crate) struct DebugCallback {
+    pub(crate) callback: Arc<Callback>,
     /// How many axes in front are those of batches.
-    batch_axes: usize,
+    pub(crate) batch_axes: usize,
 }
 
 impl fmt::Debug for DebugCallback {

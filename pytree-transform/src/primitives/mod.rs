@@ -1,9 +1,11 @@
 //! The primitives, one family a file, each with all its rules side by side.
 
+pub(crate) mod backward;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod callback;
 pub(crate) mod collectives;
+pub(crate) mod control;
 pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod cumulative;

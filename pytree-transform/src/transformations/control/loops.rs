@@ -9,10 +9,10 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
 use crate::primitives::body::{Body, stage};
 use crate::primitives::call::bind_all;
+use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
-use crate::transformations::control::scan::Scan;
 use crate::transformations::control::while_loop::repeat;
 use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 

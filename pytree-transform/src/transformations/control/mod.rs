@@ -1,8 +1,7 @@
-//! Control flow that transformations see: branches and loops over recorded functions.
+//! Control flow: branches and loops over functions of pytrees.
 
 pub(crate) mod associative;
 pub(crate) mod cond;
 pub(crate) mod loops;
 pub(crate) mod mismatch;
-pub(crate) mod scan;
 pub(crate) mod while_loop;

@@ -1,0 +1,164 @@
+//! The linear function of a `custom_vjp`, of which only the transpose is known.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::Body;
+use crate::primitives::call::{bind_all, call, known_and_cotangents};
+use crate::primitives::shape::batch_axis_first;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::current_line;
+
+/// The linear function that is known by its transpose only. Operands are tangents and residuals.
+#[derive(Clone, Debug)]
+pub(crate) struct Backward {
+    /// From residuals and cotangents of the results to the cotangents of the tangents.
+    pub(crate) body: Arc<Body>,
+    pub(crate) tangents: usize,
+    pub(crate) results: Vec<AbstractArray>,
+}
+
+impl Backward {
+    fn no_forward_mode(&self) -> ! {
+        panic!(
+            "cannot differentiate the {} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",
+            self.name(),
+            current_line()
+        )
+    }
+}
+
+impl Primitive for Backward {
+    fn name(&self) -> &'static str {
+        "custom_vjp"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(self.results.iter().cloned().collect())
+    }
+
+    fn evaluate(&self, _: Operands) -> Outputs<Array> {
+        self.no_forward_mode()
+    }
+
+    fn jvp(
+        &self,
+        _: &[Tensor],
+        _: &[Option<Tensor>],
+    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+        self.no_forward_mode()
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let cotangents: Vec<Option<Tensor>> = cotangents
+            .iter()
+            .zip(&self.results)
+            .map(|(cotangent, info)| {
+                let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                Some(cotangent.clone().unwrap_or_else(zeros))
+            })
+            .collect();
+        let inputs = known_and_cotangents(&operands[self.tangents..], &cotangents);
+        let results = call(&self.body, &inputs).into_iter().map(Some);
+        let results = results.chain(std::iter::repeat(None));
+        results
+            .zip(operands)
+            .map(|(result, operand)| result.filter(|_| operand.is_unknown()))
+            .collect()
+    }
+
+    /// Every tangent and every result has a batch axis then.
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, None)
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        vec![("bwd_jaxpr", &self.body.jaxpr)]
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.body.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for Backward {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.body.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, Some(name))
+    }
+}
+
+impl Backward {
+    /// The results for a batch, whose axis has a name if operations inside work over it.
+    fn map(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let (tangents, residuals) = operands.split_at(self.tangents);
+        let (of_tangents, of_residuals) = axes.split_at(self.tangents);
+        let operands: Vec<Tensor> = tangents
+            .iter()
+            .zip(of_tangents)
+            .map(|(tangent, axis)| or_panic(batch_axis_first(tangent, *axis, size)))
+            .chain(residuals.iter().cloned())
+            .collect();
+        let mut axes = of_residuals.to_vec();
+        axes.extend(self.results.iter().map(|_| Some(0)));
+        let batched = self
+            .body
+            .batched(&axes, size, name, &vec![true; self.tangents]);
+        let batch = |info: &AbstractArray| {
+            let mut info = info.clone();
+            info.shape.insert(0, size);
+            info
+        };
+        let primitive = Self {
+            body: Arc::clone(&batched.body),
+            tangents: self.tangents,
+            results: self.results.iter().map(batch).collect(),
+        };
+        let results = bind_all(&primitive, &operands);
+        let axes = results.iter().map(|_| Some(0)).collect();
+        (results.into_iter().collect(), axes)
+    }
+}

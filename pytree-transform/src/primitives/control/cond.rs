@@ -1,0 +1,369 @@
+//! The choice among branches, as a primitive.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::{Body, all_axis_names, in_places, stage};
+use crate::primitives::call::{bind_all, call, known_and_cotangents};
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::on_tape;
+
+/// One of several functions; the first operand is its index, clipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Cond {
+    branches: Vec<Arc<Body>>,
+    /// The names of the batch axes that operations of any branch work over.
+    axis_names: Vec<AxisName>,
+}
+
+impl Cond {
+    pub(crate) fn new(branches: Vec<Arc<Body>>) -> Self {
+        let axis_names = all_axis_names(&branches);
+        Self {
+            branches,
+            axis_names,
+        }
+    }
+
+    fn outputs(&self) -> Vec<AbstractArray> {
+        let infos = self.branches.first().map(|body| body.jaxpr.output_infos());
+        infos.into_iter().flatten().cloned().collect()
+    }
+
+    /// Derives from each branch until all branches give the outputs that any of them gives.
+    fn agreed<D>(
+        &self,
+        derive: impl Fn(&Body, &[bool]) -> Arc<D>,
+        has: impl Fn(&D) -> &[bool],
+    ) -> (Vec<Arc<D>>, Vec<bool>) {
+        let any = |derived: &[Arc<D>]| {
+            let mut flags: Vec<bool> = Vec::new();
+            for derived in derived {
+                let own = has(derived);
+                flags.resize(own.len(), false);
+                flags
+                    .iter_mut()
+                    .zip(own)
+                    .for_each(|(flag, own)| *flag |= own);
+            }
+            flags
+        };
+        let free: Vec<Arc<D>> = self.branches.iter().map(|body| derive(body, &[])).collect();
+        let flags = any(&free);
+        if free.iter().all(|derived| has(derived) == flags) {
+            return (free, flags);
+        }
+        let forced = self.branches.iter().map(|body| derive(body, &flags));
+        (forced.collect(), flags)
+    }
+
+    fn pushed(
+        &self,
+        primals: &[Tensor],
+        active: &[bool],
+        tangents: impl Iterator<Item = Tensor>,
+    ) -> Derivatives {
+        let (pushed, has_tangent) = self.agreed(
+            |body, force| body.pushed(active, force),
+            |pushed| &pushed.has_tangent,
+        );
+        let operands: Vec<Tensor> = primals.iter().cloned().chain(tangents).collect();
+        let branches = pushed.iter().map(|it| Arc::clone(&it.body)).collect();
+        let mut results = bind_all(&Self::new(branches), &operands);
+        let tangents = results.split_off(has_tangent.len());
+        (
+            results.into_iter().collect(),
+            in_places(tangents, &has_tangent).into_iter().collect(),
+        )
+    }
+
+    /// The branch that is taken gives its residuals, and zeros for those of the others; residuals of
+    /// different branches with one shape and element type share a place.
+    fn linearized(
+        &self,
+        primals: &[Tensor],
+        active: &[bool],
+        tangents: impl Iterator<Item = Tensor>,
+    ) -> Derivatives {
+        let (splits, has_tangent) = self.agreed(
+            |body, force| body.linearized(active, force),
+            |split| &split.has_tangent,
+        );
+        let (places, taken) = shared_places(splits.iter().map(|split| {
+            let infos = split.known.jaxpr.output_infos();
+            infos.skip(split.outputs)
+        }));
+        let known = splits.iter().zip(&taken).map(|(split, own)| {
+            let (jaxpr, _, ()) = stage(split.known.name, &split.known.input_infos(), |tensors| {
+                let mut results = split.known.jaxpr.apply(&tensors);
+                let residuals = results.split_off(split.outputs);
+                for (info, own) in places.iter().zip(own) {
+                    let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                    results.push(own.map_or_else(zeros, |own| residuals[own].clone()));
+                }
+                (results, ())
+            });
+            split.known.derived(jaxpr)
+        });
+        let branches = known.collect();
+        let mut results = bind_all(&Self::new(branches), primals);
+        let residuals = results.split_off(has_tangent.len());
+
+        let of_tangents = active.iter().filter(|&&active| active).count();
+        let linear = splits.iter().zip(&taken).map(|(split, own)| {
+            let mut jaxpr = split.linear.jaxpr.clone();
+            let own_inputs = jaxpr.inputs.split_off(of_tangents);
+            for (info, own) in places.iter().zip(own) {
+                let input = match *own {
+                    Some(own) => own_inputs[own],
+                    None => jaxpr.unused_input(info.clone()),
+                };
+                jaxpr.inputs.push(input);
+            }
+            split.linear.derived(jaxpr)
+        });
+        let branches = linear.collect();
+        let operands: Vec<Tensor> = primals[..1]
+            .iter()
+            .cloned()
+            .chain(tangents)
+            .chain(residuals)
+            .collect();
+        let tangents = bind_all(&Self::new(branches), &operands);
+        (
+            results.into_iter().collect(),
+            in_places(tangents, &has_tangent).into_iter().collect(),
+        )
+    }
+
+    /// Whether a branch is that of an example, for each index.
+    fn is_taken(&self, index: &Tensor, position: usize) -> Tensor {
+        let place = position as f64;
+        if position == 0 {
+            index.less_equal(place)
+        } else if position + 1 == self.branches.len() {
+            index.greater_equal(place)
+        } else {
+            index.equal(place)
+        }
+    }
+
+    /// All branches for all examples, of which `select` chooses.
+    fn select(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> Vec<Tensor> {
+        let index = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let all = vec![true; self.outputs().len()];
+        let of_branch = |(position, branch): (usize, &Arc<Body>)| {
+            let taken = self.is_taken(&index, position);
+            let (operands, axes) = guarded(&taken, &operands[1..], &axes[1..], size);
+            let batched = branch.batched(&axes, size, name, &all);
+            call(&batched.body, &operands)
+        };
+        let mut branches = self.branches.iter().enumerate().map(of_branch);
+        let mut chosen = branches.next().unwrap_or_default();
+        for (position, results) in branches.enumerate() {
+            let here = index.greater(position as f64);
+            for (chosen, result) in chosen.iter_mut().zip(results) {
+                let condition = or_panic(broadcast_in_dim(&here, result.shape(), &[0]));
+                *chosen = condition.select(&result, chosen);
+            }
+        }
+        chosen
+    }
+}
+
+/// Places for the residuals of all branches, of which those of one shape and element type share one; and for each
+/// branch which of its residuals has each place, if one has.
+fn shared_places<'j, R>(
+    residuals: impl Iterator<Item = R>,
+) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)
+where
+    R: Iterator<Item = &'j AbstractArray>,
+{
+    let mut places = Vec::new();
+    let mut of_info: HashMap<&AbstractArray, Vec<usize>> = HashMap::new();
+    let mut taken: Vec<Vec<Option<usize>>> = residuals
+        .map(|own| {
+            let mut taken = vec![None; places.len()];
+            let mut met: HashMap<&AbstractArray, usize> = HashMap::new();
+            for (residual, info) in own.enumerate() {
+                let (known, before) = (
+                    of_info.entry(info).or_default(),
+                    met.entry(info).or_default(),
+                );
+                if let Some(&place) = known.get(*before) {
+                    taken[place] = Some(residual);
+                } else {
+                    known.push(places.len());
+                    places.push(info.clone());
+                    taken.push(Some(residual));
+                }
+                *before += 1;
+            }
+            taken
+        })
+        .collect();
+    for taken in &mut taken {
+        taken.resize(places.len(), None);
+    }
+    (places, taken)
+}
+
+/// The operands of a branch that is computed for all examples: of those that it is not for, nothing is
+/// differentiated, or a derivative there that is no number would spoil that of the branch that is.
+fn guarded(
+    taken: &Tensor,
+    operands: &[Tensor],
+    axes: &[Option<usize>],
+    size: usize,
+) -> (Vec<Tensor>, Vec<Option<usize>>) {
+    let guard = |(operand, &axis): (&Tensor, &Option<usize>)| {
+        if !operand.dtype().is_float() || !operand.is_traced() {
+            return (operand.clone(), axis);
+        }
+        let operand = or_panic(batch_axis_first(operand, axis, size));
+        let taken = or_panic(broadcast_in_dim(taken, operand.shape(), &[0]));
+        let guarded = taken.select(&operand, &operand.stop_gradient());
+        (guarded, Some(0))
+    };
+    operands.iter().zip(axes).map(guard).unzip()
+}
+
+type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+impl Primitive for Cond {
+    fn name(&self) -> &'static str {
+        "cond"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(self.outputs().into_iter().collect())
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let mut operands = operands.into_iter();
+        let index = operands.next().map(|index| index.elements::<i32>()[0]);
+        let last = self.branches.len().saturating_sub(1);
+        let index = usize::try_from(index.unwrap_or(0)).unwrap_or(0).min(last);
+        let results = self.branches[index].run(operands.collect());
+        results.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let active: Vec<bool> = tangents[1..].iter().map(Option::is_some).collect();
+        let tangents = tangents.iter().flatten().cloned();
+        if !active.contains(&true) {
+            let results = bind_all(self, primals);
+            let none = results.iter().map(|_| None).collect();
+            return (results.into_iter().collect(), none);
+        }
+        if on_tape(tangents.clone()) {
+            self.linearized(primals, &active, tangents)
+        } else {
+            self.pushed(primals, &active, tangents)
+        }
+    }
+
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Linear],
+    ) -> SmallVec<[Option<Tensor>; 2]> {
+        let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
+        let has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+        let (transposed, has_cotangent) = self.agreed(
+            |body, force| body.transposed(&unknown[1..], &has, force),
+            |transposed| &transposed.has_cotangent,
+        );
+        let branches = transposed.iter().map(|it| Arc::clone(&it.body)).collect();
+        let inputs = known_and_cotangents(operands, cotangents);
+        let results = in_places(bind_all(&Self::new(branches), &inputs), &has_cotangent);
+        let results = in_places(results, &unknown).into_iter();
+        results.map(Option::flatten).collect()
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, None)
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        let branches = self.branches.iter();
+        branches.map(|branch| ("branches", &branch.jaxpr)).collect()
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for Cond {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, Some(name))
+    }
+}
+
+impl Cond {
+    /// The results for a batch, whose axis has a name if operations inside work over it.
+    fn map(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        if axes[0].is_some() {
+            let results = self.select(operands, axes, size, name);
+            let axes = results.iter().map(|_| Some(0)).collect();
+            return (results.into_iter().collect(), axes);
+        }
+        let (batched, mapped) = self.agreed(
+            |body, force| body.batched(&axes[1..], size, name, force),
+            |batched| &batched.mapped,
+        );
+        let branches = batched.iter().map(|it| Arc::clone(&it.body)).collect();
+        let results = bind_all(&Self::new(branches), operands);
+        let axes = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
+        (results.into_iter().collect(), axes)
+    }
+}

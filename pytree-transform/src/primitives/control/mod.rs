@@ -1,0 +1,5 @@
+//! Control flow that transformations see: branches and loops over recorded functions.
+
+pub(crate) mod cond;
+pub(crate) mod scan;
+pub(crate) mod while_loop;

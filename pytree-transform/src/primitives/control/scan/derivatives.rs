@@ -1,0 +1,249 @@
+//! The derivatives of a scan: tangents in the same loop, the split into a known and a linear loop, and the body of the
+//! transposed loop.
+
+use std::sync::Arc;
+
+use crate::base::dtype::AbstractArray;
+use crate::primitives::body::{Body, in_places, stage};
+use crate::primitives::call::{bind_all, call};
+use crate::primitives::control::scan::{Derivatives, Scan, fixed_point};
+use crate::primitives::elementwise::sum_of;
+use crate::tensor::Tensor;
+
+/// Where the linear part of a scan finds a residual of its body.
+enum Residual {
+    /// It is an operand of the scan.
+    Operand(usize),
+    /// It depends on constants only: computed once, at this place of the results.
+    Invariant(usize),
+    /// It is one of the outputs that the known part stacks for it.
+    Stacked(usize),
+}
+
+impl Scan {
+    fn flags(before: &[bool], carry: &[bool], after: &[bool]) -> Vec<bool> {
+        [before, carry, after].concat()
+    }
+
+    /// Values and tangents in one loop.
+    pub(super) fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let of_constants = self.constants;
+        let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+        let all = of_constants + self.carry;
+        let (carry, pushed) = fixed_point(active[of_constants..all].to_vec(), |carry| {
+            let active = Self::flags(&active[..of_constants], carry, &active[all..]);
+            let pushed = self.body.pushed(&active, carry);
+            (pushed.has_tangent[..self.carry].to_vec(), pushed)
+        });
+        let active = Self::flags(&active[..of_constants], &carry, &active[all..]);
+        let tangents = with_carry_tangents(primals, tangents, of_constants, &carry);
+        // The body's inputs are all primals, then the tangents of the active ones; those of each part
+        // belong beside it.
+        let mut place = active.len();
+        let places: Vec<Option<usize>> = active
+            .iter()
+            .map(|&active| {
+                place += usize::from(active);
+                active.then_some(place - 1)
+            })
+            .collect();
+        let parts = [0..of_constants, of_constants..all, all..active.len()];
+        let mut inputs = Vec::new();
+        let mut operands = Vec::new();
+        for part in parts.clone() {
+            inputs.extend(part.clone());
+            operands.extend_from_slice(&primals[part.clone()]);
+            inputs.extend(places[part.clone()].iter().flatten());
+            operands.extend(tangents[part].iter().flatten().cloned());
+        }
+        let count = pushed.has_tangent.len();
+        let active_carry = carry.iter().filter(|&&active| active).count();
+        let of_outputs = pushed.has_tangent.iter().filter(|&&has| has).count();
+        let outputs: Vec<usize> = (0..self.carry)
+            .chain(count..count + active_carry)
+            .chain(self.carry..count)
+            .chain(count + active_carry..count + of_outputs)
+            .collect();
+        let constants = of_constants + places[parts[0].clone()].iter().flatten().count();
+        let body = pushed.body.rearranged(&inputs, &outputs);
+        let scan = self.with(body, constants, self.carry + active_carry);
+        let mut values = bind_all(&scan, &operands);
+        let mut tail = values.split_off(self.carry + active_carry);
+        let mut tangents = values.split_off(self.carry);
+        tangents.extend(tail.split_off(count - self.carry));
+        values.extend(tail);
+        (
+            values.into_iter().collect(),
+            in_places(tangents, &pushed.has_tangent)
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    /// Values in one loop, which stacks the residuals, and tangents in another.
+    pub(super) fn linearized(
+        &self,
+        primals: &[Tensor],
+        tangents: &[Option<Tensor>],
+    ) -> Derivatives {
+        let first = self.constants;
+        let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+        let all = first + self.carry;
+        let (carry, split) = fixed_point(active[first..all].to_vec(), |carry| {
+            let active = Self::flags(&active[..first], carry, &active[all..]);
+            let split = self.body.linearized(&active, carry);
+            (split.has_tangent[..self.carry].to_vec(), split)
+        });
+        let active = Self::flags(&active[..first], &carry, &active[all..]);
+        let tangents = with_carry_tangents(primals, tangents, first, &carry);
+        let count = split.outputs;
+        let (residuals, invariant, stacked) = self.residuals(&split.known, count);
+
+        let inputs: Vec<usize> = (0..active.len()).collect();
+        let outputs: Vec<usize> = (0..count).chain(stacked).collect();
+        let known = self.with(split.known.rearranged(&inputs, &outputs), first, self.carry);
+        let mut values = bind_all(&known, primals);
+        let stacks = values.split_off(count);
+        let invariants = if invariant.is_empty() {
+            Vec::new()
+        } else {
+            let used = split.known.needed_inputs(&invariant);
+            let body = split.known.rearranged(&used, &invariant);
+            let operands: Vec<Tensor> = used.iter().map(|&at| primals[at].clone()).collect();
+            call(&body, &operands)
+        };
+
+        // The linear part: its constants, carry and stacked inputs, each with its place in the body's inputs.
+        let mut constants: Vec<(usize, Tensor)> = Vec::new();
+        let mut carries: Vec<(usize, Tensor)> = Vec::new();
+        let mut elements: Vec<(usize, Tensor)> = Vec::new();
+        let mut place = 0;
+        for (position, tangent) in tangents.into_iter().enumerate() {
+            let Some(tangent) = tangent else { continue };
+            let part = if position < first {
+                &mut constants
+            } else if position < all {
+                &mut carries
+            } else {
+                &mut elements
+            };
+            part.push((place, tangent));
+            place += 1;
+        }
+        for residual in residuals {
+            match residual {
+                Residual::Operand(at) if at < first => constants.push((place, primals[at].clone())),
+                Residual::Operand(at) => elements.push((place, primals[at].clone())),
+                Residual::Invariant(at) => constants.push((place, invariants[at].clone())),
+                Residual::Stacked(at) => elements.push((place, stacks[at].clone())),
+            }
+            place += 1;
+        }
+        let of_tangents = split.has_tangent.iter().filter(|&&has| has).count();
+        let (of_constants, of_carries) = (constants.len(), carries.len());
+        let (inputs, operands): (Vec<usize>, Vec<Tensor>) =
+            constants.into_iter().chain(carries).chain(elements).unzip();
+        let outputs: Vec<usize> = (0..of_tangents).collect();
+        let body = split.linear.rearranged(&inputs, &outputs);
+        let linear = self.with(body, of_constants, of_carries);
+        let tangents = bind_all(&linear, &operands);
+        (
+            values.into_iter().collect(),
+            in_places(tangents, &split.has_tangent)
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    /// Where each residual of the body is found; the outputs of the known body that are computed once, and
+    /// those that are stacked.
+    fn residuals(&self, known: &Body, outputs: usize) -> (Vec<Residual>, Vec<usize>, Vec<usize>) {
+        let jaxpr = &known.jaxpr;
+        let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
+        let carry = self.constants..self.constants + self.carry;
+        let (mut invariant, mut stacked) = (Vec::new(), Vec::new());
+        let inputs = jaxpr.input_positions();
+        let residuals = jaxpr
+            .outputs
+            .iter()
+            .enumerate()
+            .skip(outputs)
+            .map(|(position, residual)| {
+                let operand = inputs[residual.index()];
+                match operand.filter(|operand| !carry.contains(operand)) {
+                    Some(operand) => Residual::Operand(operand),
+                    None if varying[residual.index()] => {
+                        stacked.push(position);
+                        Residual::Stacked(stacked.len() - 1)
+                    }
+                    None => {
+                        invariant.push(position);
+                        Residual::Invariant(invariant.len() - 1)
+                    }
+                }
+            })
+            .collect();
+        (residuals, invariant, stacked)
+    }
+
+    /// The body of the transposed scan: that of one iteration, with the cotangents of the constants added up.
+    pub(super) fn transposed_body(
+        &self,
+        transposed: &Body,
+        unknown: &[bool],
+        known_constants: usize,
+        sums: usize,
+        has: &[bool],
+    ) -> Arc<Body> {
+        let all = self.constants + self.carry;
+        let infos = transposed.input_infos();
+        // Inputs of one iteration: known constants, known elements, cotangents of the carry and of the elements.
+        let known_elements = unknown[all..].iter().filter(|&&unknown| !unknown).count();
+        let of_outputs = has[self.carry..].iter().filter(|&&has| has).count();
+        let carry_at = known_constants + known_elements;
+        let results: Vec<AbstractArray> = transposed.jaxpr.output_infos().cloned().collect();
+        let given: Vec<AbstractArray> = infos[..known_constants]
+            .iter()
+            .chain(&results[..sums])
+            .chain(&infos[carry_at..carry_at + self.carry])
+            .chain(&infos[known_constants..carry_at])
+            .chain(&infos[carry_at + self.carry..carry_at + self.carry + of_outputs])
+            .cloned()
+            .collect();
+        let (jaxpr, _, ()) = stage("scan", &given, |mut tensors| {
+            let elements = tensors.split_off(known_constants + sums + self.carry);
+            let carry = tensors.split_off(known_constants + sums);
+            let before = tensors.split_off(known_constants);
+            let (known, of_outputs) = elements.split_at(known_elements);
+            let inputs: Vec<Tensor> = tensors
+                .into_iter()
+                .chain(known.iter().cloned())
+                .chain(carry)
+                .chain(of_outputs.iter().cloned())
+                .collect();
+            let mut results = transposed.jaxpr.apply(&inputs);
+            for (sum, before) in results.iter_mut().zip(before) {
+                if let Some(added) = sum_of(Some(before), Some(sum.clone())) {
+                    *sum = added;
+                }
+            }
+            (results, ())
+        });
+        self.body.derived(jaxpr)
+    }
+}
+
+/// The tangents, with zeros for the carries that get a tangent in the loop.
+pub(crate) fn with_carry_tangents(
+    primals: &[Tensor],
+    tangents: &[Option<Tensor>],
+    first: usize,
+    carry: &[bool],
+) -> Vec<Option<Tensor>> {
+    let mut tangents = tangents.to_vec();
+    for (position, _) in carry.iter().enumerate().filter(|(_, active)| **active) {
+        let place = first + position;
+        tangents[place].get_or_insert_with(|| Tensor::zeros_like(&primals[place]));
+    }
+    tangents
+}

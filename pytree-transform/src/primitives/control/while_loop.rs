@@ -1,0 +1,320 @@
+//! The loop as long as a condition holds, as a primitive.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::program::Slots;
+use crate::primitives::body::{Body, all_axis_names, in_places, stage};
+use crate::primitives::call::{bind_all, call};
+use crate::primitives::control::scan::{fixed_point, with_carry_tangents};
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::trace::{current_line, on_tape};
+
+/// A body applied while a condition holds; the operands are the constants of the condition, those of the
+/// body, and the first carry.
+#[derive(Clone, Debug)]
+pub(crate) struct While {
+    condition: Arc<Body>,
+    body: Arc<Body>,
+    condition_constants: usize,
+    body_constants: usize,
+    /// The names of the batch axes that operations of condition and body work over.
+    axis_names: Vec<AxisName>,
+}
+
+type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
+
+impl While {
+    /// From the condition and the body, each with the number of its constants.
+    pub(crate) fn new(condition: (Arc<Body>, usize), body: (Arc<Body>, usize)) -> Self {
+        let axis_names = all_axis_names([&condition.0, &body.0]);
+        Self {
+            condition: condition.0,
+            body: body.0,
+            condition_constants: condition.1,
+            body_constants: body.1,
+            axis_names,
+        }
+    }
+
+    fn constants(&self) -> usize {
+        self.condition_constants + self.body_constants
+    }
+
+    /// Values and tangents in one loop.
+    fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let first = self.constants();
+        let active: Vec<bool> = tangents[self.condition_constants..]
+            .iter()
+            .map(Option::is_some)
+            .collect();
+        let (of_constants, of_carry) = active.split_at(self.body_constants);
+        let (carry, pushed) = fixed_point(of_carry.to_vec(), |carry| {
+            let pushed = self.body.pushed(&[of_constants, carry].concat(), carry);
+            (pushed.has_tangent.clone(), pushed)
+        });
+        let tangents = with_carry_tangents(primals, tangents, first, &carry);
+        let body_tangents = tangents[self.condition_constants..first].iter().flatten();
+        let carry_tangents: Vec<Tensor> = tangents[first..].iter().flatten().cloned().collect();
+        let of_tangents = body_tangents.clone().count();
+        // The body's inputs: constants, carry, tangents of constants, tangents of the carry.
+        let before = self.body_constants + carry.len();
+        let inputs: Vec<usize> = (0..self.body_constants)
+            .chain(before..before + of_tangents)
+            .chain(self.body_constants..before)
+            .chain(before + of_tangents..before + of_tangents + carry_tangents.len())
+            .collect();
+        let outputs: Vec<usize> = (0..carry.len() + carry_tangents.len()).collect();
+        let mut condition = self.condition.jaxpr.clone();
+        for tangent in &carry_tangents {
+            let input = condition.unused_input(tangent.info().clone());
+            condition.inputs.push(input);
+        }
+        let primitive = Self::new(
+            (self.condition.derived(condition), self.condition_constants),
+            (
+                pushed.body.rearranged(&inputs, &outputs),
+                self.body_constants + of_tangents,
+            ),
+        );
+        let operands: Vec<Tensor> = primals[..first]
+            .iter()
+            .chain(body_tangents)
+            .chain(&primals[first..])
+            .chain(&carry_tangents)
+            .cloned()
+            .collect();
+        let mut results = bind_all(&primitive, &operands);
+        let tangents = results.split_off(carry.len());
+        (
+            results.into_iter().collect(),
+            in_places(tangents, &carry).into_iter().collect(),
+        )
+    }
+
+    /// The values, and the tangents by a call that computes the values again: linear in the tangents, though it
+    /// can't be transposed.
+    fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+        let given: Vec<Tensor> = tangents.iter().flatten().cloned().collect();
+        let infos: Vec<AbstractArray> = given
+            .iter()
+            .chain(primals)
+            .map(|tensor| tensor.info().clone())
+            .collect();
+        let (jaxpr, _, has_tangent) = stage(self.body.name, &infos, |mut tensors| {
+            let primals = tensors.split_off(given.len());
+            let (_, tangents) = self.pushed(&primals, &in_places(tensors, &active));
+            let has_tangent: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+            (tangents.into_iter().flatten().collect(), has_tangent)
+        });
+        let body = self.body.derived(jaxpr);
+        let results = bind_all(self, primals);
+        let operands: Vec<Tensor> = given.into_iter().chain(primals.iter().cloned()).collect();
+        let tangents = in_places(call(&body, &operands), &has_tangent);
+        (
+            results.into_iter().collect(),
+            tangents.into_iter().collect(),
+        )
+    }
+
+    /// The loop for a batch in which each example ends when its own condition says so.
+    fn by_example(&self, condition: &Body, body: &Body, size: usize) -> Self {
+        let of_condition = condition.input_infos();
+        let of_body = body.input_infos();
+        let (own, all) = (self.condition_constants, self.constants());
+        let (jaxpr, _, ()) = stage(self.condition.name, &of_condition, |tensors| {
+            let holds = condition.jaxpr.apply(&tensors);
+            let count = holds.iter().map(|holds| holds.convert(DType::I32).sum());
+            (count.map(|count| count.greater(0.0)).collect(), ())
+        });
+        let any = self.condition.derived(jaxpr);
+        let infos: Vec<AbstractArray> = of_condition[..own]
+            .iter()
+            .chain(&of_body)
+            .cloned()
+            .collect();
+        let (jaxpr, _, ()) = stage(self.body.name, &infos, |tensors| {
+            let (constants, carry) = tensors.split_at(all);
+            let of_condition: Vec<Tensor> = constants[..own].iter().chain(carry).cloned().collect();
+            let holds = condition.jaxpr.apply(&of_condition);
+            let after = body.jaxpr.apply(&tensors[own..]);
+            let kept = after.into_iter().zip(carry).map(|(after, before)| {
+                debug_assert_eq!(after.shape().first(), Some(&size), "a mapped carry");
+                let holds = or_panic(broadcast_in_dim(&holds[0], after.shape(), &[0]));
+                holds.select(&after, before)
+            });
+            (kept.collect(), ())
+        });
+        let body = self.body.derived(jaxpr);
+        Self::new((any, own), (body, all))
+    }
+}
+
+impl Primitive for While {
+    fn name(&self) -> &'static str {
+        "while"
+    }
+
+    fn abstract_evaluation(
+        &self,
+        _: &[&AbstractArray],
+    ) -> Result<Outputs<AbstractArray>, TensorError> {
+        Ok(self.body.jaxpr.output_infos().cloned().collect())
+    }
+
+    /// The carry moves through the iterations, so that the body may write into its memory.
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let mut of_condition = operands.into_vec();
+        let mut constants = of_condition.split_off(self.condition_constants);
+        let mut carry = constants.split_off(self.body_constants);
+        let (mut condition_slots, mut body_slots) = (Slots::new(), Slots::new());
+        loop {
+            let given = of_condition.iter().chain(&carry).cloned().collect();
+            let holds = self.condition.run_in(&mut condition_slots, given);
+            if !holds.iter().all(|holds| holds.elements::<bool>()[0]) {
+                break;
+            }
+            drop(holds);
+            let mut given = constants.clone();
+            given.append(&mut carry);
+            carry = self.body.run_in(&mut body_slots, given);
+        }
+        carry.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+        // The condition is no number: what it depends on alone has no influence on a tangent.
+        let of_body = &tangents[self.condition_constants..];
+        if of_body.iter().all(Option::is_none) {
+            let results = bind_all(self, primals);
+            let none = results.iter().map(|_| None).collect();
+            return (results.into_iter().collect(), none);
+        }
+        let mut tangents = tangents.to_vec();
+        tangents[..self.condition_constants].fill(None);
+        if on_tape(tangents.iter().flatten().cloned()) {
+            self.linearized(primals, &tangents)
+        } else {
+            self.pushed(primals, &tangents)
+        }
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+        panic!(
+            "cannot differentiate the `while_loop` at {} in reverse mode: the number of its iterations is not known beforehand; use `scan`, or `fori_loop` with bounds that are numbers and not traced tensors, or forward mode (`jvp`, `jacfwd`)",
+            current_line()
+        )
+    }
+
+    fn batch(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, None)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "body_nconsts={} cond_nconsts={}",
+            self.body_constants, self.condition_constants
+        )
+    }
+
+    fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
+        vec![
+            ("body_jaxpr", &self.body.jaxpr),
+            ("cond_jaxpr", &self.condition.jaxpr),
+        ]
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn collective(&self) -> Option<&dyn Collective> {
+        (!self.axis_names.is_empty()).then_some(self as &dyn Collective)
+    }
+}
+
+impl Collective for While {
+    fn axis_names(&self) -> &[AxisName] {
+        &self.axis_names
+    }
+
+    fn batch_named(
+        &self,
+        name: &AxisName,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        self.map(operands, axes, size, Some(name))
+    }
+}
+
+impl While {
+    /// The results for a batch, whose axis has a name if operations inside work over it.
+    fn map(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
+        let (own, all) = (self.condition_constants, self.constants());
+        let carry_axes = |carry: &[bool]| -> Vec<Option<usize>> {
+            carry.iter().map(|mapped| mapped.then_some(0)).collect()
+        };
+        let first = axes[all..].iter().map(Option::is_some).collect();
+        let (carry, (condition, body, by_example)) = fixed_point(first, |carry| {
+            let of_carry = carry_axes(carry);
+            let condition =
+                self.condition
+                    .batched(&[&axes[..own], &of_carry].concat(), size, name, &[]);
+            let body = self
+                .body
+                .batched(&[&axes[own..all], &of_carry].concat(), size, name, carry);
+            let by_example = condition.mapped.contains(&true);
+            let after = if by_example {
+                vec![true; carry.len()]
+            } else {
+                body.mapped.clone()
+            };
+            (after, (condition, body, by_example))
+        });
+        let mut operands = operands.to_vec();
+        for (position, mapped) in carry.iter().enumerate() {
+            let place = all + position;
+            if *mapped {
+                operands[place] = or_panic(batch_axis_first(&operands[place], axes[place], size));
+            }
+        }
+        let results = if by_example {
+            let primitive = self.by_example(&condition.body, &body.body, size);
+            // The body asks the condition, too: it has the constants of both.
+            let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
+            bind_all(&primitive, &operands)
+        } else {
+            let condition = (Arc::clone(&condition.body), own);
+            let primitive = Self::new(condition, (Arc::clone(&body.body), self.body_constants));
+            bind_all(&primitive, &operands)
+        };
+        (
+            results.into_iter().collect(),
+            carry_axes(&carry).into_iter().collect(),
+        )
+    }
+}
