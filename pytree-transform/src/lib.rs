@@ -5,6 +5,7 @@
 
 mod base;
 mod executor;
+mod jaxpr;
 mod operations;
 mod passes;
 mod primitives;
@@ -15,6 +16,7 @@ pub use crate::base::axis_names::AxisNames;
 pub use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
 pub use crate::base::error::TensorError;
 pub use crate::base::memory;
+pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
@@ -25,7 +27,7 @@ pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, pooling, update};
 pub use crate::primitives::body::remat::RematPolicy;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
-pub use crate::tensor::jaxpr::{Jaxpr, JaxprEquation, JaxprError, verify};
+pub use crate::tensor::jaxpr::Jaxpr;
 pub use crate::tensor::traceable::Traceable;
 pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::abstract_shape::eval_shape;

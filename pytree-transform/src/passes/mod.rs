@@ -8,7 +8,8 @@ mod common_subexpressions;
 mod constant_folding;
 mod simplify;
 
-use crate::tensor::jaxpr::{Equation, Jaxpr, Variable, debug_verify};
+use crate::jaxpr::debug_verify;
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// A pass with its name.
 type Pass = (&'static str, fn(Jaxpr) -> Jaxpr);

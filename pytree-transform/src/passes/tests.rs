@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::tensor::jaxpr::verify;
+use crate::jaxpr::verify;
 use crate::{DType, Tensor, debug_callback, ix, jit, make_jaxpr};
 
 /// The names of the operations that are left of a function of a matrix.

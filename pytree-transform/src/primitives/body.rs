@@ -21,14 +21,15 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
+use crate::jaxpr::{debug_verify, run_checked};
 use crate::primitives::body::program::{Compile, Program, Slots};
 use crate::primitives::body::remat::RematPolicy;
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};
 use crate::primitives::call::call;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
-use crate::tensor::checks::{self, run_checked};
-use crate::tensor::jaxpr::{Builder, Jaxpr, Variable, debug_verify};
+use crate::tensor::checks::{self};
+use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
 use crate::tensor::primitive::Linear;
 use crate::tensor::trace::{Interpreter, Payload, Trace};
 

@@ -1,12 +1,11 @@
 //! Where NaN comes from: each result is looked at as soon as it is there.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::panic::Location;
-use std::sync::Arc;
 
 use crate::base::array::{Array, Data};
-use crate::base::error::{TensorError, or_panic};
-use crate::tensor::jaxpr::{Jaxpr, JaxprEquation};
+use crate::base::error::TensorError;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
 /// What results are looked at for.
@@ -149,12 +148,12 @@ impl Summary {
     }
 }
 
-/// The results of a primitive, if they pass the checks.
+/// The results of a primitive, if they pass the checks. The equation is what an error shows.
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
     operands: Operands,
     line: &'static Location<'static>,
-    equation: Option<JaxprEquation<'_>>,
+    equation: Option<&dyn Display>,
 ) -> Result<Outputs<Array>, TensorError> {
     let results = primitive.evaluate(operands.clone());
     let checks = CHECKS.get();
@@ -205,34 +204,4 @@ fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> St
         primitive.name(),
         operands.join(" ")
     )
-}
-
-/// Runs a jaxpr as it was recorded, equation by equation, and looks at each result.
-///
-/// # Panics
-/// If a result does not pass.
-pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
-    let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
-    for (variable, tensor) in &jaxpr.constants {
-        values[variable.index()] = tensor.array().cloned();
-    }
-    for (variable, input) in jaxpr.inputs.iter().zip(inputs) {
-        values[variable.index()] = Some(input);
-    }
-    for (equation, shown) in jaxpr.equations.iter().zip(jaxpr.equations()) {
-        let operands: Operands = equation
-            .inputs
-            .iter()
-            .filter_map(|input| values[input.index()].clone())
-            .collect();
-        let results = evaluate(&*equation.primitive, operands, equation.line, Some(shown));
-        for (output, result) in equation.outputs.iter().zip(or_panic(results)) {
-            values[output.index()] = Some(Arc::new(result));
-        }
-    }
-    jaxpr
-        .outputs
-        .iter()
-        .filter_map(|output| values[output.index()].clone())
-        .collect()
 }

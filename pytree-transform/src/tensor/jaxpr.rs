@@ -1,12 +1,9 @@
 //! Jaxprs: recorded functions of tensors as values.
 //!
 //! Invariants: each variable is assigned once, before its first use; a finished jaxpr holds no traced
-//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify()`] checks them.
+//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify`](crate::verify()) checks them.
 
 mod builder;
-mod display;
-mod equation;
-mod verify;
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -14,9 +11,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
-pub use self::equation::JaxprEquation;
-pub(crate) use self::verify::debug_verify;
-pub use self::verify::{JaxprError, verify};
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
@@ -87,11 +81,6 @@ impl Jaxpr {
     /// The tensors that the recorded function captured or wrote as numbers.
     pub fn constants(&self) -> impl ExactSizeIterator<Item = &Tensor> {
         self.constants.iter().map(|(_, tensor)| tensor)
-    }
-
-    /// The operations, in the order in which they are done.
-    pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
-        JaxprEquation::all(self)
     }
 
     /// Whether running it does something besides computing its outputs, such as printing.

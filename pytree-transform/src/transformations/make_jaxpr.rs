@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pytree_core::graph;
 
+use crate::jaxpr::debug_verify;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::{Jaxpr, debug_verify};
+use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Function, call_inside, transformed};
 

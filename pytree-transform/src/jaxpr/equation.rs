@@ -4,8 +4,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-use super::{Equation, Jaxpr, display};
 use crate::base::dtype::AbstractArray;
+use crate::jaxpr::display;
+use crate::tensor::jaxpr::{Equation, Jaxpr};
 
 /// One operation of a [`Jaxpr`]; displays as its line of the jaxpr, `b:f32[3] = sin a`.
 #[derive(Clone)]
@@ -17,9 +18,16 @@ pub struct JaxprEquation<'j> {
     lines: Arc<OnceLock<Vec<String>>>,
 }
 
+impl Jaxpr {
+    /// The operations, in the order in which they are done.
+    pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
+        JaxprEquation::all(self)
+    }
+}
+
 impl<'j> JaxprEquation<'j> {
     /// Each equation of a jaxpr.
-    pub(super) fn all(jaxpr: &'j Jaxpr) -> impl ExactSizeIterator<Item = Self> {
+    fn all(jaxpr: &'j Jaxpr) -> impl ExactSizeIterator<Item = Self> {
         let lines = Arc::default();
         (0..jaxpr.equations.len()).map(move |position| Self {
             jaxpr,

@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::{Equation, Jaxpr, Variable};
 use crate::base::text_layout::Layout;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
 /// The length of a line that JAX fills.

@@ -9,9 +9,9 @@
 
 use thiserror::Error;
 
-use super::{Equation, Jaxpr, Variable};
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// What is wrong with a jaxpr.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
