@@ -5,12 +5,12 @@
 
 mod derivatives;
 
-pub(crate) use self::derivatives::with_carry_tangents;
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub(crate) use self::derivatives::with_carry_tangents;
 use crate::base::array::{Array, with_type};
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, TensorElement};

@@ -1,0 +1,302 @@
+//! What transformations derive from a recorded function, each once: its batch, its JVP, its split into a known and a linear
+//! part, its transpose.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::or_panic;
+use crate::primitives::body::linearized::Linearized;
+use crate::primitives::body::tape::{linearize, transpose_jaxpr};
+use crate::primitives::body::{Body, Derivative, chosen, stage};
+use crate::primitives::shape::batch_axis_first;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::Linear;
+use crate::tensor::trace::{Interpreter, Trace};
+
+/// What was derived from one function.
+#[derive(Default)]
+pub(super) struct Derivations {
+    batched: Cache<BatchKey, Batched>,
+    pushed: Cache<(Vec<bool>, Vec<bool>), Pushed>,
+    linearized: Cache<(Vec<bool>, Vec<bool>), Linearized>,
+    transposed: Cache<TransposeKey, Transposed>,
+}
+
+/// What was derived once, by what it depends on. The lock is never held while something is derived.
+struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V> Cache<K, V> {
+    fn get(&self, key: K, derive: impl FnOnce(&K) -> V) -> Arc<V> {
+        if let Some(known) = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
+            return Arc::clone(known);
+        }
+        let derived = Arc::new(derive(&key));
+        Arc::clone(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(key)
+                .or_insert(derived),
+        )
+    }
+}
+
+/// Over which axis each input is mapped, the length of the batch axis, its name, if operations of the function work
+/// over it, and what is forced.
+type BatchKey = (Vec<Option<usize>>, usize, Option<AxisName>, Vec<bool>);
+
+/// Which inputs are unknown, which outputs have a cotangent, and what is forced.
+type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
+
+/// The function of a batch; for each output, whether it has the batch axis in front.
+pub(crate) struct Batched {
+    pub(crate) body: Arc<Body>,
+    pub(crate) mapped: Vec<bool>,
+}
+
+/// The function's values followed by its tangents, from its inputs followed by the tangents of the active
+/// ones; for each output, whether it has a tangent.
+pub(crate) struct Pushed {
+    pub(crate) body: Arc<Body>,
+    pub(crate) has_tangent: Vec<bool>,
+}
+
+/// The cotangents of the unknown inputs from the known ones followed by the cotangents that there are; for
+/// each unknown input, whether it has one.
+pub(crate) struct Transposed {
+    pub(crate) body: Arc<Body>,
+    pub(crate) has_cotangent: Vec<bool>,
+}
+
+/// Whether an output is forced; a list that is too short forces nothing more.
+fn forced(force: &[bool], position: usize) -> bool {
+    force.get(position).copied().unwrap_or(false)
+}
+
+impl Body {
+    /// The function of a batch along these axes.
+    pub(crate) fn batched(
+        &self,
+        axes: &[Option<usize>],
+        size: usize,
+        name: Option<&AxisName>,
+        force: &[bool],
+    ) -> Arc<Batched> {
+        let key = (axes.to_vec(), size, name.cloned(), force.to_vec());
+        self.derivations
+            .batched
+            .get(key, |_| match &self.derivative {
+                Derivative::Given(given) => given.batched(self, axes, (size, name), force),
+                derivative => self.batch(axes, (size, name), force, derivative.clone()),
+            })
+    }
+
+    /// Derives the function of a batch, whose derivative is given.
+    pub(crate) fn batch(
+        &self,
+        axes: &[Option<usize>],
+        (size, name): (usize, Option<&AxisName>),
+        force: &[bool],
+        derivative: Derivative,
+    ) -> Batched {
+        let infos: Vec<AbstractArray> = self
+            .input_infos()
+            .into_iter()
+            .zip(axes)
+            .map(|(mut info, axis)| {
+                if let Some(axis) = axis {
+                    info.shape.insert(*axis, size);
+                }
+                info
+            })
+            .collect();
+        let (jaxpr, _, mapped) = stage(self.name, &infos, |tensors| {
+            let trace = Trace::begin(Interpreter::Batch {
+                size,
+                name: name.cloned(),
+            });
+            let inputs: Vec<Tensor> = tensors
+                .into_iter()
+                .zip(axes)
+                .map(|(tensor, axis)| match axis {
+                    Some(axis) => trace.batched(tensor, *axis),
+                    None => tensor,
+                })
+                .collect();
+            let results = self.jaxpr.apply(&inputs);
+            let unbatched: Vec<_> = results
+                .iter()
+                .map(|result| or_panic(trace.unbatched(result)))
+                .collect();
+            drop(trace);
+            let mapped: Vec<bool> = unbatched
+                .iter()
+                .enumerate()
+                .map(|(position, (_, axis))| axis.is_some() || forced(force, position))
+                .collect();
+            let results = unbatched
+                .into_iter()
+                .zip(&mapped)
+                .map(|((value, axis), mapped)| {
+                    if *mapped {
+                        or_panic(batch_axis_first(&value, axis, size))
+                    } else {
+                        value
+                    }
+                })
+                .collect();
+            (results, mapped)
+        });
+        Batched {
+            body: self.derived_with(jaxpr, derivative),
+            mapped,
+        }
+    }
+
+    /// The function with its tangents, for tangents of the active inputs.
+    pub(crate) fn pushed(&self, active: &[bool], force: &[bool]) -> Arc<Pushed> {
+        self.derivations
+            .pushed
+            .get((active.to_vec(), force.to_vec()), |_| {
+                let mut infos = self.input_infos();
+                let of_tangents: Vec<AbstractArray> = chosen(&infos, active).cloned().collect();
+                infos.extend(of_tangents);
+                let (jaxpr, _, has_tangent) = stage(self.name, &infos, |mut tensors| {
+                    let mut tangents = tensors.split_off(active.len()).into_iter();
+                    if let Derivative::Given(given) = &self.derivative {
+                        return given.push(self, &tensors, tangents.collect(), active);
+                    }
+                    let trace = Trace::begin(Interpreter::Jvp);
+                    let duals: Vec<Tensor> = tensors
+                        .into_iter()
+                        .zip(active)
+                        .map(|(primal, &active)| {
+                            if active {
+                                trace.dual(primal, tangents.next())
+                            } else {
+                                primal
+                            }
+                        })
+                        .collect();
+                    let results = self.jaxpr.apply(&duals);
+                    let (mut values, tangents): (Vec<Tensor>, Vec<Option<Tensor>>) = results
+                        .iter()
+                        .map(|result| or_panic(trace.undual(result)))
+                        .unzip();
+                    drop(trace);
+                    let tangents: Vec<Option<Tensor>> = tangents
+                        .into_iter()
+                        .enumerate()
+                        .map(|(position, tangent)| {
+                            let zeros = || Tensor::zeros_like(&values[position]);
+                            tangent.or_else(|| forced(force, position).then(zeros))
+                        })
+                        .collect();
+                    let has_tangent: Vec<bool> = tangents.iter().map(Option::is_some).collect();
+                    values.extend(tangents.into_iter().flatten());
+                    (values, has_tangent)
+                });
+                Pushed {
+                    body: self.derived(jaxpr),
+                    has_tangent,
+                }
+            })
+    }
+
+    /// The function split into what is known without the tangents and what is linear in them.
+    pub(crate) fn linearized(&self, active: &[bool], force: &[bool]) -> Arc<Linearized> {
+        let key = (active.to_vec(), force.to_vec());
+        self.derivations
+            .linearized
+            .get(key, |_| match &self.derivative {
+                Derivative::Recorded => self.split(active, force),
+                Derivative::Recomputed(policy) => policy.recomputed(&self.split(active, force)),
+                Derivative::Given(given) => given.linearized(self, active),
+            })
+    }
+
+    fn split(&self, active: &[bool], force: &[bool]) -> Linearized {
+        let (known, _, (linear, outputs, has_tangent)) =
+            stage(self.name, &self.input_infos(), |tensors| {
+                let (mut primals, mut tape, ()) =
+                    linearize(&tensors, active, |inputs| (self.jaxpr.apply(&inputs), ()));
+                for (position, primal) in primals.iter().enumerate() {
+                    if forced(force, position) {
+                        tape.force(position, primal.info());
+                    }
+                }
+                let has_tangent: Vec<bool> = tape.outputs.iter().map(Option::is_some).collect();
+                let outputs = primals.len();
+                let (linear, residuals) = tape.into_jaxpr();
+                primals.extend(residuals);
+                (primals, (linear, outputs, has_tangent))
+            });
+        let known = self.derived(known);
+        Linearized::new(known, self.derived(linear), outputs, has_tangent)
+    }
+
+    /// The cotangents of the unknown inputs, for those of the outputs that have one.
+    pub(crate) fn transposed(
+        &self,
+        unknown: &[bool],
+        has_cotangent: &[bool],
+        force: &[bool],
+    ) -> Arc<Transposed> {
+        let key = (unknown.to_vec(), has_cotangent.to_vec(), force.to_vec());
+        self.derivations.transposed.get(key, |_| {
+            let inputs = self.input_infos();
+            let is_known: Vec<bool> = unknown.iter().map(|unknown| !unknown).collect();
+            let results: Vec<AbstractArray> = self.jaxpr.output_infos().cloned().collect();
+            let infos: Vec<AbstractArray> = chosen(&inputs, &is_known)
+                .chain(chosen(&results, has_cotangent))
+                .cloned()
+                .collect();
+            let (jaxpr, _, has_cotangent) = stage(self.name, &infos, |tensors| {
+                let mut tensors = tensors.into_iter();
+                let operands: Vec<Linear> = inputs
+                    .iter()
+                    .zip(unknown)
+                    .map(|(info, &unknown)| {
+                        let known = if unknown { None } else { tensors.next() };
+                        known.map_or_else(|| Linear::Unknown(info.clone()), Linear::Known)
+                    })
+                    .collect();
+                let cotangents: Vec<Option<Tensor>> = has_cotangent
+                    .iter()
+                    .map(|&has| if has { tensors.next() } else { None })
+                    .collect();
+                let results = transpose_jaxpr(&self.jaxpr, &operands, &cotangents);
+                let wanted: Vec<Option<Tensor>> = results
+                    .into_iter()
+                    .zip(inputs.iter().zip(unknown))
+                    .filter(|(_, (_, unknown))| **unknown)
+                    .enumerate()
+                    .map(|(position, (result, (info, _)))| {
+                        let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                        result.or_else(|| forced(force, position).then(zeros))
+                    })
+                    .collect();
+                let has = wanted.iter().map(Option::is_some).collect::<Vec<bool>>();
+                (wanted.into_iter().flatten().collect(), has)
+            });
+            Transposed {
+                body: self.derived(jaxpr),
+                has_cotangent,
+            }
+        })
+    }
+}

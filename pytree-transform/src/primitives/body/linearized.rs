@@ -1,0 +1,74 @@
+//! A recorded function split into what is known without the tangents and what is linear in them.
+
+use std::sync::Arc;
+
+use crate::primitives::body::Body;
+use crate::primitives::call::call;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Variable;
+
+/// The function's values followed by the residuals, and its tangents from those of the active inputs
+/// followed by the residuals.
+#[derive(Clone, Debug)]
+pub(crate) struct Linearized {
+    pub(crate) known: Arc<Body>,
+    pub(crate) linear: Arc<Body>,
+    pub(crate) outputs: usize,
+    /// For each output, whether it has a tangent.
+    pub(crate) has_tangent: Vec<bool>,
+    /// The known part without the residuals that are inputs.
+    brief: Arc<Body>,
+    /// For each residual, the input it is, if it is one.
+    forwarded: Vec<Option<usize>>,
+}
+
+impl Linearized {
+    pub(crate) fn new(
+        known: Arc<Body>,
+        linear: Arc<Body>,
+        outputs: usize,
+        has_tangent: Vec<bool>,
+    ) -> Self {
+        let jaxpr = &known.jaxpr;
+        let inputs = jaxpr.input_positions();
+        let input = |output: &Variable| inputs[output.index()];
+        let forwarded: Vec<Option<usize>> = jaxpr.outputs[outputs..].iter().map(input).collect();
+        let computed = forwarded.iter().enumerate();
+        let kept: Vec<usize> = (0..outputs)
+            .chain(
+                computed
+                    .filter(|(_, input)| input.is_none())
+                    .map(|(position, _)| outputs + position),
+            )
+            .collect();
+        let brief = if kept.len() == jaxpr.outputs.len() {
+            Arc::clone(&known)
+        } else {
+            known.rearranged(&(0..jaxpr.inputs.len()).collect::<Vec<usize>>(), &kept)
+        };
+        Self {
+            known,
+            linear,
+            outputs,
+            has_tangent,
+            brief,
+            forwarded,
+        }
+    }
+
+    /// Calls the known part: the results, and the residuals. Those that are inputs are not computed.
+    #[track_caller]
+    pub(crate) fn call_known(&self, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
+        let mut results = call(&self.brief, inputs);
+        let mut computed = results.split_off(self.outputs).into_iter();
+        let residuals = self
+            .forwarded
+            .iter()
+            .filter_map(|input| match input {
+                Some(input) => Some(inputs[*input].clone()),
+                None => computed.next(),
+            })
+            .collect();
+        (results, residuals)
+    }
+}

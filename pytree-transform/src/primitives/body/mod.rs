@@ -1,0 +1,205 @@
+//! Recorded functions, and what transformations make of them.
+//!
+//! A body is a jaxpr with what was derived from it so far: its batch, its JVP, its split into a known and a
+//! linear part, its transpose. A call, a branch and the body of a loop are bodies. A loop needs its carry to
+//! stay of one kind, so a derivation can be told to force outputs: to give them a batch axis, a tangent
+//! or a cotangent although they would have none.
+
+mod derivations;
+mod given;
+mod linearized;
+pub(crate) mod program;
+pub(crate) mod remat;
+mod stage;
+pub(crate) mod tape;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+pub(crate) use self::derivations::Batched;
+use self::derivations::Derivations;
+pub(crate) use self::linearized::Linearized;
+pub(crate) use self::stage::{stage, with_all_captured};
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::jaxpr::{debug_verify, run_checked};
+use crate::primitives::body::program::{Compile, Program, Slots};
+use crate::primitives::body::remat::RematPolicy;
+use crate::tensor::checks;
+use crate::tensor::jaxpr::Jaxpr;
+
+/// Where the derivative of a recorded function comes from.
+#[derive(Clone)]
+pub(crate) enum Derivative {
+    /// From its equations; what they need is kept.
+    Recorded,
+    /// From its equations, which run again for it; the policy says what is kept nevertheless.
+    Recomputed(RematPolicy),
+    /// From a rule that the user gave for the first inputs; the others were captured.
+    Given(GivenRule),
+}
+
+/// The derivative that a user gave.
+#[derive(Clone)]
+pub(crate) struct GivenRule {
+    /// For tangents of all floats among the arguments; all floats among the results have one.
+    pub(crate) split: Arc<Linearized>,
+    /// The number of inputs that are arguments.
+    pub(crate) arguments: usize,
+    /// Whether tangents can be computed: those of a `custom_vjp` can only be transposed.
+    pub(crate) forward: bool,
+}
+
+/// A recorded function with what was derived from it so far.
+pub(crate) struct Body {
+    pub(crate) name: &'static str,
+    /// The name of the user's function, as jaxprs show it; none for what was derived without one.
+    pub(crate) label: String,
+    pub(crate) jaxpr: Jaxpr,
+    /// Whether running it does something besides computing results.
+    pub(crate) has_effect: bool,
+    /// The names of the batch axes that its operations work over.
+    pub(crate) axis_names: Vec<AxisName>,
+    derivative: Derivative,
+    /// The executor that runs it.
+    compile: Compile,
+    program: OnceLock<Arc<dyn Program>>,
+    derivations: Derivations,
+}
+
+impl Body {
+    /// The body of a function without a name that jaxprs show.
+    pub(crate) fn new(name: &'static str, jaxpr: Jaxpr, compile: Compile) -> Arc<Self> {
+        Self::with_derivative(name, String::new(), jaxpr, Derivative::Recorded, compile)
+    }
+
+    /// What a transformation derives from it.
+    pub(crate) fn derived(&self, jaxpr: Jaxpr) -> Arc<Self> {
+        self.derived_with(jaxpr, Derivative::Recorded)
+    }
+
+    /// As [`derived`](Self::derived), with another derivative than that of its equations.
+    fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
+        Self::with_derivative(
+            self.name,
+            self.label.clone(),
+            jaxpr,
+            derivative,
+            self.compile,
+        )
+    }
+
+    /// The body of a function with the name that jaxprs show, which may be empty.
+    pub(crate) fn with_derivative(
+        name: &'static str,
+        label: String,
+        jaxpr: Jaxpr,
+        derivative: Derivative,
+        compile: Compile,
+    ) -> Arc<Self> {
+        let jaxpr = recorded(jaxpr);
+        Arc::new(Self {
+            name,
+            label,
+            has_effect: jaxpr.has_effect(),
+            axis_names: jaxpr.axis_names(),
+            jaxpr,
+            derivative,
+            compile,
+            program: OnceLock::new(),
+            derivations: Derivations::default(),
+        })
+    }
+
+    /// Runs the function on concrete arrays.
+    pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        self.run_in(&mut Slots::new(), operands)
+    }
+
+    /// As [`run`](Self::run), with the slots of an earlier run.
+    pub(crate) fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        if checks::active() {
+            return run_checked(&self.jaxpr, operands);
+        }
+        self.program
+            .get_or_init(|| (self.compile)(&self.jaxpr))
+            .run_in(slots, operands)
+    }
+
+    /// Runs it by this program of its jaxpr from now on, unless it has one.
+    pub(crate) fn share(&self, program: Arc<dyn Program>) {
+        // A program that it has already is as good.
+        let _ = self.program.set(program);
+    }
+
+    pub(crate) fn input_infos(&self) -> Vec<AbstractArray> {
+        let inputs = self.jaxpr.inputs.iter();
+        inputs
+            .map(|&input| self.jaxpr.info(input).clone())
+            .collect()
+    }
+
+    /// The function with only these inputs and outputs, in this order. What it leaves out must not be needed.
+    pub(crate) fn rearranged(&self, inputs: &[usize], outputs: &[usize]) -> Arc<Self> {
+        let mut jaxpr = self.jaxpr.clone();
+        jaxpr.inputs = inputs.iter().map(|&at| self.jaxpr.inputs[at]).collect();
+        jaxpr.outputs = outputs.iter().map(|&at| self.jaxpr.outputs[at]).collect();
+        if inputs.len() < self.jaxpr.inputs.len() {
+            jaxpr = jaxpr.only_needed();
+        }
+        self.derived(jaxpr)
+    }
+
+    /// The inputs that some of the outputs depend on.
+    pub(crate) fn needed_inputs(&self, outputs: &[usize]) -> Vec<usize> {
+        let outputs = outputs.iter().map(|&at| self.jaxpr.outputs[at]);
+        let needed = self.jaxpr.needed_by(outputs);
+        (0..self.jaxpr.inputs.len())
+            .filter(|&at| needed[self.jaxpr.inputs[at].index()])
+            .collect()
+    }
+}
+
+/// The names of the batch axes that operations of some functions work over, each once.
+pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>) -> Vec<AxisName> {
+    let mut names = Vec::new();
+    for name in bodies.into_iter().flat_map(|body| &body.axis_names) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// The items that a mask marks.
+pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
+    items
+        .iter()
+        .zip(mask)
+        .filter(|(_, chosen)| **chosen)
+        .map(|(item, _)| item)
+}
+
+/// Items put back in the places that a mask marks; none elsewhere.
+pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) -> Vec<Option<T>> {
+    let mut items = items.into_iter();
+    mask.iter()
+        .map(|&marked| if marked { items.next() } else { None })
+        .collect()
+}
+
+/// A recorded jaxpr without what nothing needs.
+fn recorded(jaxpr: Jaxpr) -> Jaxpr {
+    debug_verify(&jaxpr, "recording");
+    let jaxpr = jaxpr.without_dead_code();
+    debug_verify(&jaxpr, "dead code");
+    jaxpr
+}
+
+impl fmt::Debug for Body {
+    /// By its address: bodies are the same if they are one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} {:p})", self.name, std::ptr::from_ref(self))
+    }
+}

@@ -1,0 +1,72 @@
+//! How functions of tensors are recorded.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::base::dtype::AbstractArray;
+use crate::base::error::or_panic;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::{Builder, Jaxpr};
+use crate::tensor::trace::{Interpreter, Payload, Trace};
+
+/// Records a function of tensors; `name` is the transformation that messages name. Gives the traced tensors
+/// that it captured from levels below, too: they are the last inputs of the jaxpr.
+pub(crate) fn stage<R>(
+    name: &'static str,
+    inputs: &[AbstractArray],
+    run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
+) -> (Jaxpr, Vec<Tensor>, R) {
+    let builder = Rc::new(RefCell::new(Builder::default()));
+    let trace = Trace::begin(Interpreter::Stage(Rc::clone(&builder), name));
+    let tensors = inputs
+        .iter()
+        .map(|info| {
+            let variable = builder.borrow_mut().input(info.clone());
+            trace.tensor(info.clone(), Payload::Stage(variable))
+        })
+        .collect();
+    let (results, rest) = run(tensors);
+    let outputs = results
+        .iter()
+        .map(|result| match or_panic(trace.payload(result)) {
+            Some(Payload::Stage(variable)) => *variable,
+            _ => builder.borrow_mut().constant(result),
+        })
+        .collect();
+    drop(results);
+    drop(trace);
+    let (jaxpr, captured) = builder.take().finish(outputs);
+    (jaxpr, captured, rest)
+}
+
+/// Gives every recorded function, as its last inputs, the traced tensors that any of them captured; `given`
+/// inputs they have in common.
+pub(crate) fn with_all_captured(
+    given: usize,
+    recorded: Vec<(Jaxpr, Vec<Tensor>)>,
+) -> (Vec<Jaxpr>, Vec<Tensor>) {
+    let mut seen = HashSet::new();
+    let captured = recorded.iter().flat_map(|(_, captured)| captured);
+    let all: Vec<Tensor> = captured
+        .filter(|tensor| seen.insert(tensor.handle()))
+        .cloned()
+        .collect();
+    let jaxprs = recorded
+        .into_iter()
+        .map(|(mut jaxpr, captured)| {
+            let own = jaxpr.inputs.split_off(given);
+            let mut inputs = HashMap::new();
+            for (tensor, input) in captured.iter().zip(own) {
+                inputs.entry(tensor.handle()).or_insert(input);
+            }
+            for tensor in &all {
+                let known = inputs.get(&tensor.handle()).copied();
+                let input = known.unwrap_or_else(|| jaxpr.unused_input(tensor.info().clone()));
+                jaxpr.inputs.push(input);
+            }
+            jaxpr
+        })
+        .collect();
+    (jaxprs, all)
+}
