@@ -9,6 +9,7 @@ use crate::primitives::body::program::Slots;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::trace::Recorder;
 
 type Function = fn(&[Tensor]) -> Vec<Tensor>;
 
@@ -17,7 +18,7 @@ fn recorded(shapes: &[&[usize]], function: Function) -> Jaxpr {
         .iter()
         .map(|shape| AbstractArray::new(DType::F32, shape))
         .collect();
-    stage("jit", &infos, |inputs| (function(&inputs), ())).0
+    stage(Recorder::Jit, &infos, |inputs| (function(&inputs), ())).0
 }
 
 /// Multiples of 1/8 between -4 and 4, different in each row.

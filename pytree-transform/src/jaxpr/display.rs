@@ -14,6 +14,7 @@ use crate::base::text_layout::Layout;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
+use crate::tensor::trace::Recorder;
 
 /// The length of a line that JAX fills.
 const WIDTH: usize = 80;
@@ -331,7 +332,7 @@ impl<'j> Names<'j> {
     fn equation(&mut self, layout: &mut Layout, scope: Scope, equation: &'j Equation) {
         let primitive = &*equation.primitive;
         let bodies = primitive.bodies();
-        let is_call = primitive.name() == "jit";
+        let is_call = matches!(primitive.callee(), Some((Recorder::Jit, _)));
         if let (true, [(_, body)]) = (is_call, &bodies[..])
             && !self.shared.contains_key(&place(body))
         {

@@ -235,7 +235,7 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
-        if let Some(callee) = equation.primitive.callee()
+        if let Some((_, callee)) = equation.primitive.callee()
             && callee.inputs() != operands
         {
             let expected = callee.inputs();

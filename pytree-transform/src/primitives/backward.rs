@@ -15,7 +15,7 @@ use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
-use crate::tensor::trace::current_line;
+use crate::tensor::trace::{Recorder, current_line};
 
 /// The linear function that is known by its transpose only. Operands are tangents and residuals.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Backward {
 
 impl Primitive for Backward {
     fn name(&self) -> &'static str {
-        "custom_vjp"
+        Recorder::CustomVjp.name()
     }
 
     fn abstract_evaluation(

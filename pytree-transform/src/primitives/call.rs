@@ -17,7 +17,7 @@ use crate::primitives::body::{Body, in_places};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
-use crate::tensor::trace::{bind, on_tape};
+use crate::tensor::trace::{Recorder, bind, on_tape};
 
 /// The call of a recorded function.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub(crate) fn known_and_cotangents(
 
 impl Primitive for Call {
     fn name(&self) -> &'static str {
-        self.0.name
+        self.0.recorder.name()
     }
 
     fn abstract_evaluation(
@@ -141,8 +141,8 @@ impl Primitive for Call {
         vec![("jaxpr", &self.0.jaxpr)]
     }
 
-    fn callee(&self) -> Option<&Jaxpr> {
-        Some(&self.0.jaxpr)
+    fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
+        Some((self.0.recorder, &self.0.jaxpr))
     }
 
     fn has_effect(&self) -> bool {

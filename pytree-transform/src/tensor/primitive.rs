@@ -16,6 +16,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::trace::Recorder;
 
 /// The results of a primitive; nearly always one.
 pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
@@ -136,8 +137,8 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
         Vec::new()
     }
 
-    /// The jaxpr whose inputs are the operands, if it is a call.
-    fn callee(&self) -> Option<&Jaxpr> {
+    /// If it is a call: the jaxpr whose inputs are its operands, and what recorded it.
+    fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }
 

@@ -5,7 +5,7 @@ use pytree_core::{Tree, graph};
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
-use crate::tensor::trace::at_own_lines;
+use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
 use crate::transformations::function::Function;
@@ -33,7 +33,7 @@ where
 {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
     let infos = Form::of(treedef.clone(), &leaves).infos;
-    let (_, _, result) = stage("eval_shape", &infos, |tensors| {
+    let (_, _, result) = stage(Recorder::EvalShape, &infos, |tensors| {
         let argument: M = rebuild(&treedef, tensors);
         let result = at_own_lines(|| function.call(&argument));
         let (leaves, treedef) = graph::flatten::<Tensor, F::Output>(&result);

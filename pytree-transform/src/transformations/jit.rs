@@ -14,7 +14,7 @@ use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::checks::Checks;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::trace::{at_line_by_default, is_staging};
+use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::function::{Ending, Function, call_inside, rebuild_result};
@@ -171,11 +171,11 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
 
     fn trace(&self, signature: Signature) -> Entry {
         let treedef = &signature.treedef;
-        let (jaxpr, captured, outcome) = stage("jit", &signature.infos, |tensors| {
+        let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
         let body = Body::with_derivative(
-            "jit",
+            Recorder::Jit,
             self.name.clone(),
             jaxpr,
             Derivative::Recorded,

@@ -12,6 +12,7 @@ use crate::primitives::body::tape::{Tape, linearize as on_tape};
 use crate::primitives::body::{chosen, in_places, stage};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
+use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
 use crate::transformations::function::{Function, call_reading};
@@ -126,17 +127,18 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let (known, captured, (linear, has_tangent, output)) = stage("linearize", &infos, |tensors| {
-        let (results, tape, output_treedef) = on_tape(&tensors, active, |traced| {
-            let function = |primals: M| function.call(&primals);
-            let output = call_reading("linear_transpose", treedef, traced, function);
-            graph::flatten::<Tensor, R>(&output)
+    let (known, captured, (linear, has_tangent, output)) =
+        stage(Recorder::Linearize, &infos, |tensors| {
+            let (results, tape, output_treedef) = on_tape(&tensors, active, |traced| {
+                let function = |primals: M| function.call(&primals);
+                let output = call_reading("linear_transpose", treedef, traced, function);
+                graph::flatten::<Tensor, R>(&output)
+            });
+            let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
+            let output = Form::of(output_treedef, &results);
+            let (linear, residuals) = tape.into_jaxpr();
+            (residuals, (linear.only_needed(), has_tangent, output))
         });
-        let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
-        let output = Form::of(output_treedef, &results);
-        let (linear, residuals) = tape.into_jaxpr();
-        (residuals, (linear.only_needed(), has_tangent, output))
-    });
     Recorded {
         known: known.only_needed(),
         captured,

@@ -8,6 +8,7 @@ use crate::jaxpr::debug_verify;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Function, call_inside, transformed};
 
@@ -42,7 +43,7 @@ where
                 .iter()
                 .map(|leaf: &Tensor| leaf.info().clone())
                 .collect();
-            let (jaxpr, _, ()) = stage("make_jaxpr", &infos, |tensors| {
+            let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &infos, |tensors| {
                 (
                     call_inside::<A, R>(&treedef, tensors, |argument| function.call(argument)).0,
                     (),

@@ -124,7 +124,7 @@ impl Body {
                 info
             })
             .collect();
-        let (jaxpr, _, mapped) = stage(self.name, &infos, |tensors| {
+        let (jaxpr, _, mapped) = stage(self.recorder, &infos, |tensors| {
             let trace = Trace::begin(Interpreter::Batch {
                 size,
                 name: name.cloned(),
@@ -175,7 +175,7 @@ impl Body {
                 let mut infos = self.input_infos();
                 let of_tangents: Vec<AbstractArray> = chosen(&infos, active).cloned().collect();
                 infos.extend(of_tangents);
-                let (jaxpr, _, has_tangent) = stage(self.name, &infos, |mut tensors| {
+                let (jaxpr, _, has_tangent) = stage(self.recorder, &infos, |mut tensors| {
                     let mut tangents = tensors.split_off(active.len()).into_iter();
                     if let Derivative::Given(given) = &self.derivative {
                         return given.push(self, &tensors, tangents.collect(), active);
@@ -231,7 +231,7 @@ impl Body {
 
     fn split(&self, active: &[bool], force: &[bool]) -> Linearized {
         let (known, _, (linear, outputs, has_tangent)) =
-            stage(self.name, &self.input_infos(), |tensors| {
+            stage(self.recorder, &self.input_infos(), |tensors| {
                 let (mut primals, mut tape, ()) =
                     linearize(&tensors, active, |inputs| (self.jaxpr.apply(&inputs), ()));
                 for (position, primal) in primals.iter().enumerate() {
@@ -265,7 +265,7 @@ impl Body {
                 .chain(chosen(&results, has_cotangent))
                 .cloned()
                 .collect();
-            let (jaxpr, _, has_cotangent) = stage(self.name, &infos, |tensors| {
+            let (jaxpr, _, has_cotangent) = stage(self.recorder, &infos, |tensors| {
                 let mut tensors = tensors.into_iter();
                 let operands: Vec<Linear> = inputs
                     .iter()

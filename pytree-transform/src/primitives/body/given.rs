@@ -28,7 +28,7 @@ impl GivenRule {
         assert!(
             captured.is_empty(),
             "cannot differentiate the {} at {} with respect to what it captured ({}): its rule is for its argument only; pass the tensor as a part of the argument, or stop its gradient with `.stop_gradient()`",
-            body.name,
+            body.recorder,
             current_line(),
             captured.join(", ")
         );
@@ -53,7 +53,7 @@ impl GivenRule {
             .collect();
         let count = given.iter().filter(|&&given| given).count();
         let (jaxpr, _, ()) =
-            stage(linear.name, &inputs, |mut tensors| {
+            stage(linear.recorder, &inputs, |mut tensors| {
                 let residuals = tensors.split_off(count);
                 let tangents = in_places(tensors, &given).into_iter().zip(&of_floats).map(
                     |(tangent, info)| {
@@ -78,7 +78,7 @@ impl GivenRule {
         assert!(
             self.forward,
             "cannot differentiate the {} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",
-            body.name,
+            body.recorder,
             current_line()
         );
         let split = self.linearized(body, active);

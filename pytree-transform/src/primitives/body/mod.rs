@@ -28,6 +28,7 @@ use crate::primitives::body::program::{Compile, Program, Slots};
 use crate::primitives::body::remat::RematPolicy;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::trace::Recorder;
 
 /// Where the derivative of a recorded function comes from.
 #[derive(Clone)]
@@ -53,7 +54,7 @@ pub(crate) struct GivenRule {
 
 /// A recorded function with what was derived from it so far.
 pub(crate) struct Body {
-    pub(crate) name: &'static str,
+    pub(crate) recorder: Recorder,
     /// The name of the user's function, as jaxprs show it; none for what was derived without one.
     pub(crate) label: String,
     pub(crate) jaxpr: Jaxpr,
@@ -70,8 +71,14 @@ pub(crate) struct Body {
 
 impl Body {
     /// The body of a function without a name that jaxprs show.
-    pub(crate) fn new(name: &'static str, jaxpr: Jaxpr, compile: Compile) -> Arc<Self> {
-        Self::with_derivative(name, String::new(), jaxpr, Derivative::Recorded, compile)
+    pub(crate) fn new(recorder: Recorder, jaxpr: Jaxpr, compile: Compile) -> Arc<Self> {
+        Self::with_derivative(
+            recorder,
+            String::new(),
+            jaxpr,
+            Derivative::Recorded,
+            compile,
+        )
     }
 
     /// What a transformation derives from it.
@@ -82,7 +89,7 @@ impl Body {
     /// As [`derived`](Self::derived), with another derivative than that of its equations.
     fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
         Self::with_derivative(
-            self.name,
+            self.recorder,
             self.label.clone(),
             jaxpr,
             derivative,
@@ -92,7 +99,7 @@ impl Body {
 
     /// The body of a function with the name that jaxprs show, which may be empty.
     pub(crate) fn with_derivative(
-        name: &'static str,
+        recorder: Recorder,
         label: String,
         jaxpr: Jaxpr,
         derivative: Derivative,
@@ -100,7 +107,7 @@ impl Body {
     ) -> Arc<Self> {
         let jaxpr = recorded(jaxpr);
         Arc::new(Self {
-            name,
+            recorder,
             label,
             has_effect: jaxpr.has_effect(),
             axis_names: jaxpr.axis_names(),
@@ -200,6 +207,6 @@ fn recorded(jaxpr: Jaxpr) -> Jaxpr {
 impl fmt::Debug for Body {
     /// By its address: bodies are the same if they are one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Body({} {:p})", self.name, std::ptr::from_ref(self))
+        write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
     }
 }

@@ -62,7 +62,7 @@ impl RematPolicy {
             .take(of_tangents)
             .chain(again.inputs.iter().map(|&input| again.info(input).clone()))
             .collect();
-        let (jaxpr, _, ()) = stage(linear.name, &infos, |mut tensors| {
+        let (jaxpr, _, ()) = stage(linear.recorder, &infos, |mut tensors| {
             let kept = tensors.split_off(of_tangents);
             tensors.extend(again.apply(&kept));
             (linear.jaxpr.apply(&tensors), ())

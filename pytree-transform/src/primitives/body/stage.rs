@@ -8,17 +8,17 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
-use crate::tensor::trace::{Interpreter, Payload, Trace};
+use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace};
 
-/// Records a function of tensors; `name` is the transformation that messages name. Gives the traced tensors
+/// Records a function of tensors. Gives the traced tensors
 /// that it captured from levels below, too: they are the last inputs of the jaxpr.
 pub(crate) fn stage<R>(
-    name: &'static str,
+    recorder: Recorder,
     inputs: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
 ) -> (Jaxpr, Vec<Tensor>, R) {
     let builder = Rc::new(RefCell::new(Builder::default()));
-    let trace = Trace::begin(Interpreter::Stage(Rc::clone(&builder), name));
+    let trace = Trace::begin(Interpreter::Stage(Rc::clone(&builder), recorder));
     let tensors = inputs
         .iter()
         .map(|info| {

@@ -104,15 +104,19 @@ impl Cond {
             infos.skip(split.outputs)
         }));
         let known = splits.iter().zip(&taken).map(|(split, own)| {
-            let (jaxpr, _, ()) = stage(split.known.name, &split.known.input_infos(), |tensors| {
-                let mut results = split.known.jaxpr.apply(&tensors);
-                let residuals = results.split_off(split.outputs);
-                for (info, own) in places.iter().zip(own) {
-                    let zeros = || Tensor::zeros(info.dtype, &info.shape);
-                    results.push(own.map_or_else(zeros, |own| residuals[own].clone()));
-                }
-                (results, ())
-            });
+            let (jaxpr, _, ()) = stage(
+                split.known.recorder,
+                &split.known.input_infos(),
+                |tensors| {
+                    let mut results = split.known.jaxpr.apply(&tensors);
+                    let residuals = results.split_off(split.outputs);
+                    for (info, own) in places.iter().zip(own) {
+                        let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                        results.push(own.map_or_else(zeros, |own| residuals[own].clone()));
+                    }
+                    (results, ())
+                },
+            );
             split.known.derived(jaxpr)
         });
         let branches = known.collect();

@@ -111,7 +111,7 @@ impl While {
             .chain(primals)
             .map(|tensor| tensor.info().clone())
             .collect();
-        let (jaxpr, _, has_tangent) = stage(self.body.name, &infos, |mut tensors| {
+        let (jaxpr, _, has_tangent) = stage(self.body.recorder, &infos, |mut tensors| {
             let primals = tensors.split_off(given.len());
             let (_, tangents) = self.pushed(&primals, &in_places(tensors, &active));
             let has_tangent: Vec<bool> = tangents.iter().map(Option::is_some).collect();
@@ -132,7 +132,7 @@ impl While {
         let of_condition = condition.input_infos();
         let of_body = body.input_infos();
         let (own, all) = (self.condition_constants, self.constants());
-        let (jaxpr, _, ()) = stage(self.condition.name, &of_condition, |tensors| {
+        let (jaxpr, _, ()) = stage(self.condition.recorder, &of_condition, |tensors| {
             let holds = condition.jaxpr.apply(&tensors);
             let count = holds.iter().map(|holds| holds.convert(DType::I32).sum());
             (count.map(|count| count.greater(0.0)).collect(), ())
@@ -143,7 +143,7 @@ impl While {
             .chain(&of_body)
             .cloned()
             .collect();
-        let (jaxpr, _, ()) = stage(self.body.name, &infos, |tensors| {
+        let (jaxpr, _, ()) = stage(self.body.recorder, &infos, |tensors| {
             let (constants, carry) = tensors.split_at(all);
             let of_condition: Vec<Tensor> = constants[..own].iter().chain(carry).cloned().collect();
             let holds = condition.jaxpr.apply(&of_condition);

@@ -11,6 +11,7 @@
 mod batch_axes;
 mod bind;
 mod lines;
+mod recorder;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,6 +23,7 @@ use pytree_core::level::{LevelKind, TraceLevel};
 pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
+pub(crate) use self::recorder::Recorder;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
@@ -41,8 +43,8 @@ pub(crate) enum Interpreter {
     Batch { size: usize, name: Option<AxisName> },
     /// Records operations on tangents for transposition.
     Tape(Rc<RefCell<Builder>>),
-    /// Records operations for compilation, creations too; named as messages name the transformation.
-    Stage(Rc<RefCell<Builder>>, &'static str),
+    /// Records operations for compilation, creations too.
+    Stage(Rc<RefCell<Builder>>, Recorder),
 }
 
 impl Interpreter {
@@ -52,8 +54,7 @@ impl Interpreter {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
             Self::Batch { .. } => ("vmap", LevelKind::Running),
-            Self::Stage(_, name @ ("jit" | "make_jaxpr")) => (name, LevelKind::Recording),
-            Self::Stage(_, name) => (name, LevelKind::Running),
+            Self::Stage(_, recorder) => (recorder.name(), recorder.level_kind()),
         }
     }
 }
@@ -100,10 +101,10 @@ impl Tracer {
             Payload::Stage(_) => LEVELS.with_borrow(|levels| match levels.get(self.level) {
                 Some(Level {
                     id,
-                    interpreter: Interpreter::Stage(_, name),
+                    interpreter: Interpreter::Stage(_, recorder),
                     ..
-                }) if *id == self.id => name,
-                _ => "jit",
+                }) if *id == self.id => recorder.name(),
+                _ => Recorder::Jit.name(),
             }),
         }
     }

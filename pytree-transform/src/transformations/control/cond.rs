@@ -13,6 +13,7 @@ use crate::primitives::call::bind_all;
 use crate::primitives::control::cond::Cond;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Ending, call_inside_with_all, rebuild_result};
@@ -50,7 +51,7 @@ where
         predicate.info()
     );
     choose(
-        "cond",
+        Recorder::Cond,
         &["the branch for false", "the branch for true"],
         &predicate.convert(DType::I32),
         &[&on_false, &on_true],
@@ -103,13 +104,13 @@ where
     // Clipped before it is converted, so that a large index stays large.
     let last = (branches.len() - 1) as f64;
     let index = index.clip(0.0, last).convert(DType::I32);
-    choose("switch", &names, &index, branches, &operand)
+    choose(Recorder::Switch, &names, &index, branches, &operand)
 }
 
 /// Records the branches, checks that they agree, and binds the primitive.
 #[track_caller]
 fn choose<A: Traceable, R: Traceable>(
-    operation: &'static str,
+    recorder: Recorder,
     names: &[&str],
     index: &Tensor,
     branches: &[&dyn Fn(A) -> R],
@@ -120,7 +121,7 @@ fn choose<A: Traceable, R: Traceable>(
     let recorded: Vec<_> = branches
         .iter()
         .map(|branch| {
-            stage(operation, &infos, |tensors| {
+            stage(recorder, &infos, |tensors| {
                 call_inside_with_all::<A, R>(&treedef, tensors, branch)
             })
         })
@@ -154,7 +155,7 @@ fn choose<A: Traceable, R: Traceable>(
     }
     assert!(
         problems.is_empty(),
-        "cannot choose by {operation}: {}; all branches must give the same structure, shapes and element types: {}",
+        "cannot choose by {recorder}: {}; all branches must give the same structure, shapes and element types: {}",
         problems.join("; "),
         mend(&problems)
     );
@@ -165,13 +166,13 @@ fn choose<A: Traceable, R: Traceable>(
     let (branches, captured) = with_all_captured(leaves.len(), recorded.collect());
     let branches = branches
         .into_iter()
-        .map(|jaxpr| Body::new(operation, jaxpr, compile));
+        .map(|jaxpr| Body::new(recorder, jaxpr, compile));
     let branches = branches.collect();
     let mut operands = vec![index.clone()];
     operands.extend(leaves);
     operands.extend(captured);
     let results = bind_all(&Cond::new(branches), &operands);
-    let ending = Ending::of(operation, Location::caller());
+    let ending = Ending::of(recorder.name(), Location::caller());
     rebuild_result(ending, &outcome, results, &references)
 }
 

@@ -11,6 +11,7 @@ use crate::primitives::body::{Body, stage};
 use crate::primitives::call::bind_all;
 use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
+use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
 use crate::transformations::control::while_loop::repeat;
@@ -121,13 +122,13 @@ where
     Y: Traceable,
 {
     let step = |_: Option<Tensor>, carry, input| function(carry, input);
-    run("scan", options, None, step, init, inputs)
+    run(Recorder::Scan, options, None, step, init, inputs)
 }
 
 /// The loop under another name, and with the number of the iteration from `first` if there is one.
 #[track_caller]
 fn run<C, X, Y>(
-    operation: &'static str,
+    recorder: Recorder,
     options: ScanOptions,
     first: Option<i32>,
     function: impl Fn(Option<Tensor>, C, X) -> (C, Y),
@@ -145,10 +146,10 @@ where
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
     assert!(
         both.is_empty(),
-        "cannot loop: references are in the carry of {operation} and among what it goes over: {}; inside they would be two, so that what is written to one is not read from the other: give each place one of its own",
+        "cannot loop: references are in the carry of {recorder} and among what it goes over: {}; inside they would be two, so that what is written to one is not read from the other: give each place one of its own",
         both.join("; ")
     );
-    let length = length_of(operation, &inputs_treedef, &stacked, options.length);
+    let length = length_of(recorder.name(), &inputs_treedef, &stacked, options.length);
     let of_carry: Vec<AbstractArray> = carry.iter().map(|leaf| leaf.info().clone()).collect();
     let elements = stacked.iter().map(|leaf| {
         let shape = leaf.shape().get(1..).unwrap_or_default();
@@ -162,12 +163,12 @@ where
         .chain(elements)
         .collect();
     let (mut jaxpr, captured, (after, moved, outputs_treedef)) =
-        stage(operation, &infos, |mut tensors| {
+        stage(recorder, &infos, |mut tensors| {
             let elements = tensors.split_off(index.len() + of_carry.len());
             let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
             let index = tensors.pop();
             let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
-            let of_inputs = format!("{operation}, among what it goes over,");
+            let of_inputs = format!("{recorder}, among what it goes over,");
             let (carry, outputs) =
                 call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
                     function(index, carry, elements)
@@ -191,14 +192,14 @@ where
     }
     assert!(
         problems.is_empty(),
-        "cannot loop: the carry that the function of {operation} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
+        "cannot loop: the carry that the function of {recorder} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
         problems.join("; "),
         mend(&problems)
     );
     // What was captured comes first.
     jaxpr.inputs.rotate_left(infos.len());
     let primitive = Scan {
-        body: Body::new(operation, jaxpr, compile),
+        body: Body::new(recorder, jaxpr, compile),
         constants: captured.len(),
         carry: index.len() + carry.len(),
         length,
@@ -213,7 +214,7 @@ where
         .collect();
     let mut results = bind_all(&primitive, &operands);
     let outputs = results.split_off(of_index + of_carry.len());
-    let ending = Ending::of(operation, Location::caller());
+    let ending = Ending::of(recorder.name(), Location::caller());
     // What it goes over is read, too.
     let references = references.beside(of_inputs);
     let carry = results.split_off(of_index);
@@ -314,7 +315,7 @@ pub fn fori_loop<C: Traceable>(
             (body(index, carry), ())
         };
         let options = ScanOptions::new().length(length);
-        return run("fori_loop", options, Some(*from), step, init, ()).0;
+        return run(Recorder::ForiLoop, options, Some(*from), step, init, ()).0;
     }
     let tensor = |bound| match bound {
         Bound::Number(number) => Tensor::from(number),
@@ -322,7 +323,7 @@ pub fn fori_loop<C: Traceable>(
     };
     let (lower, upper) = (tensor(lower), tensor(upper));
     repeat(
-        "fori_loop",
+        Recorder::ForiLoop,
         ", after the number,",
         |(index, _): &(Tensor, C)| index.less(&upper),
         |(index, carry)| {
@@ -370,5 +371,5 @@ where
     Y: Traceable,
 {
     let step = |_: Option<Tensor>, (), input| ((), function(input));
-    run("map", ScanOptions::new(), None, step, (), inputs).1
+    run(Recorder::Map, ScanOptions::new(), None, step, (), inputs).1
 }

@@ -10,7 +10,7 @@ use crate::primitives::body::{Body, stage};
 use crate::primitives::call::bind_all;
 use crate::primitives::control::while_loop::While;
 use crate::tensor::Tensor;
-use crate::tensor::trace::at_own_lines;
+use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend, moved};
 use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
@@ -42,13 +42,13 @@ pub fn while_loop<C: Traceable>(
     body: impl Fn(C) -> C,
     init: C,
 ) -> C {
-    repeat("while_loop", "", condition, body, init)
+    repeat(Recorder::WhileLoop, "", condition, body, init)
 }
 
 /// The loop under another name; `of_carry` says what the carry is there.
 #[track_caller]
 pub(crate) fn repeat<C: Traceable>(
-    operation: &'static str,
+    recorder: Recorder,
     of_carry: &str,
     condition: impl Fn(&C) -> Tensor,
     body: impl Fn(C) -> C,
@@ -57,8 +57,8 @@ pub(crate) fn repeat<C: Traceable>(
     let (leaves, treedef, references) = take_apart::<Tensor, C>(&init);
     drop(init);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let (mut condition, condition_captured, info) = stage(operation, &infos, |tensors| {
-        let of_condition = format!("the condition of {operation}");
+    let (mut condition, condition_captured, info) = stage(recorder, &infos, |tensors| {
+        let of_condition = format!("the condition of {recorder}");
         let holds = call_reading(&of_condition, &treedef, tensors, |carry: C| {
             condition(&carry)
         });
@@ -67,9 +67,9 @@ pub(crate) fn repeat<C: Traceable>(
     });
     assert!(
         info.rank() == 0 && info.dtype == DType::Bool,
-        "cannot loop while a {info} holds: the condition of {operation} must give a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
+        "cannot loop while a {info} holds: the condition of {recorder} must give a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
     );
-    let (mut body, body_captured, (after, moved)) = stage(operation, &infos, |tensors| {
+    let (mut body, body_captured, (after, moved)) = stage(recorder, &infos, |tensors| {
         let (carry, given) = inside(&treedef, tensors);
         let carry = at_own_lines(|| body(carry));
         let (leaves, after, references) = take_apart::<Tensor, C>(&carry);
@@ -83,7 +83,7 @@ pub(crate) fn repeat<C: Traceable>(
     }
     assert!(
         problems.is_empty(),
-        "cannot loop: the carry that the body of {operation} gives{of_carry} differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
+        "cannot loop: the carry that the body of {recorder} gives{of_carry} differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
         problems.join("; "),
         mend(&problems)
     );
@@ -92,10 +92,10 @@ pub(crate) fn repeat<C: Traceable>(
     body.inputs.rotate_left(infos.len());
     let primitive = While::new(
         (
-            Body::new(operation, condition, compile),
+            Body::new(recorder, condition, compile),
             condition_captured.len(),
         ),
-        (Body::new(operation, body, compile), body_captured.len()),
+        (Body::new(recorder, body, compile), body_captured.len()),
     );
     let operands: Vec<Tensor> = condition_captured
         .into_iter()
@@ -103,6 +103,6 @@ pub(crate) fn repeat<C: Traceable>(
         .chain(leaves)
         .collect();
     let results = bind_all(&primitive, &operands);
-    let ending = Ending::of(operation, Location::caller());
+    let ending = Ending::of(recorder.name(), Location::caller());
     rebuild_with(ending, &treedef, results, &references)
 }

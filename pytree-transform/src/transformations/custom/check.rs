@@ -6,6 +6,7 @@ use crate::base::dtype::AbstractArray;
 use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::call_reading;
@@ -46,14 +47,17 @@ pub(crate) struct Recorded {
 
 /// Records a function of a pytree.
 pub(crate) fn record<A: Traceable, R: Traceable>(
-    name: &'static str,
+    recorder: Recorder,
     argument: &Form,
     function: impl FnOnce(&A) -> R,
 ) -> Recorded {
-    let (jaxpr, captured, result) = stage(name, &argument.infos, |tensors| {
-        let result = call_reading(name, &argument.treedef, tensors, |argument: A| {
-            function(&argument)
-        });
+    let (jaxpr, captured, result) = stage(recorder, &argument.infos, |tensors| {
+        let result = call_reading(
+            recorder.name(),
+            &argument.treedef,
+            tensors,
+            |argument: A| function(&argument),
+        );
         let (leaves, treedef) = graph::flatten::<Tensor, R>(&result);
         let form = Form::of(treedef, &leaves);
         (leaves, form)

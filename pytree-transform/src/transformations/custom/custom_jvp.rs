@@ -12,7 +12,7 @@ use crate::primitives::body::{
 };
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
-use crate::tensor::trace::{at_line, is_transforming};
+use crate::tensor::trace::{Recorder, at_line, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{call_reading, transformed};
@@ -73,11 +73,11 @@ fn run<A: Traceable, R: Traceable>(
         jaxpr,
         captured,
         result,
-    } = record("custom_jvp", &form, function);
+    } = record(Recorder::CustomJvp, &form, function);
     let floats = form.is_float();
     let of_tangents: Vec<_> = chosen(&form.infos, &floats).cloned().collect();
     let has_tangent = result.is_float();
-    let (known, known_captured, linear) = stage("custom_jvp", &form.infos, |primals| {
+    let (known, known_captured, linear) = stage(Recorder::CustomJvp, &form.infos, |primals| {
         let (mut tape, (mut values, mistakes)) = record_linear(&of_tangents, |tangents| {
             let tangents = in_places(tangents, &floats)
                 .into_iter()
@@ -130,8 +130,8 @@ fn run<A: Traceable, R: Traceable>(
         Err(_) => unreachable!("two functions are recorded"),
     };
     let split = Linearized::new(
-        Body::new("custom_jvp", known, compile),
-        Body::new("custom_jvp", linear, compile),
+        Body::new(Recorder::CustomJvp, known, compile),
+        Body::new(Recorder::CustomJvp, linear, compile),
         result.infos.len(),
         has_tangent,
     );
@@ -141,7 +141,7 @@ fn run<A: Traceable, R: Traceable>(
         forward: true,
     };
     let body = Body::with_derivative(
-        "custom_jvp",
+        Recorder::CustomJvp,
         String::new(),
         jaxpr,
         Derivative::Given(rule),

@@ -15,7 +15,7 @@ use crate::primitives::body::{
 use crate::primitives::call::{bind_all, call};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::trace::{at_line, at_own_lines, is_transforming};
+use crate::tensor::trace::{Recorder, at_line, at_own_lines, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{call_reading, transformed};
@@ -66,7 +66,7 @@ pub struct CustomVjp<'f, A, R> {
 }
 transformed!(reference [A: Traceable, R: Traceable] CustomVjp<'f, A, R>, (A) -> R);
 
-const NAME: &str = "custom_vjp";
+const RECORDER: Recorder = Recorder::CustomVjp;
 
 fn run<A: Traceable, R: Traceable, S: Traceable>(
     function: &impl Fn(&A) -> R,
@@ -84,8 +84,8 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         jaxpr,
         captured,
         result,
-    } = record(NAME, &form, function);
-    let (known, known_captured, (value, residuals)) = stage(NAME, &form.infos, |tensors| {
+    } = record(RECORDER, &form, function);
+    let (known, known_captured, (value, residuals)) = stage(RECORDER, &form.infos, |tensors| {
         let (value, residuals) = call_reading(
             "`forward` of custom_vjp",
             &form.treedef,
@@ -110,7 +110,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     let of_results: Vec<AbstractArray> = chosen(&result.infos, &has_tangent).cloned().collect();
     let of_tangents: Vec<AbstractArray> = chosen(&form.infos, &floats).cloned().collect();
     let infos = [residuals.infos.as_slice(), &of_results].concat();
-    let (mut back, back_captured, mistake) = stage(NAME, &infos, |mut tensors| {
+    let (mut back, back_captured, mistake) = stage(RECORDER, &infos, |mut tensors| {
         let given = tensors.split_off(residuals.infos.len());
         let cotangents = in_places(given, &has_tangent)
             .into_iter()
@@ -144,21 +144,23 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     let (mut jaxprs, mut all) = with_all_captured(operands.len(), recorded);
     forward_captured(&back_captured, operands.len(), &mut jaxprs, &mut all);
     let backward = Backward {
-        body: Body::new(NAME, back, compile),
+        body: Body::new(RECORDER, back, compile),
         tangents: of_tangents.len(),
         results: of_results,
     };
     let kept = residuals.infos.into_iter();
     let kept = kept.chain(back_captured.iter().map(|tensor| tensor.info().clone()));
     let infos: Vec<AbstractArray> = of_tangents.into_iter().chain(kept).collect();
-    let (linear, _, ()) = stage(NAME, &infos, |tensors| (bind_all(&backward, &tensors), ()));
+    let (linear, _, ()) = stage(RECORDER, &infos, |tensors| {
+        (bind_all(&backward, &tensors), ())
+    });
     let (known, jaxpr) = (jaxprs.pop(), jaxprs.pop());
     let (Some(known), Some(jaxpr)) = (known, jaxpr) else {
         unreachable!("two functions are recorded")
     };
     let split = Linearized::new(
-        Body::new(NAME, known, compile),
-        Body::new(NAME, linear, compile),
+        Body::new(RECORDER, known, compile),
+        Body::new(RECORDER, linear, compile),
         result.infos.len(),
         has_tangent,
     );
@@ -167,7 +169,13 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         arguments: operands.len(),
         forward: false,
     };
-    let body = Body::with_derivative(NAME, String::new(), jaxpr, Derivative::Given(rule), compile);
+    let body = Body::with_derivative(
+        RECORDER,
+        String::new(),
+        jaxpr,
+        Derivative::Given(rule),
+        compile,
+    );
     operands.extend(all);
     let results = at_line(line, || call(&body, &operands));
     rebuild(&result.treedef, results)

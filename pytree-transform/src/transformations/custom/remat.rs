@@ -11,7 +11,7 @@ use crate::primitives::body::remat::RematPolicy;
 use crate::primitives::body::{Body, Derivative, stage};
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
-use crate::tensor::trace::{at_line_by_default, is_transforming};
+use crate::tensor::trace::{Recorder, at_line_by_default, is_transforming};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Ending, call_inside, rebuild_result, transformed};
 
@@ -80,11 +80,11 @@ fn run<A: Traceable, R: Traceable>(
     }
     let (mut operands, treedef, references) = take_apart::<Tensor, A>(argument);
     let infos: Vec<AbstractArray> = operands.iter().map(|leaf| leaf.info().clone()).collect();
-    let (jaxpr, captured, outcome) = stage("remat", &infos, |tensors| {
+    let (jaxpr, captured, outcome) = stage(Recorder::Remat, &infos, |tensors| {
         call_inside::<A, R>(&treedef, tensors, |argument| function(&argument))
     });
     let derivative = Derivative::Recomputed(policy);
-    let body = Body::with_derivative("remat", String::new(), jaxpr, derivative, compile);
+    let body = Body::with_derivative(Recorder::Remat, String::new(), jaxpr, derivative, compile);
     operands.extend(captured);
     let results = at_line_by_default(line, || call(&body, &operands));
     rebuild_result(Ending::of("remat", line), &outcome, results, &references)

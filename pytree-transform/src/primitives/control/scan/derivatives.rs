@@ -9,6 +9,7 @@ use crate::primitives::call::{bind_all, call};
 use crate::primitives::control::scan::{Derivatives, Scan, fixed_point};
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
+use crate::tensor::trace::Recorder;
 
 /// Where the linear part of a scan finds a residual of its body.
 enum Residual {
@@ -210,7 +211,7 @@ impl Scan {
             .chain(&infos[carry_at + self.carry..carry_at + self.carry + of_outputs])
             .cloned()
             .collect();
-        let (jaxpr, _, ()) = stage("scan", &given, |mut tensors| {
+        let (jaxpr, _, ()) = stage(Recorder::Scan, &given, |mut tensors| {
             let elements = tensors.split_off(known_constants + sums + self.carry);
             let carry = tensors.split_off(known_constants + sums);
             let before = tensors.split_off(known_constants);

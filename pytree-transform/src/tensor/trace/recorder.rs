@@ -1,0 +1,68 @@
+//! What records functions.
+
+use std::fmt;
+
+use pytree_core::level::LevelKind;
+
+/// The function of the library that records a function of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorder {
+    Jit,
+    MakeJaxpr,
+    EvalShape,
+    Linearize,
+    Cond,
+    Switch,
+    Scan,
+    ForiLoop,
+    Map,
+    WhileLoop,
+    CustomJvp,
+    CustomVjp,
+    Remat,
+}
+
+impl Recorder {
+    /// Its name, as messages and jaxprs show it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Jit => "jit",
+            Self::MakeJaxpr => "make_jaxpr",
+            Self::EvalShape => "eval_shape",
+            Self::Linearize => "linearize",
+            Self::Cond => "cond",
+            Self::Switch => "switch",
+            Self::Scan => "scan",
+            Self::ForiLoop => "fori_loop",
+            Self::Map => "map",
+            Self::WhileLoop => "while_loop",
+            Self::CustomJvp => "custom_jvp",
+            Self::CustomVjp => "custom_vjp",
+            Self::Remat => "remat",
+        }
+    }
+
+    /// Whether it keeps what it records: then what a reference holds now must not be in it.
+    pub(super) fn level_kind(self) -> LevelKind {
+        match self {
+            Self::Jit | Self::MakeJaxpr => LevelKind::Recording,
+            Self::EvalShape
+            | Self::Linearize
+            | Self::Cond
+            | Self::Switch
+            | Self::Scan
+            | Self::ForiLoop
+            | Self::Map
+            | Self::WhileLoop
+            | Self::CustomJvp
+            | Self::CustomVjp
+            | Self::Remat => LevelKind::Running,
+        }
+    }
+}
+
+impl fmt::Display for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
