@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::Replacements;
 use crate::base::array::{Array, Data};
 use crate::tensor::jaxpr::{Jaxpr, Variable};
+use crate::tensor::primitive::Primitive;
 
 /// Constants with more elements are compared by where they are in memory.
 const MOST_ELEMENTS: usize = 64;
 
-/// What an equation computes: primitive, parameters and operands.
-type Key = (&'static str, String, SmallVec<[Variable; 4]>);
+/// What an equation computes: primitive and operands.
+type Key = (Arc<dyn Primitive>, SmallVec<[Variable; 4]>);
 
 /// Lets the first of several equations with the same primitive, parameters and operands stand for all of
 /// them. Constants of the same bits are one, too. Effects are never merged.
@@ -37,10 +39,8 @@ pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
         if equation.primitive.has_effect() {
             continue;
         }
-        let Some(key) = equation.primitive.key() else {
-            continue;
-        };
-        match known.entry((equation.primitive.name(), key, equation.inputs.clone())) {
+        let key = (Arc::clone(&equation.primitive), equation.inputs.clone());
+        match known.entry(key) {
             Entry::Occupied(first) => {
                 let first = &jaxpr.equations[*first.get()];
                 for (output, by) in equation.outputs.iter().zip(&first.outputs) {

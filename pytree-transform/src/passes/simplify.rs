@@ -24,7 +24,7 @@ use crate::primitives::create::Full;
 use crate::primitives::dot::DotGeneral;
 use crate::primitives::reduce::Sum;
 use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
-use crate::primitives::slice::Slice;
+use crate::primitives::slice::{Concatenate, Slice};
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
@@ -155,7 +155,7 @@ impl<'j> View<'j> {
         if let Some(sum) = primitive.downcast_ref::<Sum>() {
             return sum.axes.is_empty().then_some(Found::Same(operand));
         }
-        if equation.primitive.name() == "concatenate" {
+        if primitive.is::<Concatenate>() {
             return (equation.inputs.len() == 1).then_some(Found::Same(operand));
         }
         if let Some(slice) = primitive.downcast_ref::<Slice>() {

@@ -18,7 +18,7 @@ use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive}
 use crate::tensor::trace::{Recorder, current_line};
 
 /// The linear function that is known by its transpose only. Operands are tangents and residuals.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
     /// From residuals and cotangents of the results to the cotangents of the tangents.
     pub(crate) body: Arc<Body>,

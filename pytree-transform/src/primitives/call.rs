@@ -20,7 +20,7 @@ use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive}
 use crate::tensor::trace::{Recorder, bind, on_tape};
 
 /// The call of a recorded function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Call(pub(crate) Arc<Body>);
 
 /// The results of a call on tensors of whatever levels.

@@ -1,6 +1,7 @@
 //! A call of a function of the user with the values of tensors, as a primitive.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -25,6 +26,21 @@ pub(crate) struct DebugCallback {
     pub(crate) callback: Arc<Callback>,
     /// How many axes in front are those of batches.
     pub(crate) batch_axes: usize,
+}
+
+impl PartialEq for DebugCallback {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.callback, &other.callback) && self.batch_axes == other.batch_axes
+    }
+}
+
+impl Eq for DebugCallback {}
+
+impl Hash for DebugCallback {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        Arc::as_ptr(&self.callback).hash(hasher);
+        self.batch_axes.hash(hasher);
+    }
 }
 
 impl fmt::Debug for DebugCallback {
@@ -102,10 +118,6 @@ impl Primitive for DebugCallback {
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
-    }
-
-    fn key(&self) -> Option<String> {
-        None
     }
 
     fn has_effect(&self) -> bool {

@@ -28,19 +28,19 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::{axis_length, bind_one};
 
 /// The sum over all examples.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PSum {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
 /// The maximum over all examples.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PMax {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
 /// All examples along a new axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllGather {
     pub(crate) name: [AxisName; 1],
     pub(crate) axis: usize,
@@ -48,7 +48,7 @@ pub(crate) struct AllGather {
 }
 
 /// The position of the example, as i32.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
 }

@@ -17,7 +17,7 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// Converts each element as Rust's `as` does; to bool, whether it is not zero.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Convert(pub(crate) DType);
 
 /// The tensor with another element type; itself if it has it already.

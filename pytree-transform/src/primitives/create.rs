@@ -1,6 +1,7 @@
 //! Tensors made of nothing. They have no operands, so under `jit` they are recorded rather than stored.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -24,8 +25,26 @@ pub(crate) struct Full {
     pub(crate) value: f64,
 }
 
+impl PartialEq for Full {
+    /// By the bits of the number: a negative zero is another number than zero.
+    fn eq(&self, other: &Self) -> bool {
+        (self.dtype, self.value.to_bits()) == (other.dtype, other.value.to_bits())
+            && self.shape == other.shape
+    }
+}
+
+impl Eq for Full {}
+
+impl Hash for Full {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.dtype.hash(hasher);
+        self.shape.hash(hasher);
+        self.value.to_bits().hash(hasher);
+    }
+}
+
 /// The position along an axis: 0, 1, 2, …
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Iota {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,

@@ -23,7 +23,7 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::{bind_one, tangent_of};
 
 /// An axis, and from which end it is run through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) axis: usize,
     /// Each element with all behind it.
@@ -31,11 +31,11 @@ pub(crate) struct Run {
 }
 
 /// Running sums.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CumulativeSum(pub(crate) Run);
 
 /// What a running reduction combines by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cumulation {
     Prod,
     Max,
@@ -45,7 +45,7 @@ pub(crate) enum Cumulation {
 }
 
 /// A running reduction that is not linear.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cumulative {
     pub(crate) cumulation: Cumulation,
     pub(crate) run: Run,

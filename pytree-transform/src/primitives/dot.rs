@@ -24,7 +24,7 @@ use crate::tensor::trace::bind_one;
 /// Multiplies along pairs of axes and adds, as `lax.dot_general`: the axes `contract.0[i]` of the left and
 /// `contract.1[i]` of the right disappear, `batch.0[i]` and `batch.1[i]` become one. The result has the
 /// batch axes, then the other axes of the left, then those of the right.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DotGeneral {
     pub(crate) contract: (Shape, Shape),
     pub(crate) batch: (Shape, Shape),

@@ -27,14 +27,14 @@ use crate::tensor::trace::bind_one;
 /// place of that one. Indices outside are moved to the nearest end, as `jnp.take` with `mode="clip"`.
 ///
 /// The first `batch_axes` axes of both operands run in parallel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Take {
     pub(crate) axis: usize,
     pub(crate) batch_axes: usize,
 }
 
 /// Zeros, of this length along `axis`, with updates added at the indices: the transpose of [`Take`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
     pub(crate) length: usize,

@@ -18,7 +18,7 @@ use crate::tensor::trace::bind;
 
 /// Threefry-2x32 with 20 rounds, element by element: two words of key and two of counter give two words of
 /// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Threefry2x32;
 
 /// The random bits for keys and counters, all u32 of one shape.

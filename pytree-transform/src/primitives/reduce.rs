@@ -25,13 +25,13 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::{bind_one, tangent_of};
 
 /// The sum over some axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
     pub(crate) axes: Shape,
 }
 
 /// What elements are reduced by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
     /// The greatest; NaN if there is one.
     Max,
@@ -43,7 +43,7 @@ pub(crate) enum Reduction {
 }
 
 /// A reduction over some axes that is not linear.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reduce {
     pub(crate) reduction: Reduction,
     pub(crate) axes: Shape,

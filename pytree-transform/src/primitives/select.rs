@@ -18,7 +18,7 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// `if condition { on_true } else { on_false }`, element by element; all of one shape.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Select;
 
 #[track_caller]

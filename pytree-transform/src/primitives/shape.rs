@@ -19,20 +19,20 @@ use crate::tensor::trace::bind_one;
 
 /// Lays axis `i` of the operand along axis `axes[i]` of the result and repeats it along the others; an
 /// axis of length 1 may become longer. It is `lax.broadcast_in_dim`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcast {
     pub(crate) shape: Shape,
     pub(crate) axes: Shape,
 }
 
 /// The same elements in row-major order with other axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reshape {
     pub(crate) shape: Shape,
 }
 
 /// Axis `i` of the result is axis `permutation[i]` of the operand.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transpose {
     pub(crate) permutation: Shape,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(crate) use self::concatenate::concatenate;
+pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::pad;
 use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::{AbstractArray, Shape, Tuple};
@@ -19,7 +19,7 @@ use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
 /// Along each axis every `stride`-th element from `start` to before `limit`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slice {
     pub(crate) start: Shape,
     pub(crate) limit: Shape,
@@ -27,7 +27,7 @@ pub(crate) struct Slice {
 }
 
 /// The elements backwards along some axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reverse {
     pub(crate) axes: Shape,
 }

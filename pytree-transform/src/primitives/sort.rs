@@ -15,7 +15,7 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// The indices, as i32, that sort along an axis: stable, with NaN as the greatest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
     /// The greatest first; equal elements stay in their order.

@@ -15,7 +15,7 @@ use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
 /// Windows over neighbouring axes. All fields but the first have one number for each of these.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sliding {
     /// The first axis that windows slide over.
     pub(crate) first: usize,
@@ -30,11 +30,11 @@ pub(crate) struct Sliding {
 }
 
 /// All windows: `[before…, lengths…, after…]` becomes `[before…, counts…, sizes…, after…]`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Windows(Sliding);
 
 /// The transpose of [`Windows`]: each element of a window is added to where it is from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OverlapAdd(Sliding);
 
 /// The windows of a tensor.

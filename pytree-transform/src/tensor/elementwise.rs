@@ -13,7 +13,7 @@ pub(crate) enum Elementwise {
 }
 
 /// An operation on one tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unary {
     Neg,
     Abs,
@@ -52,14 +52,14 @@ pub(crate) enum Unary {
 }
 
 /// Where a number halfway between two whole ones goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     AwayFromZero,
     ToEven,
 }
 
 /// An operation on two tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Binary {
     Add,
     Sub,
@@ -80,7 +80,7 @@ pub(crate) enum Binary {
 }
 
 /// A comparison of two tensors; its result is of bools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Comparison {
     Eq,
     Ne,

@@ -3,8 +3,9 @@
 //! Every rule is a required method, so a primitive without one does not compile. Rules are written in
 //! tensor operations and are therefore traced themselves: that is why transformations nest.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -90,8 +91,43 @@ impl Fold {
     }
 }
 
+/// **Equality**: two primitives are equal exactly if they compute the same from the same operands; the executor then
+/// computes it once. What a primitive derives `Eq` and `Hash` for has these rules.
+pub(crate) trait Equality {
+    /// Whether the other is a primitive of the same type with the same parameters.
+    fn equals(&self, other: &dyn Any) -> bool;
+
+    /// Adds the type and the parameters to a hash.
+    fn add_to_hash(&self, hasher: &mut dyn Hasher);
+}
+
+impl<P: Any + Eq + Hash> Equality for P {
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+
+    fn add_to_hash(&self, mut hasher: &mut dyn Hasher) {
+        TypeId::of::<P>().hash(&mut hasher);
+        self.hash(&mut hasher);
+    }
+}
+
+impl PartialEq for dyn Primitive {
+    fn eq(&self, other: &Self) -> bool {
+        self.equals(other)
+    }
+}
+
+impl Eq for dyn Primitive {}
+
+impl Hash for dyn Primitive {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.add_to_hash(hasher);
+    }
+}
+
 /// One operation with all its rules.
-pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
+pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
     /// Its name in jaxprs and messages.
     fn name(&self) -> &'static str;
 
@@ -121,14 +157,6 @@ pub(crate) trait Primitive: fmt::Debug + Send + Sync + Any {
     /// The reduction over axes it is, if it is one that the executor fuses.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
-    }
-
-    /// **Equality**: a text that two primitives of one name share exactly if they compute the same from the
-    /// same operands; the executor then computes it once. By default it is the debug text, in which a
-    /// derived `Debug` writes every parameter. A primitive that holds what its debug text leaves out, such as
-    /// a function of the user's, has none and is never the same as another.
-    fn key(&self) -> Option<String> {
-        Some(format!("{self:?}"))
     }
 
     /// **Bodies**: the jaxprs it holds as parameters, by the names under which a jaxpr shows them; several of
@@ -180,7 +208,9 @@ pub(crate) trait Collective {
 ///
 /// What is written for each is what differs. The other rules follow, by the implementation of
 /// [`Primitive`] below.
-pub(crate) trait LinearPrimitive: fmt::Debug + Clone + Send + Sync + Any {
+pub(crate) trait LinearPrimitive:
+    fmt::Debug + Clone + Eq + Hash + Send + Sync + Any
+{
     /// As [`Primitive::name`].
     fn name(&self) -> &'static str;
 

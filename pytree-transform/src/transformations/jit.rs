@@ -9,7 +9,7 @@ use pytree_core::{References, TreeError, Unrepeated};
 
 use crate::base::array::Array;
 use crate::executor::compile;
-use crate::primitives::body::{Body, Derivative, stage};
+use crate::primitives::body::{Body, stage};
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::checks::Checks;
@@ -174,13 +174,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
-        let body = Body::with_derivative(
-            Recorder::Jit,
-            self.name.clone(),
-            jaxpr,
-            Derivative::Recorded,
-            compile,
-        );
+        let body = Body::named(Recorder::Jit, self.name.clone(), jaxpr, compile);
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         match &history.last {
             Some(last) => history.why = Some(Retrace::between(self.line, last, &signature)),

@@ -14,6 +14,7 @@ mod stage;
 pub(crate) mod tape;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use self::derivations::Batched;
@@ -72,13 +73,27 @@ pub(crate) struct Body {
 impl Body {
     /// The body of a function without a name that jaxprs show.
     pub(crate) fn new(recorder: Recorder, jaxpr: Jaxpr, compile: Compile) -> Arc<Self> {
-        Self::with_derivative(
-            recorder,
-            String::new(),
-            jaxpr,
-            Derivative::Recorded,
-            compile,
-        )
+        Self::named(recorder, String::new(), jaxpr, compile)
+    }
+
+    /// The body of a function with a name that jaxprs show.
+    pub(crate) fn named(
+        recorder: Recorder,
+        label: String,
+        jaxpr: Jaxpr,
+        compile: Compile,
+    ) -> Arc<Self> {
+        Self::build(recorder, label, jaxpr, Derivative::Recorded, compile)
+    }
+
+    /// As [`new`](Self::new), with another derivative than that of its equations.
+    pub(crate) fn with_derivative(
+        recorder: Recorder,
+        jaxpr: Jaxpr,
+        derivative: Derivative,
+        compile: Compile,
+    ) -> Arc<Self> {
+        Self::build(recorder, String::new(), jaxpr, derivative, compile)
     }
 
     /// What a transformation derives from it.
@@ -88,7 +103,7 @@ impl Body {
 
     /// As [`derived`](Self::derived), with another derivative than that of its equations.
     fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
-        Self::with_derivative(
+        Self::build(
             self.recorder,
             self.label.clone(),
             jaxpr,
@@ -97,8 +112,7 @@ impl Body {
         )
     }
 
-    /// The body of a function with the name that jaxprs show, which may be empty.
-    pub(crate) fn with_derivative(
+    fn build(
         recorder: Recorder,
         label: String,
         jaxpr: Jaxpr,
@@ -204,8 +218,23 @@ fn recorded(jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
+impl PartialEq for Body {
+    /// Bodies are the same if they are one.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Body {}
+
+impl Hash for Body {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        std::ptr::hash(self, hasher);
+    }
+}
+
 impl fmt::Debug for Body {
-    /// By its address: bodies are the same if they are one.
+    /// With its address, by which bodies are told apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
     }

@@ -1,10 +1,13 @@
 //! Derivatives that compute values again instead of keeping them.
 
+use std::any::Any;
 use std::collections::HashSet;
 
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{Linearized, stage};
+use crate::primitives::dot::DotGeneral;
 use crate::tensor::jaxpr::Variable;
+use crate::tensor::primitive::Primitive;
 
 /// What [`remat`](crate::remat) keeps of the values that derivatives need, beside the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +23,9 @@ pub enum RematPolicy {
 }
 
 impl RematPolicy {
-    fn keeps(self, primitive: &str) -> bool {
-        self == Self::Dots && primitive == "dot_general"
+    fn keeps(self, primitive: &dyn Primitive) -> bool {
+        let primitive: &dyn Any = primitive;
+        self == Self::Dots && primitive.is::<DotGeneral>()
     }
 
     /// The split in which the linear part computes the residuals from the inputs, and from what is kept.
@@ -34,7 +38,7 @@ impl RematPolicy {
         again.outputs.drain(..split.outputs);
         let mut kept: Vec<Variable> = Vec::new();
         again.equations.retain(|equation| {
-            let keeps = self.keeps(equation.primitive.name());
+            let keeps = self.keeps(&*equation.primitive);
             if keeps {
                 kept.extend_from_slice(&equation.outputs);
             }

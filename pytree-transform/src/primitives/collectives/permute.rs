@@ -14,7 +14,7 @@ use crate::tensor::primitive::{Batched, Collective, LinearPrimitive, one};
 use crate::tensor::trace::{axis_length, bind_one};
 
 /// Each example's tensor goes to another one; who gets none has zeros.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PPermute {
     pub(crate) name: [AxisName; 1],
     /// From where, and to where.
@@ -22,7 +22,7 @@ pub(crate) struct PPermute {
 }
 
 /// The parts along an axis go one to each example, which puts the parts it gets along a new axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllToAll {
     pub(crate) name: [AxisName; 1],
     pub(crate) split_axis: usize,

@@ -19,7 +19,7 @@ use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive}
 use crate::tensor::trace::on_tape;
 
 /// One of several functions; the first operand is its index, clipped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cond {
     branches: Vec<Arc<Body>>,
     /// The names of the batch axes that operations of any branch work over.

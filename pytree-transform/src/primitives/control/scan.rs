@@ -25,7 +25,7 @@ use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive}
 use crate::tensor::trace::on_tape;
 
 /// A body applied once for each element of stacked inputs, with a carry handed on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scan {
     /// From constants, carry and elements of the inputs to the carry and elements of the outputs.
     pub(crate) body: Arc<Body>,

@@ -21,7 +21,7 @@ use crate::tensor::trace::{current_line, on_tape};
 
 /// A body applied while a condition holds; the operands are the constants of the condition, those of the
 /// body, and the first carry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct While {
     condition: Arc<Body>,
     body: Arc<Body>,

@@ -20,7 +20,7 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// What an update is combined with the element by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ScatterBy {
     Multiply,
     Max,
@@ -29,7 +29,7 @@ pub(crate) enum ScatterBy {
 
 /// A tensor with updates combined into it at indices along `axis`; the operands are the tensor, the indices
 /// and the updates. Indices outside are moved to the nearest end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
     by: ScatterBy,
     axis: usize,

@@ -15,14 +15,14 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// An end of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Extremum {
     Max,
     Min,
 }
 
 /// The position of the first extremum along an axis, as i32; NaN counts as one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgExtremum {
     pub(crate) extremum: Extremum,
     pub(crate) axis: usize,

@@ -19,7 +19,7 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// Tensors one behind the other along an axis.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Concatenate {
     pub(crate) axis: usize,
 }

@@ -21,7 +21,7 @@ use crate::tensor::trace::bind_one;
 
 /// Along each axis `interior` padding values between neighbours, then `low` before and `high` behind;
 /// negative ones take elements away. The operands are the tensor and the padding value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pad {
     pub(crate) low: SmallVec<[isize; 4]>,
     pub(crate) high: SmallVec<[isize; 4]>,

@@ -140,13 +140,7 @@ fn run<A: Traceable, R: Traceable>(
         arguments: operands.len(),
         forward: true,
     };
-    let body = Body::with_derivative(
-        Recorder::CustomJvp,
-        String::new(),
-        jaxpr,
-        Derivative::Given(rule),
-        compile,
-    );
+    let body = Body::with_derivative(Recorder::CustomJvp, jaxpr, Derivative::Given(rule), compile);
     operands.extend(captured);
     let results = at_line(line, || call(&body, &operands));
     rebuild(&result.treedef, results)

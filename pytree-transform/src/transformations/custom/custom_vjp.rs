@@ -169,13 +169,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         arguments: operands.len(),
         forward: false,
     };
-    let body = Body::with_derivative(
-        RECORDER,
-        String::new(),
-        jaxpr,
-        Derivative::Given(rule),
-        compile,
-    );
+    let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
     operands.extend(all);
     let results = at_line(line, || call(&body, &operands));
     rebuild(&result.treedef, results)

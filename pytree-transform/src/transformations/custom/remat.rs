@@ -84,7 +84,7 @@ fn run<A: Traceable, R: Traceable>(
         call_inside::<A, R>(&treedef, tensors, |argument| function(&argument))
     });
     let derivative = Derivative::Recomputed(policy);
-    let body = Body::with_derivative(Recorder::Remat, String::new(), jaxpr, derivative, compile);
+    let body = Body::with_derivative(Recorder::Remat, jaxpr, derivative, compile);
     operands.extend(captured);
     let results = at_line_by_default(line, || call(&body, &operands));
     rebuild_result(Ending::of("remat", line), &outcome, results, &references)
