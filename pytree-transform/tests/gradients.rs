@@ -383,12 +383,8 @@ fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
 /// The names of all primitives.
 fn names_in_the_sources() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for folder in ["src/primitives", "src/transformations"] {
-        add_names(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
-            &mut names,
-        );
-    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/primitives");
+    add_names(&folder, &mut names);
     names
 }
 
@@ -396,6 +392,8 @@ fn names_in_the_sources() -> BTreeSet<String> {
 fn the_table_holds_every_primitive() {
     let mut missing = names_in_the_sources();
     assert!(missing.len() >= 40, "{missing:?}");
+    // It has no results, so nothing is differentiated.
+    assert!(missing.remove("debug_callback"));
     for case in table() {
         let compiled = jit(move |x: Vec<Tensor>| (case.function)(&x));
         let jaxpr = compiled.jaxpr(&case.sample(&mut Random(0))).to_string();
