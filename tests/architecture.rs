@@ -8,20 +8,35 @@ use quote::ToTokens;
 use syn::{Attribute, Item};
 
 /// The layers of each crate, from the lowest to the highest: ARCHITECTURE.md says what each is for.
-const CRATES: [(&str, &[&str]); 1] = [(
-    "pytree-core",
-    &[
-        "base",
-        "node",
-        "treedef",
-        "contract",
-        "references",
-        "trees",
-        "module",
-        "tools",
-        "notations",
-    ],
-)];
+const CRATES: [(&str, &[&str]); 2] = [
+    (
+        "pytree-core",
+        &[
+            "base",
+            "node",
+            "treedef",
+            "contract",
+            "references",
+            "trees",
+            "module",
+            "tools",
+            "notations",
+        ],
+    ),
+    (
+        "pytree-transform",
+        &[
+            "base",
+            "tensor",
+            "jaxpr",
+            "primitives",
+            "passes",
+            "executor",
+            "operations",
+            "transformations",
+        ],
+    ),
+];
 
 /// Checks the paths of one file.
 struct File<'a> {

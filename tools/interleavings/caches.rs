@@ -7,7 +7,7 @@ use shuttle::thread;
 
 use crate::crossing::Outcome;
 use crate::transformations::cache::{Cache, Entry, Signature};
-use crate::transformations::function::Traceable;
+use crate::tensor::traceable::Traceable;
 use crate::{ORDERS, TreeDef};
 
 /// An argument, by the number of its structure.
