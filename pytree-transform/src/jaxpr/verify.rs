@@ -3,7 +3,7 @@
 //! - each variable is assigned once, and before it is used;
 //! - each constant is concrete and of the recorded type;
 //! - the shape rule of each equation accepts its operands and gives the recorded types;
-//! - a call has as many operands as its jaxpr has inputs, of the same types;
+//! - the bodies of calls, custom rules and control flow take what the operands are, and give what the results are;
 //! - each output is there;
 //! - all of it holds of nested jaxprs.
 
@@ -73,19 +73,45 @@ pub enum JaxprError {
         /// What the shape rule gives.
         expected: Vec<AbstractArray>,
     },
-    /// A call with other operands than its jaxpr has inputs.
-    #[error(
-        "{place} has the operands {}, its jaxpr takes {}",
-        list(found),
-        list(expected)
-    )]
+    /// An equation whose operands do not fit its bodies, whatever these are.
+    #[error("{place}: {problem}")]
     Operands {
         /// The equation.
         place: String,
-        /// The operands.
+        /// What is expected, and what was found.
+        problem: String,
+    },
+    /// A body that takes other inputs than its equation gives it.
+    #[error(
+        "{place} gives `{body}` the inputs {}, which takes {}",
+        list(found),
+        list(expected)
+    )]
+    BodyInputs {
+        /// The equation.
+        place: String,
+        /// The parameter that the body is.
+        body: &'static str,
+        /// What the operands of the equation make the inputs.
         found: Vec<AbstractArray>,
-        /// The inputs of the jaxpr.
+        /// The inputs of the body.
         expected: Vec<AbstractArray>,
+    },
+    /// A body that gives other outputs than its equation needs.
+    #[error(
+        "{place} needs of `{body}` the outputs {}, which gives {}",
+        list(expected),
+        list(found)
+    )]
+    BodyOutputs {
+        /// The equation.
+        place: String,
+        /// The parameter that the body is.
+        body: &'static str,
+        /// What the results of the equation need.
+        expected: Vec<AbstractArray>,
+        /// The outputs of the body.
+        found: Vec<AbstractArray>,
     },
     /// Something wrong with a nested jaxpr.
     #[error("in `{body}` of {place}: {error}")]
@@ -235,26 +261,21 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
-        if let Some((_, callee)) = equation.primitive.callee()
-            && callee.inputs() != operands
-        {
-            let expected = callee.inputs();
-            self.errors.push(JaxprError::Operands {
-                place: place(),
-                found: operands.into_iter().cloned().collect(),
-                expected: expected.into_iter().cloned().collect(),
-            });
-            return;
-        }
-        if equation.primitive.collective().is_some() {
-            // Its shape rule asks for the lengths of batch axes, which are bound only where it was recorded.
-            return;
-        }
         let recorded: Vec<AbstractArray> = equation
             .outputs
             .iter()
             .filter_map(|output| jaxpr.variables.get(output.index()).cloned())
             .collect();
+        let before = self.errors.len();
+        self.signatures(equation, &operands, &recorded, place);
+        if self.errors.len() > before {
+            return;
+        }
+        self.nested(equation, place);
+        if equation.primitive.collective().is_some() {
+            // Its shape rule asks for the lengths of batch axes, which are bound only where it was recorded.
+            return;
+        }
         match equation.primitive.abstract_evaluation(&operands) {
             Err(error) => self.errors.push(JaxprError::Refused {
                 place: place(),
@@ -269,15 +290,72 @@ impl Verifier<'_> {
             }
             Ok(_) => {}
         }
-        if self.nested {
-            for (name, body) in equation.primitive.bodies() {
-                for error in verify(body).err().into_iter().flatten() {
-                    self.errors.push(JaxprError::Nested {
-                        place: place(),
-                        body: name,
-                        error: Box::new(error),
-                    });
-                }
+    }
+
+    /// Whether the bodies of an equation take what its operands are and give what its results are.
+    fn signatures(
+        &mut self,
+        equation: &Equation,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+        place: &dyn Fn() -> String,
+    ) {
+        let bodies = equation.primitive.bodies();
+        if bodies.is_empty() {
+            return;
+        }
+        let signatures = match equation.primitive.signatures(operands, results) {
+            Ok(signatures) if signatures.len() == bodies.len() => signatures,
+            Ok(signatures) => {
+                return self.errors.push(JaxprError::Operands {
+                    place: place(),
+                    problem: format!(
+                        "expected a signature for each of {} bodies, found {}",
+                        bodies.len(),
+                        signatures.len()
+                    ),
+                });
+            }
+            Err(problem) => {
+                return self.errors.push(JaxprError::Operands {
+                    place: place(),
+                    problem,
+                });
+            }
+        };
+        for ((name, body), signature) in bodies.into_iter().zip(signatures) {
+            let (inputs, outputs) = (body.inputs(), body.outputs());
+            if !inputs.iter().copied().eq(&signature.inputs) {
+                self.errors.push(JaxprError::BodyInputs {
+                    place: place(),
+                    body: name,
+                    found: signature.inputs,
+                    expected: inputs.into_iter().cloned().collect(),
+                });
+            }
+            if !outputs.iter().copied().eq(&signature.outputs) {
+                self.errors.push(JaxprError::BodyOutputs {
+                    place: place(),
+                    body: name,
+                    expected: signature.outputs,
+                    found: outputs.into_iter().cloned().collect(),
+                });
+            }
+        }
+    }
+
+    /// The bodies of an equation.
+    fn nested(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
+        if !self.nested {
+            return;
+        }
+        for (name, body) in equation.primitive.bodies() {
+            for error in verify(body).err().into_iter().flatten() {
+                self.errors.push(JaxprError::Nested {
+                    place: place(),
+                    body: name,
+                    error: Box::new(error),
+                });
             }
         }
     }

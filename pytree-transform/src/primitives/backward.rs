@@ -14,7 +14,9 @@ use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{
+    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+};
 use crate::tensor::trace::{Recorder, current_line};
 
 /// The linear function that is known by its transpose only. Operands are tangents and residuals.
@@ -98,6 +100,20 @@ impl Primitive for Backward {
 
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
+    }
+
+    /// From residuals and cotangents of the results to cotangents of the tangents.
+    fn signatures(
+        &self,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+    ) -> Result<Vec<Signature>, String> {
+        let tangents = operands_at(operands, 0..self.tangents)?;
+        let residuals = operands_at(operands, self.tangents..operands.len())?;
+        Ok(vec![Signature::new(
+            residuals.into_iter().chain(results),
+            tangents,
+        )])
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {

@@ -16,7 +16,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::{Body, in_places};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive, Signature};
 use crate::tensor::trace::{Recorder, bind, on_tape};
 
 /// The call of a recorded function.
@@ -139,6 +139,14 @@ impl Primitive for Call {
 
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.0.jaxpr)]
+    }
+
+    fn signatures(
+        &self,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+    ) -> Result<Vec<Signature>, String> {
+        Ok(vec![Signature::new(operands.iter().copied(), results)])
     }
 
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {

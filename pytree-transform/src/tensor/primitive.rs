@@ -73,6 +73,40 @@ impl Linear {
     }
 }
 
+/// What a body must take and give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    pub(crate) inputs: Vec<AbstractArray>,
+    pub(crate) outputs: Vec<AbstractArray>,
+}
+
+impl Signature {
+    pub(crate) fn new<'a>(
+        inputs: impl IntoIterator<Item = &'a AbstractArray>,
+        outputs: impl IntoIterator<Item = &'a AbstractArray>,
+    ) -> Self {
+        Self {
+            inputs: inputs.into_iter().cloned().collect(),
+            outputs: outputs.into_iter().cloned().collect(),
+        }
+    }
+}
+
+/// The operands from one position to before another, or what is expected of their number.
+pub(crate) fn operands_at<'a>(
+    operands: &[&'a AbstractArray],
+    range: std::ops::Range<usize>,
+) -> Result<Vec<&'a AbstractArray>, String> {
+    let found = operands.get(range.clone());
+    found.map(<[_]>::to_vec).ok_or_else(|| {
+        format!(
+            "expected at least {} operands, found {}",
+            range.end,
+            operands.len()
+        )
+    })
+}
+
 /// How a reduction combines elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
@@ -163,6 +197,20 @@ pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
     /// one name are shown as a list. [`write_parameters`](Self::write_parameters) leaves them out.
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         Vec::new()
+    }
+
+    /// **Signatures** of the [`bodies`](Self::bodies), in the same order: what each must take and give, for operands and
+    /// results of these types. [`verify`](crate::verify) compares them with the bodies.
+    ///
+    /// # Errors
+    /// What is expected of the operands and not so.
+    fn signatures(
+        &self,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+    ) -> Result<Vec<Signature>, String> {
+        let _ = (operands, results);
+        Ok(Vec::new())
     }
 
     /// If it is a call: the jaxpr whose inputs are its operands, and what recorded it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::*;
+use crate::primitives::call::Call;
 use crate::tensor::elementwise::{Binary, Unary};
 use crate::{DType, Tensor, jit, make_jaxpr};
 
@@ -121,18 +122,214 @@ fn the_recorded_types_are_those_of_the_shape_rule() {
     assert!(matches!(error, JaxprError::Results { .. }), "{error}");
 }
 
-#[test]
-fn a_call_has_the_operands_that_its_jaxpr_takes() {
-    let inner = jit(|(a, b): (Tensor, Tensor)| a * b);
-    let x = Tensor::from(1.0_f32);
-    let mut jaxpr = make_jaxpr(inner)((x.clone(), x));
+/// Records a function of a vector `x: f32[2]`, a number `n: f32[]` and an index `i: i32[]`; breaks the equation of a
+/// primitive in it, and gives what the verifier then says of this equation.
+fn broken(
+    function: impl Fn((Tensor, Tensor, Tensor)) -> Tensor + Send + Sync,
+    primitive: &str,
+    change: impl FnOnce(&mut Equation, &mut Vec<AbstractArray>, [Variable; 3]),
+) -> String {
+    let arguments = (
+        Tensor::from([1.0_f32, 2.0]),
+        Tensor::from(1.0_f32),
+        Tensor::from(0),
+    );
+    let mut jaxpr = make_jaxpr(function)(arguments);
     assert_eq!(verify(&jaxpr), Ok(()));
-    jaxpr.equations[0].inputs.pop();
-    let error = only(verify(&jaxpr).unwrap_err());
-    assert!(matches!(error, JaxprError::Operands { .. }), "{error}");
-    assert!(
-        error.to_string().contains("its jaxpr takes (f32[], f32[])"),
-        "{error}"
+    let inputs = [jaxpr.inputs[0], jaxpr.inputs[1], jaxpr.inputs[2]];
+    let is_meant = |equation: &&mut Equation| equation.primitive.name() == primitive;
+    let equation = jaxpr.equations.iter_mut().find(is_meant).unwrap();
+    change(equation, &mut jaxpr.variables, inputs);
+    let errors: Vec<String> = verify(&jaxpr)
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let found: Vec<String> = errors
+        .into_iter()
+        .filter(|error| error.contains(&format!("`{primitive}`, from")))
+        .collect();
+    assert!(!found.is_empty());
+    found.join("; ")
+}
+
+fn says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "`{part}` in {message}");
+    }
+}
+
+/// Gives a result another type.
+fn retyped(equation: &Equation, variables: &mut [AbstractArray], result: usize) {
+    variables[equation.outputs[result].index()] = AbstractArray::new(DType::F64, [7]);
+}
+
+#[test]
+fn operands_of_calls_are_inputs_of_their_jaxprs() {
+    let called = jit(|(x, n): (Tensor, Tensor)| x * n);
+    let function = move |(x, n, _): (Tensor, Tensor, Tensor)| called((x, n));
+    let missing = broken(function.clone(), "jit", |equation, _, _| {
+        equation.inputs.pop();
+    });
+    says(
+        &missing,
+        &["gives `jaxpr` the inputs (f32[2]), which takes (f32[2], f32[])"],
+    );
+    let other = broken(function.clone(), "jit", |equation, _, [x, ..]| {
+        equation.inputs[1] = x
+    });
+    says(
+        &other,
+        &["the inputs (f32[2], f32[2]), which takes (f32[2], f32[])"],
+    );
+    let result = broken(function, "jit", |equation, variables, _| {
+        retyped(equation, variables, 0)
+    });
+    says(
+        &result,
+        &["needs of `jaxpr` the outputs (f64[7]), which gives (f32[2])"],
+    );
+}
+
+#[test]
+fn operands_of_branches_are_those_of_each() {
+    let function = |(x, n, i): (Tensor, Tensor, Tensor)| {
+        let scaled = |(x, n): (Tensor, Tensor)| x * n;
+        let shifted = |(x, n): (Tensor, Tensor)| x + n;
+        crate::cond(&i.equal(0), scaled, shifted, (x, n))
+    };
+    let index = broken(function, "cond", |equation, _, [_, n, _]| {
+        equation.inputs[0] = n
+    });
+    says(&index, &["expected an index i32[], found f32[]"]);
+    let operand = broken(function, "cond", |equation, _, [x, ..]| {
+        equation.inputs[2] = x
+    });
+    says(
+        &operand,
+        &["gives `branches` the inputs (f32[2], f32[2]), which takes (f32[2], f32[])"],
+    );
+    assert_eq!(operand.matches("gives `branches`").count(), 2, "{operand}");
+    let result = broken(function, "cond", |equation, variables, _| {
+        retyped(equation, variables, 0)
+    });
+    says(
+        &result,
+        &["needs of `branches` the outputs (f64[7]), which gives (f32[2])"],
+    );
+    let none = broken(function, "cond", |equation, _, _| equation.inputs.clear());
+    says(&none, &["expected at least 1 operands, found 0"]);
+}
+
+#[test]
+fn scanned_operands_are_stacks_of_inputs() {
+    let function = |(x, n, _): (Tensor, Tensor, Tensor)| {
+        let step = |carry: Tensor, each: Tensor| (&carry + &each, carry * each);
+        let (carry, each) = crate::scan(step, n, x);
+        carry + each.sum()
+    };
+    let carry = broken(function, "scan", |equation, _, [x, ..]| {
+        equation.inputs[0] = x
+    });
+    says(
+        &carry,
+        &["gives `jaxpr` the inputs (f32[2], f32[]), which takes (f32[], f32[])"],
+    );
+    let length = broken(function, "scan", |equation, _, [_, n, _]| {
+        equation.inputs[1] = n
+    });
+    says(&length, &["expected a first axis of length 2, found f32[]"]);
+    let carried = broken(function, "scan", |equation, variables, _| {
+        retyped(equation, variables, 0)
+    });
+    says(
+        &carried,
+        &["needs of `jaxpr` the outputs (f64[7], f32[]), which gives (f32[], f32[])"],
+    );
+    let stacked = broken(function, "scan", |equation, variables, _| {
+        retyped(equation, variables, 1)
+    });
+    says(
+        &stacked,
+        &["expected a first axis of length 2, found f64[7]"],
+    );
+    let missing = broken(function, "scan", |equation, _, _| equation.inputs.clear());
+    says(&missing, &["expected at least 1 operands, found 0"]);
+}
+
+#[test]
+fn loops_carry_what_their_bodies_give() {
+    let function = |(x, n, _): (Tensor, Tensor, Tensor)| {
+        let goes_on = |x: &Tensor| x.sum().less(100.0);
+        crate::while_loop(goes_on, move |x: Tensor| x * &n, x)
+    };
+    let carry = broken(function, "while", |equation, _, [_, n, _]| {
+        *equation.inputs.last_mut().unwrap() = n;
+    });
+    says(
+        &carry,
+        &[
+            "gives `body_jaxpr` the inputs (f32[2], f32[]), which takes (f32[2], f32[2])",
+            "gives `cond_jaxpr` the inputs (f32[]), which takes (f32[2])",
+        ],
+    );
+    let result = broken(function, "while", |equation, variables, _| {
+        retyped(equation, variables, 0)
+    });
+    says(
+        &result,
+        &["needs of `body_jaxpr` the outputs (f64[7]), which gives (f32[2])"],
+    );
+}
+
+#[test]
+fn custom_rules_take_residuals_and_give_cotangents() {
+    let product = crate::custom_vjp(
+        |(x, n): &(Tensor, Tensor)| x * n,
+        |(x, n)| (x * n, (x.clone(), n.clone())),
+        |(x, n): (Tensor, Tensor), cotangent: Tensor| (&cotangent * n, (cotangent * x).sum()),
+    );
+    let jaxpr = make_jaxpr(|argument: (Tensor, Tensor)| product(&argument))((
+        Tensor::from([1.0_f32, 2.0]),
+        Tensor::from(1.0_f32),
+    ));
+    let call: &dyn std::any::Any = &*jaxpr.equations[0].primitive;
+    let Call(body) = call.downcast_ref().unwrap();
+    let linear = &body.linearized(&[true, true], &[]).linear;
+    assert_eq!(verify(&linear.jaxpr), Ok(()));
+    let broken = |change: &dyn Fn(&mut Jaxpr)| {
+        let mut jaxpr = linear.jaxpr.clone();
+        change(&mut jaxpr);
+        only(verify(&jaxpr).unwrap_err()).to_string()
+    };
+    // Operands are the tangents of `x` and `n`, then the residuals `x` and `n`.
+    let residual = broken(&|jaxpr| {
+        let equation = &mut jaxpr.equations[0];
+        equation.inputs[3] = equation.inputs[2];
+    });
+    says(
+        &residual,
+        &[
+            "gives `bwd_jaxpr` the inputs (f32[2], f32[2], f32[2]), which takes (f32[2], f32[], f32[2])",
+        ],
+    );
+    let tangent = broken(&|jaxpr| {
+        let equation = &mut jaxpr.equations[0];
+        equation.inputs[1] = equation.inputs[0];
+    });
+    says(
+        &tangent,
+        &["needs of `bwd_jaxpr` the outputs (f32[2], f32[2]), which gives (f32[2], f32[])"],
+    );
+    let result = broken(&|jaxpr| {
+        let result = jaxpr.equations[0].outputs[0];
+        jaxpr.variables[result.index()] = AbstractArray::new(DType::F64, [7]);
+    });
+    says(
+        &result,
+        &[
+            "gives `bwd_jaxpr` the inputs (f32[2], f32[], f64[7]), which takes (f32[2], f32[], f32[2])",
+        ],
     );
 }
 
@@ -202,6 +399,16 @@ impl crate::tensor::primitive::Primitive for Holder {
     }
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.0)]
+    }
+    fn signatures(
+        &self,
+        _: &[&AbstractArray],
+        _: &[AbstractArray],
+    ) -> Result<Vec<crate::tensor::primitive::Signature>, String> {
+        let (inputs, outputs) = (self.0.inputs(), self.0.outputs());
+        Ok(vec![crate::tensor::primitive::Signature::new(
+            inputs, outputs,
+        )])
     }
 }
 

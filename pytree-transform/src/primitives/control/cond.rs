@@ -8,14 +8,16 @@ use smallvec::SmallVec;
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::{Body, all_axis_names, in_places, stage};
 use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{
+    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+};
 use crate::tensor::trace::on_tape;
 
 /// One of several functions; the first operand is its index, clipped.
@@ -320,6 +322,22 @@ impl Primitive for Cond {
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         let branches = self.branches.iter();
         branches.map(|branch| ("branches", &branch.jaxpr)).collect()
+    }
+
+    fn signatures(
+        &self,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+    ) -> Result<Vec<Signature>, String> {
+        let index = operands_at(operands, 0..1)?[0];
+        if *index != AbstractArray::new(DType::I32, []) {
+            return Err(format!("expected an index i32[], found {index}"));
+        }
+        if self.branches.is_empty() {
+            return Err("expected a branch, found none".to_owned());
+        }
+        let signature = Signature::new(operands[1..].iter().copied(), results);
+        Ok(vec![signature; self.branches.len()])
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {

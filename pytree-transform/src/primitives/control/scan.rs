@@ -21,7 +21,9 @@ use crate::primitives::call::{bind_all, known_and_cotangents};
 use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{
+    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+};
 use crate::tensor::trace::on_tape;
 
 /// A body applied once for each element of stacked inputs, with a carry handed on.
@@ -255,6 +257,39 @@ impl Primitive for Scan {
 
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.body.jaxpr)]
+    }
+
+    /// From constants, carry and elements of the inputs to the carry and elements of the outputs.
+    fn signatures(
+        &self,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+    ) -> Result<Vec<Signature>, String> {
+        let element = |stacked: &AbstractArray| match stacked.shape.split_first() {
+            Some((&length, shape)) if length == self.length => {
+                Ok(AbstractArray::new(stacked.dtype, shape))
+            }
+            _ => Err(format!(
+                "expected a first axis of length {}, found {stacked}",
+                self.length
+            )),
+        };
+        let whole = self.constants + self.carry;
+        let mut inputs: Vec<AbstractArray> = operands_at(operands, 0..whole)?
+            .into_iter()
+            .cloned()
+            .collect();
+        for operand in &operands[whole..] {
+            inputs.push(element(operand)?);
+        }
+        let (carry, stacked) = results
+            .split_at_checked(self.carry)
+            .ok_or("expected a result for each carried value")?;
+        let mut outputs = carry.to_vec();
+        for result in stacked {
+            outputs.push(element(result)?);
+        }
+        Ok(vec![Signature { inputs, outputs }])
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {

@@ -16,7 +16,9 @@ use crate::primitives::control::scan::{fixed_point, with_carry_tangents};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{
+    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+};
 use crate::tensor::trace::{current_line, on_tape};
 
 /// A body applied while a condition holds; the operands are the constants of the condition, those of the
@@ -238,6 +240,23 @@ impl Primitive for While {
             ("body_jaxpr", &self.body.jaxpr),
             ("cond_jaxpr", &self.condition.jaxpr),
         ]
+    }
+
+    /// The condition gives a flag; the body gives the carry again.
+    fn signatures(
+        &self,
+        operands: &[&AbstractArray],
+        results: &[AbstractArray],
+    ) -> Result<Vec<Signature>, String> {
+        let constants = self.condition_constants + self.body_constants;
+        let of_condition = operands_at(operands, 0..self.condition_constants)?;
+        let of_body = operands_at(operands, self.condition_constants..constants)?;
+        let carry = operands_at(operands, constants..operands.len())?;
+        let flag = AbstractArray::new(DType::Bool, []);
+        Ok(vec![
+            Signature::new(of_body.into_iter().chain(carry.iter().copied()), results),
+            Signature::new(of_condition.into_iter().chain(carry), [&flag]),
+        ])
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {
