@@ -7,7 +7,7 @@
 //!   inside the waiting thread's trace. This is why the library does not wait in a general thread pool.
 //! - The workers have one job at a time. A caller that finds them busy, or that runs inside a job, runs its parts
 //!   alone, so no caller waits for another one's job and nested calls cannot deadlock.
-//! - How work is divided never changes a result: see [`crate::fold`] for sums, and
+//! - How work is divided never changes a result: see [`crate::base::fold`] for sums, and
 //!   [`Loops::halves`](crate::primitives) for products.
 
 use std::any::Any;

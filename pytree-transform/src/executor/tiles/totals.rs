@@ -1,6 +1,6 @@
 //! Reductions over rows, and of all elements: what a pass adds its tiles to.
 //!
-//! Each block of rows, in the order of [`crate::fold`], has a result of its own. Chunks of a pass hold whole blocks, so
+//! Each block of rows, in the order of [`crate::base::fold`], has a result of its own. Chunks of a pass hold whole blocks, so
 //! that threads write different results and their number does not change a bit.
 
 #![allow(

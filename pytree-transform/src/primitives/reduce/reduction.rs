@@ -1,4 +1,4 @@
-//! The kernels of reductions. [`crate::fold`] says in which order they combine elements.
+//! The kernels of reductions. [`crate::base::fold`] says in which order they combine elements.
 
 #![allow(
     clippy::inline_always,
