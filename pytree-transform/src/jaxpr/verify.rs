@@ -272,7 +272,7 @@ impl Verifier<'_> {
             return;
         }
         self.nested(equation, place);
-        if equation.primitive.collective().is_some() {
+        if !equation.primitive.axis_names().is_empty() {
             // Its shape rule asks for the lengths of batch axes, which are bound only where it was recorded.
             return;
         }

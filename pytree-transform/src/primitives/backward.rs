@@ -15,7 +15,7 @@ use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
 use crate::tensor::trace::{Recorder, current_line};
 
@@ -85,13 +85,32 @@ impl Primitive for Backward {
     }
 
     /// Every tangent and every result has a batch axis then.
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, None)
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
+        let (tangents, residuals) = operands.split_at(self.tangents);
+        let (of_tangents, of_residuals) = axes.split_at(self.tangents);
+        let operands: Vec<Tensor> = tangents
+            .iter()
+            .zip(of_tangents)
+            .map(|(tangent, axis)| or_panic(batch_axis_first(tangent, *axis, size)))
+            .chain(residuals.iter().cloned())
+            .collect();
+        let mut axes = of_residuals.to_vec();
+        axes.extend(self.results.iter().map(|_| Some(0)));
+        let batched = self.body.batched(&axes, batch, &vec![true; self.tangents]);
+        let batch = |info: &AbstractArray| {
+            let mut info = info.clone();
+            info.shape.insert(0, size);
+            info
+        };
+        let primitive = Self {
+            body: Arc::clone(&batched.body),
+            tangents: self.tangents,
+            results: self.results.iter().map(batch).collect(),
+        };
+        let results = bind_all(&primitive, &operands);
+        let axes = results.iter().map(|_| Some(0)).collect();
+        (results.into_iter().collect(), axes)
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,61 +139,7 @@ impl Primitive for Backward {
         Arc::new(self.clone())
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        (!self.body.axis_names.is_empty()).then_some(self as &dyn Collective)
-    }
-}
-
-impl Collective for Backward {
     fn axis_names(&self) -> &[AxisName] {
         &self.body.axis_names
-    }
-
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, Some(name))
-    }
-}
-
-impl Backward {
-    /// The results for a batch, whose axis has a name if operations inside work over it.
-    fn map(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let (tangents, residuals) = operands.split_at(self.tangents);
-        let (of_tangents, of_residuals) = axes.split_at(self.tangents);
-        let operands: Vec<Tensor> = tangents
-            .iter()
-            .zip(of_tangents)
-            .map(|(tangent, axis)| or_panic(batch_axis_first(tangent, *axis, size)))
-            .chain(residuals.iter().cloned())
-            .collect();
-        let mut axes = of_residuals.to_vec();
-        axes.extend(self.results.iter().map(|_| Some(0)));
-        let batched = self
-            .body
-            .batched(&axes, size, name, &vec![true; self.tangents]);
-        let batch = |info: &AbstractArray| {
-            let mut info = info.clone();
-            info.shape.insert(0, size);
-            info
-        };
-        let primitive = Self {
-            body: Arc::clone(&batched.body),
-            tangents: self.tangents,
-            results: self.results.iter().map(batch).collect(),
-        };
-        let results = bind_all(&primitive, &operands);
-        let axes = results.iter().map(|_| Some(0)).collect();
-        (results.into_iter().collect(), axes)
     }
 }

@@ -16,7 +16,9 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::{Body, in_places};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{Collective, Linear, Operands, Outputs, Primitive, Signature};
+use crate::tensor::primitive::{
+    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature,
+};
 use crate::tensor::trace::{Recorder, bind, on_tape};
 
 /// The call of a recorded function.
@@ -121,13 +123,11 @@ impl Primitive for Call {
         in_operands.map(Option::flatten).collect()
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.call_batched(operands, axes, size, None)
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let batched = self.0.batched(axes, batch, &[]);
+        let results = call(&batched.body, operands).into_iter().collect();
+        let mapped = batched.mapped.iter();
+        (results, mapped.map(|&mapped| mapped.then_some(0)).collect())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,38 +161,7 @@ impl Primitive for Call {
         Arc::new(self.clone())
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        (!self.0.axis_names.is_empty()).then_some(self as &dyn Collective)
-    }
-}
-
-impl Collective for Call {
     fn axis_names(&self) -> &[AxisName] {
         &self.0.axis_names
-    }
-
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.call_batched(operands, axes, size, Some(name))
-    }
-}
-
-impl Call {
-    fn call_batched(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let batched = self.0.batched(axes, size, name, &[]);
-        let results = call(&batched.body, operands).into_iter().collect();
-        let mapped = batched.mapped.iter();
-        (results, mapped.map(|&mapped| mapped.then_some(0)).collect())
     }
 }

@@ -12,8 +12,8 @@ use crate::base::error::or_panic;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, alone, not_linear,
 };
 use crate::tensor::trace::bind;
 
@@ -95,7 +95,8 @@ impl Primitive for DebugCallback {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let first = operands
             .iter()
             .zip(axes)

@@ -22,7 +22,7 @@ use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Collective, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
     Primitive, WithTangents, alone, not_linear, one,
 };
 use crate::tensor::trace::{axis_length, bind_one};
@@ -163,26 +163,19 @@ impl LinearPrimitive for PSum {
         write!(f, "axes={}", Names(&self.names))
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        Some(self)
-    }
-}
-
-impl Collective for PSum {
     fn axis_names(&self) -> &[AxisName] {
         &self.names
     }
 
     /// What is the same for all examples counts as often as there are examples.
-    fn batch_named(
+    fn batch_over(
         &self,
         name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
+        operand: &Tensor,
+        axis: Option<usize>,
         size: usize,
     ) -> Batched {
-        let operand = &operands[0];
-        let sum = match axes[0] {
+        let sum = match axis {
             Some(axis) => or_panic(reduce::sum(operand, &[axis])),
             None => operand * Tensor::constant(operand.dtype(), size as f64),
         };
@@ -221,35 +214,10 @@ impl Primitive for PMax {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
-        (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]))
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Names(&self.names))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
-    fn collective(&self) -> Option<&dyn Collective> {
-        Some(self)
-    }
-}
-
-impl Collective for PMax {
-    fn axis_names(&self) -> &[AxisName] {
-        &self.names
-    }
-
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        _: usize,
-    ) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let Some(name) = &batch.name else {
+            return (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]));
+        };
         let maximum = match axes[0] {
             Some(axis) => or_panic(reduce::reduce_by(
                 reduce::Reduction::Max,
@@ -260,6 +228,18 @@ impl Collective for PMax {
         };
         let rest = without(&self.names, name);
         (one(or_panic(pmax(&maximum, &rest))), one(None))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axes={}", Names(&self.names))
+    }
+
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+
+    fn axis_names(&self) -> &[AxisName] {
+        &self.names
     }
 }
 
@@ -304,24 +284,18 @@ impl LinearPrimitive for AllGather {
         )
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        Some(self)
-    }
-}
-
-impl Collective for AllGather {
     fn axis_names(&self) -> &[AxisName] {
         &self.name
     }
 
-    fn batch_named(
+    fn batch_over(
         &self,
         _: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
+        operand: &Tensor,
+        axis: Option<usize>,
         size: usize,
     ) -> Batched {
-        let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let all = or_panic(batch_axis_first(operand, axis, size));
         (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
     }
 }
@@ -348,8 +322,12 @@ impl Primitive for AxisIndex {
         smallvec![]
     }
 
-    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
-        alone(self, operands)
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        if batch.name.is_none() {
+            return alone(self, operands);
+        }
+        let positions = or_panic(create::iota(DType::I32, &[batch.size], 0));
+        (one(positions), one(Some(0)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -360,18 +338,7 @@ impl Primitive for AxisIndex {
         Arc::new(self.clone())
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        Some(self)
-    }
-}
-
-impl Collective for AxisIndex {
     fn axis_names(&self) -> &[AxisName] {
         &self.name
-    }
-
-    fn batch_named(&self, _: &AxisName, _: &[Tensor], _: &[Option<usize>], size: usize) -> Batched {
-        let positions = or_panic(create::iota(DType::I32, &[size], 0));
-        (one(positions), one(Some(0)))
     }
 }

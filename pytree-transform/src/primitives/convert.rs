@@ -11,8 +11,8 @@ use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-    take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -131,7 +131,7 @@ impl Primitive for Convert {
         ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         (one(or_panic(convert(&operands[0], self.0))), one(axes[0]))
     }
 

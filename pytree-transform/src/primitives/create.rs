@@ -11,8 +11,8 @@ use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement, Tuple};
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, one,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, alone, one,
 };
 use crate::tensor::trace::bind_one;
 
@@ -142,7 +142,7 @@ impl Primitive for Full {
         smallvec![]
     }
 
-    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: &BatchAxis) -> Batched {
         alone(self, operands)
     }
 
@@ -216,7 +216,7 @@ impl Primitive for Iota {
         smallvec![]
     }
 
-    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: &BatchAxis) -> Batched {
         alone(self, operands)
     }
 

@@ -17,8 +17,8 @@ use crate::primitives::slice::{concatenate, pad, reverse, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Binary;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, not_linear, one, take,
 };
 use crate::tensor::trace::{bind_one, tangent_of};
 
@@ -301,7 +301,7 @@ impl Primitive for Cumulative {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let run = axes[0].map_or(self.run, |batch| self.run.batched(batch));
         let result = cumulative(self.cumulation, &operands[0], run);
         (one(or_panic(result)), one(axes[0]))

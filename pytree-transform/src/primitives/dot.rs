@@ -16,8 +16,8 @@ use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-    take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -267,7 +267,7 @@ impl Primitive for DotGeneral {
     }
 
     /// A batch axis of both is one more batch axis; one of a single operand is one more free axis.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let shifted = |(left, right): &(Shape, Shape)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
         };

@@ -11,8 +11,8 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, alone, not_linear, take,
 };
 use crate::tensor::trace::bind;
 
@@ -98,7 +98,8 @@ impl Primitive for Threefry2x32 {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let aligned = align_batch(operands, axes, size);
         let axis = Some(aligned_axis(axes));
         let (first, second) = or_panic(threefry2x32(

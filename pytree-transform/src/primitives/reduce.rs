@@ -19,8 +19,8 @@ use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands,
+    Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::trace::{bind_one, tangent_of};
 
@@ -277,7 +277,7 @@ impl Primitive for Reduce {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let Some(batch) = axes[0] else {
             return alone(self, operands);
         };

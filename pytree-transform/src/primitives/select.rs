@@ -12,8 +12,8 @@ use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-    take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -105,7 +105,8 @@ impl Primitive for Select {
         ]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let aligned = align_batch(operands, axes, size);
         (
             one(or_panic(select(&aligned[0], &aligned[1], &aligned[2]))),

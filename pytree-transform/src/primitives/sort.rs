@@ -9,8 +9,8 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -132,7 +132,7 @@ impl Primitive for ArgSort {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let axis = axes[0].map_or(self.axis, |batch| batched_axis(self.axis, batch));
         let sort = Self { axis, ..*self };
         (

@@ -148,8 +148,7 @@ impl Jaxpr {
     pub(crate) fn axis_names(&self) -> Vec<AxisName> {
         let mut names = Vec::new();
         for equation in &self.equations {
-            let collective = equation.primitive.collective();
-            for name in collective.iter().flat_map(|of| of.axis_names()) {
+            for name in equation.primitive.axis_names() {
                 if !names.contains(name) {
                     names.push(name.clone());
                 }

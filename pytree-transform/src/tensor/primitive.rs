@@ -179,8 +179,9 @@ pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
     /// **Batching**: the results for a batch of operands, each mapped over the axis given, and the axis
-    /// over which each result is mapped.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched;
+    /// over which each result is mapped. If the axis of the batch has a name, the primitive works over it: the
+    /// results are for the batch axes that are left.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched;
 
     /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -229,27 +230,25 @@ pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
         None
     }
 
-    /// What it has besides as an operation over named batch axes, if it is one.
-    fn collective(&self) -> Option<&dyn Collective> {
-        None
+    /// The names of the batch axes that it works over; none for most.
+    fn axis_names(&self) -> &[AxisName] {
+        &[]
     }
 }
 
-/// What an operation over named batch axes has beside the rules of every primitive. Its other rules are those
-/// of the example: [`Primitive::batch`] is for batch axes of other names.
-pub(crate) trait Collective {
-    /// The names of the batch axes.
-    fn axis_names(&self) -> &[AxisName];
+/// The axis of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BatchAxis {
+    pub(crate) size: usize,
+    /// Its name; for a batching rule only if the primitive works over the axis.
+    pub(crate) name: Option<AxisName>,
+}
 
-    /// **Batching over one of its own axes**: as [`Primitive::batch`], at the level that binds the name.
-    /// The results are for the axes that are left.
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> Batched;
+impl BatchAxis {
+    /// An axis that no operation works over.
+    pub(crate) fn unnamed(size: usize) -> Self {
+        Self { size, name: None }
+    }
 }
 
 /// A primitive of one operand that is linear in it: the tangent goes through it as the value does.
@@ -282,9 +281,18 @@ pub(crate) trait LinearPrimitive:
         None
     }
 
-    /// As [`Primitive::collective`].
-    fn collective(&self) -> Option<&dyn Collective> {
-        None
+    /// As [`Primitive::axis_names`].
+    fn axis_names(&self) -> &[AxisName] {
+        &[]
+    }
+
+    /// **Batching over one of its own axes**, as [`Primitive::batch`]: for what has [`axis_names`](Self::axis_names).
+    fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
+        panic!(
+            "`{}` of {} at {axis:?} works over no batch axis; this is a bug of pytree",
+            LinearPrimitive::name(self),
+            operand.info()
+        )
     }
 
     /// The primitive of a tensor; it may do without an equation where it changes nothing.
@@ -321,7 +329,10 @@ impl<P: LinearPrimitive> Primitive for P {
         smallvec::smallvec![cotangents[0].as_ref().map(pulled)]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        if let Some(name) = &batch.name {
+            return self.batch_over(name, &operands[0], axes[0], batch.size);
+        }
         let Some(axis) = axes[0] else {
             return (one(or_panic(self.apply(&operands[0]))), one(None));
         };
@@ -337,8 +348,8 @@ impl<P: LinearPrimitive> Primitive for P {
         LinearPrimitive::reduction(self)
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        LinearPrimitive::collective(self)
+    fn axis_names(&self) -> &[AxisName] {
+        LinearPrimitive::axis_names(self)
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {

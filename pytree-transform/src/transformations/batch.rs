@@ -11,6 +11,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::error::or_panic;
 use crate::primitives::shape::{broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
+use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, Trace};
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
@@ -175,10 +176,10 @@ impl Mapping {
 
     /// Begins the level of the batch.
     pub(crate) fn begin(&self, size: usize) -> Trace {
-        Trace::begin(Interpreter::Batch {
+        Trace::begin(Interpreter::Batch(BatchAxis {
             size,
             name: self.axis_name.clone(),
-        })
+        }))
     }
 
     /// The results with their batch axes where `out_axes` wants them.

@@ -11,6 +11,7 @@ use crate::primitives::body::tape::linearize;
 use crate::primitives::shape::batch_axis_first;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
+use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, Trace};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::function::{Function, Loss, call_reading, transformed};
@@ -151,7 +152,7 @@ where
             let mut rows = (0..results.len()).map(|position| {
                 let info = results[position].info();
                 let size = info.len();
-                let trace = Trace::begin(Interpreter::Batch { size, name: None });
+                let trace = Trace::begin(Interpreter::Batch(BatchAxis::unnamed(size)));
                 let mut cotangents = vec![None; results.len()];
                 cotangents[position] = Some(trace.batched(basis(info), 0));
                 let blocks = tape.transpose_again(cotangents);
@@ -210,7 +211,7 @@ where
         .map(|(leaf, &active)| if active { leaf.len() } else { 0 })
         .collect();
     let size: usize = lengths.iter().sum();
-    let batch = Trace::begin(Interpreter::Batch { size, name: None });
+    let batch = Trace::begin(Interpreter::Batch(BatchAxis::unnamed(size)));
     let trace = Trace::begin(Interpreter::Jvp);
     let mut before = 0;
     let mut duals = Vec::with_capacity(lengths.len());

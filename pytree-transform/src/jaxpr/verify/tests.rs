@@ -384,7 +384,7 @@ impl crate::tensor::primitive::Primitive for Holder {
         &self,
         _: &[Tensor],
         _: &[Option<usize>],
-        _: usize,
+        _: &crate::tensor::primitive::BatchAxis,
     ) -> (
         crate::tensor::primitive::Outputs<Tensor>,
         crate::tensor::primitive::Outputs<Option<usize>>,

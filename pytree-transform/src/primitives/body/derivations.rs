@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::body::linearized::Linearized;
@@ -13,7 +12,7 @@ use crate::primitives::body::tape::{linearize, transpose_jaxpr};
 use crate::primitives::body::{Body, Derivative, chosen, stage};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::Linear;
+use crate::tensor::primitive::{BatchAxis, Linear};
 use crate::tensor::trace::{Interpreter, Trace};
 
 /// What was derived from one function.
@@ -55,9 +54,8 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 }
 
-/// Over which axis each input is mapped, the length of the batch axis, its name, if operations of the function work
-/// over it, and what is forced.
-type BatchKey = (Vec<Option<usize>>, usize, Option<AxisName>, Vec<bool>);
+/// Over which axis each input is mapped, the batch axis, and what is forced.
+type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
 
 /// Which inputs are unknown, which outputs have a cotangent, and what is forced.
 type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
@@ -92,16 +90,15 @@ impl Body {
     pub(crate) fn batched(
         &self,
         axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
+        batch: &BatchAxis,
         force: &[bool],
     ) -> Arc<Batched> {
-        let key = (axes.to_vec(), size, name.cloned(), force.to_vec());
+        let key = (axes.to_vec(), batch.clone(), force.to_vec());
         self.derivations
             .batched
             .get(key, |_| match &self.derivative {
-                Derivative::Given(given) => given.batched(self, axes, (size, name), force),
-                derivative => self.batch(axes, (size, name), force, derivative.clone()),
+                Derivative::Given(given) => given.batched(self, axes, batch, force),
+                derivative => self.batch(axes, batch, force, derivative.clone()),
             })
     }
 
@@ -109,7 +106,7 @@ impl Body {
     pub(crate) fn batch(
         &self,
         axes: &[Option<usize>],
-        (size, name): (usize, Option<&AxisName>),
+        batch: &BatchAxis,
         force: &[bool],
         derivative: Derivative,
     ) -> Batched {
@@ -119,16 +116,13 @@ impl Body {
             .zip(axes)
             .map(|(mut info, axis)| {
                 if let Some(axis) = axis {
-                    info.shape.insert(*axis, size);
+                    info.shape.insert(*axis, batch.size);
                 }
                 info
             })
             .collect();
         let (jaxpr, _, mapped) = stage(self.recorder, &infos, |tensors| {
-            let trace = Trace::begin(Interpreter::Batch {
-                size,
-                name: name.cloned(),
-            });
+            let trace = Trace::begin(Interpreter::Batch(batch.clone()));
             let inputs: Vec<Tensor> = tensors
                 .into_iter()
                 .zip(axes)
@@ -153,7 +147,7 @@ impl Body {
                 .zip(&mapped)
                 .map(|((value, axis), mapped)| {
                     if *mapped {
-                        or_panic(batch_axis_first(&value, axis, size))
+                        or_panic(batch_axis_first(&value, axis, batch.size))
                     } else {
                         value
                     }

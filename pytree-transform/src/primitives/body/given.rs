@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{
     Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places, stage,
 };
 use crate::tensor::Tensor;
+use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::current_line;
 
 impl GivenRule {
@@ -95,14 +95,14 @@ impl GivenRule {
         &self,
         body: &Body,
         axes: &[Option<usize>],
-        batch: (usize, Option<&AxisName>),
+        batch: &BatchAxis,
         force: &[bool],
     ) -> Batched {
         let split = &*self.split;
         let of_tangents: Vec<Option<usize>> = chosen(axes, &self.floats(body)).copied().collect();
         let mut mapped = body.batch(axes, batch, force, Derivative::Recorded).mapped;
         loop {
-            let known = split.known.batched(axes, batch.0, batch.1, &mapped);
+            let known = split.known.batched(axes, batch, &mapped);
             let of_residuals = known.mapped[split.outputs..].iter();
             let of_linear: Vec<Option<usize>> = of_tangents
                 .iter()
@@ -110,9 +110,7 @@ impl GivenRule {
                 .chain(of_residuals.map(|mapped| mapped.then_some(0)))
                 .collect();
             let of_results: Vec<bool> = chosen(&mapped, &split.has_tangent).copied().collect();
-            let linear = split
-                .linear
-                .batched(&of_linear, batch.0, batch.1, &of_results);
+            let linear = split.linear.batched(&of_linear, batch, &of_results);
             let in_linear = in_places(linear.mapped.iter().copied(), &split.has_tangent);
             let grown: Vec<bool> = mapped
                 .iter()

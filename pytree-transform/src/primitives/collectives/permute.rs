@@ -10,7 +10,7 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{Batched, Collective, LinearPrimitive, one};
+use crate::tensor::primitive::{Batched, LinearPrimitive, one};
 use crate::tensor::trace::{axis_length, bind_one};
 
 /// Each example's tensor goes to another one; who gets none has zeros.
@@ -115,24 +115,18 @@ impl LinearPrimitive for PPermute {
         write!(f, "axis_name={} perm={:?}", Names(&self.name), self.pairs)
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        Some(self)
-    }
-}
-
-impl Collective for PPermute {
     fn axis_names(&self) -> &[AxisName] {
         &self.name
     }
 
-    fn batch_named(
+    fn batch_over(
         &self,
         _: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
+        operand: &Tensor,
+        axis: Option<usize>,
         size: usize,
     ) -> Batched {
-        let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let all = or_panic(batch_axis_first(operand, axis, size));
         let mut sources: Vec<Option<usize>> = vec![None; size];
         for &(from, to) in &*self.pairs {
             sources[to] = Some(from);
@@ -208,25 +202,19 @@ impl LinearPrimitive for AllToAll {
         )
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        Some(self)
-    }
-}
-
-impl Collective for AllToAll {
     fn axis_names(&self) -> &[AxisName] {
         &self.name
     }
 
     /// Who gets a part is the new batch axis, who sends it the new axis.
-    fn batch_named(
+    fn batch_over(
         &self,
         _: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
+        operand: &Tensor,
+        axis: Option<usize>,
         size: usize,
     ) -> Batched {
-        let all = or_panic(batch_axis_first(&operands[0], axes[0], size));
+        let all = or_panic(batch_axis_first(operand, axis, size));
         let by_receiver = or_panic(move_axis(&all, self.split_axis + 1, 0));
         let result = or_panic(move_axis(&by_receiver, 1, self.concat_axis + 1));
         (one(result), one(Some(0)))

@@ -16,7 +16,7 @@ use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
 use crate::tensor::trace::on_tape;
 
@@ -169,15 +169,15 @@ impl Cond {
         &self,
         operands: &[Tensor],
         axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
+        batch: &BatchAxis,
     ) -> Vec<Tensor> {
+        let size = batch.size;
         let index = or_panic(batch_axis_first(&operands[0], axes[0], size));
         let all = vec![true; self.outputs().len()];
         let of_branch = |(position, branch): (usize, &Arc<Body>)| {
             let taken = self.is_taken(&index, position);
             let (operands, axes) = guarded(&taken, &operands[1..], &axes[1..], size);
-            let batched = branch.batched(&axes, size, name, &all);
+            let batched = branch.batched(&axes, batch, &all);
             call(&batched.body, &operands)
         };
         let mut branches = self.branches.iter().enumerate().map(of_branch);
@@ -306,13 +306,20 @@ impl Primitive for Cond {
         results.map(Option::flatten).collect()
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, None)
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        if axes[0].is_some() {
+            let results = self.select(operands, axes, batch);
+            let axes = results.iter().map(|_| Some(0)).collect();
+            return (results.into_iter().collect(), axes);
+        }
+        let (batched, mapped) = self.agreed(
+            |body, force| body.batched(&axes[1..], batch, force),
+            |batched| &batched.mapped,
+        );
+        let branches = batched.iter().map(|it| Arc::clone(&it.body)).collect();
+        let results = bind_all(&Self::new(branches), operands);
+        let axes = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
+        (results.into_iter().collect(), axes)
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -344,48 +351,7 @@ impl Primitive for Cond {
         Arc::new(self.clone())
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        (!self.axis_names.is_empty()).then_some(self as &dyn Collective)
-    }
-}
-
-impl Collective for Cond {
     fn axis_names(&self) -> &[AxisName] {
         &self.axis_names
-    }
-
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, Some(name))
-    }
-}
-
-impl Cond {
-    /// The results for a batch, whose axis has a name if operations inside work over it.
-    fn map(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        if axes[0].is_some() {
-            let results = self.select(operands, axes, size, name);
-            let axes = results.iter().map(|_| Some(0)).collect();
-            return (results.into_iter().collect(), axes);
-        }
-        let (batched, mapped) = self.agreed(
-            |body, force| body.batched(&axes[1..], size, name, force),
-            |batched| &batched.mapped,
-        );
-        let branches = batched.iter().map(|it| Arc::clone(&it.body)).collect();
-        let results = bind_all(&Self::new(branches), operands);
-        let axes = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
-        (results.into_iter().collect(), axes)
     }
 }

@@ -22,7 +22,7 @@ use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
 use crate::tensor::trace::on_tape;
 
@@ -238,13 +238,39 @@ impl Primitive for Scan {
             .collect()
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, None)
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
+        let all = self.constants + self.carry;
+        let mut operands = operands.to_vec();
+        let mut axes = axes.to_vec();
+        // The first axis of an input stays the one that is looped over; the body has none of it.
+        for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
+            if *axis == Some(0) {
+                *operand = or_panic(move_axis(operand, 0, 1));
+                *axis = Some(1);
+            }
+            *axis = axis.map(|axis| axis - 1);
+        }
+        let given: Vec<Option<usize>> = axes[self.constants..all].to_vec();
+        let first = given.iter().map(Option::is_some).collect();
+        let (carry, batched) = fixed_point(first, |carry| {
+            for (axis, mapped) in axes[self.constants..all].iter_mut().zip(carry) {
+                *axis = mapped.then_some(0);
+            }
+            let batched = self.body.batched(&axes, batch, carry);
+            (batched.mapped[..self.carry].to_vec(), batched)
+        });
+        for (position, _) in carry.iter().enumerate().filter(|(_, mapped)| **mapped) {
+            let place = self.constants + position;
+            operands[place] = or_panic(batch_axis_first(&operands[place], given[position], size));
+        }
+        let scan = self.with(Arc::clone(&batched.body), self.constants, self.carry);
+        let results = bind_all(&scan, &operands);
+        let axes = batched.mapped.iter().enumerate().map(|(position, mapped)| {
+            let axis = usize::from(position >= self.carry);
+            mapped.then_some(axis)
+        });
+        (results.into_iter().collect(), axes.collect())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -296,67 +322,8 @@ impl Primitive for Scan {
         Arc::new(self.clone())
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        (!self.body.axis_names.is_empty()).then_some(self as &dyn Collective)
-    }
-}
-
-impl Collective for Scan {
     fn axis_names(&self) -> &[AxisName] {
         &self.body.axis_names
-    }
-
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, Some(name))
-    }
-}
-
-impl Scan {
-    /// The results for a batch, whose axis has a name if operations inside work over it.
-    fn map(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let all = self.constants + self.carry;
-        let mut operands = operands.to_vec();
-        let mut axes = axes.to_vec();
-        // The first axis of an input stays the one that is looped over; the body has none of it.
-        for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
-            if *axis == Some(0) {
-                *operand = or_panic(move_axis(operand, 0, 1));
-                *axis = Some(1);
-            }
-            *axis = axis.map(|axis| axis - 1);
-        }
-        let given: Vec<Option<usize>> = axes[self.constants..all].to_vec();
-        let first = given.iter().map(Option::is_some).collect();
-        let (carry, batched) = fixed_point(first, |carry| {
-            for (axis, mapped) in axes[self.constants..all].iter_mut().zip(carry) {
-                *axis = mapped.then_some(0);
-            }
-            let batched = self.body.batched(&axes, size, name, carry);
-            (batched.mapped[..self.carry].to_vec(), batched)
-        });
-        for (position, _) in carry.iter().enumerate().filter(|(_, mapped)| **mapped) {
-            let place = self.constants + position;
-            operands[place] = or_panic(batch_axis_first(&operands[place], given[position], size));
-        }
-        let scan = self.with(Arc::clone(&batched.body), self.constants, self.carry);
-        let results = bind_all(&scan, &operands);
-        let axes = batched.mapped.iter().enumerate().map(|(position, mapped)| {
-            let axis = usize::from(position >= self.carry);
-            mapped.then_some(axis)
-        });
-        (results.into_iter().collect(), axes.collect())
     }
 }
 

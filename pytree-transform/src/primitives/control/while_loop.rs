@@ -17,7 +17,7 @@ use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    Collective, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
 use crate::tensor::trace::{current_line, on_tape};
 
@@ -218,13 +218,50 @@ impl Primitive for While {
         )
     }
 
-    fn batch(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, None)
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
+        let (own, all) = (self.condition_constants, self.constants());
+        let carry_axes = |carry: &[bool]| -> Vec<Option<usize>> {
+            carry.iter().map(|mapped| mapped.then_some(0)).collect()
+        };
+        let first = axes[all..].iter().map(Option::is_some).collect();
+        let (carry, (condition, body, by_example)) = fixed_point(first, |carry| {
+            let of_carry = carry_axes(carry);
+            let condition = self
+                .condition
+                .batched(&[&axes[..own], &of_carry].concat(), batch, &[]);
+            let body = self
+                .body
+                .batched(&[&axes[own..all], &of_carry].concat(), batch, carry);
+            let by_example = condition.mapped.contains(&true);
+            let after = if by_example {
+                vec![true; carry.len()]
+            } else {
+                body.mapped.clone()
+            };
+            (after, (condition, body, by_example))
+        });
+        let mut operands = operands.to_vec();
+        for (position, mapped) in carry.iter().enumerate() {
+            let place = all + position;
+            if *mapped {
+                operands[place] = or_panic(batch_axis_first(&operands[place], axes[place], size));
+            }
+        }
+        let results = if by_example {
+            let primitive = self.by_example(&condition.body, &body.body, size);
+            // The body asks the condition, too: it has the constants of both.
+            let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
+            bind_all(&primitive, &operands)
+        } else {
+            let condition = (Arc::clone(&condition.body), own);
+            let primitive = Self::new(condition, (Arc::clone(&body.body), self.body_constants));
+            bind_all(&primitive, &operands)
+        };
+        (
+            results.into_iter().collect(),
+            carry_axes(&carry).into_iter().collect(),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -263,77 +300,7 @@ impl Primitive for While {
         Arc::new(self.clone())
     }
 
-    fn collective(&self) -> Option<&dyn Collective> {
-        (!self.axis_names.is_empty()).then_some(self as &dyn Collective)
-    }
-}
-
-impl Collective for While {
     fn axis_names(&self) -> &[AxisName] {
         &self.axis_names
-    }
-
-    fn batch_named(
-        &self,
-        name: &AxisName,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        self.map(operands, axes, size, Some(name))
-    }
-}
-
-impl While {
-    /// The results for a batch, whose axis has a name if operations inside work over it.
-    fn map(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-        name: Option<&AxisName>,
-    ) -> (Outputs<Tensor>, Outputs<Option<usize>>) {
-        let (own, all) = (self.condition_constants, self.constants());
-        let carry_axes = |carry: &[bool]| -> Vec<Option<usize>> {
-            carry.iter().map(|mapped| mapped.then_some(0)).collect()
-        };
-        let first = axes[all..].iter().map(Option::is_some).collect();
-        let (carry, (condition, body, by_example)) = fixed_point(first, |carry| {
-            let of_carry = carry_axes(carry);
-            let condition =
-                self.condition
-                    .batched(&[&axes[..own], &of_carry].concat(), size, name, &[]);
-            let body = self
-                .body
-                .batched(&[&axes[own..all], &of_carry].concat(), size, name, carry);
-            let by_example = condition.mapped.contains(&true);
-            let after = if by_example {
-                vec![true; carry.len()]
-            } else {
-                body.mapped.clone()
-            };
-            (after, (condition, body, by_example))
-        });
-        let mut operands = operands.to_vec();
-        for (position, mapped) in carry.iter().enumerate() {
-            let place = all + position;
-            if *mapped {
-                operands[place] = or_panic(batch_axis_first(&operands[place], axes[place], size));
-            }
-        }
-        let results = if by_example {
-            let primitive = self.by_example(&condition.body, &body.body, size);
-            // The body asks the condition, too: it has the constants of both.
-            let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
-            bind_all(&primitive, &operands)
-        } else {
-            let condition = (Arc::clone(&condition.body), own);
-            let primitive = Self::new(condition, (Arc::clone(&body.body), self.body_constants));
-            bind_all(&primitive, &operands)
-        };
-        (
-            results.into_iter().collect(),
-            carry_axes(&carry).into_iter().collect(),
-        )
     }
 }

@@ -16,8 +16,8 @@ use crate::primitives::{convert, select};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -157,7 +157,8 @@ impl Primitive for Binary {
         }
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let aligned = align_batch(operands, axes, size);
         (
             one(or_panic(binary(*self, &aligned[0], &aligned[1]))),

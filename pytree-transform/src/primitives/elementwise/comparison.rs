@@ -11,8 +11,8 @@ use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Comparison, Elementwise};
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, alone, not_linear, one,
 };
 use crate::tensor::trace::bind_one;
 
@@ -95,7 +95,8 @@ impl Primitive for Comparison {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let aligned = align_batch(operands, axes, size);
         (
             one(or_panic(compare(*self, &aligned[0], &aligned[1]))),

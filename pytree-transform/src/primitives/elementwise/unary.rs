@@ -13,8 +13,8 @@ use crate::primitives::elementwise::kernels::{InPlace, Kernels};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Elementwise, Rounding, Unary};
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -153,7 +153,7 @@ impl Primitive for Unary {
         }
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         (one(or_panic(unary(*self, &operands[0]))), one(axes[0]))
     }
 

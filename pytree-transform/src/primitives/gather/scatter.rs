@@ -14,8 +14,8 @@ use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    not_linear, one, take as take_operands,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, not_linear, one, take as take_operands,
 };
 use crate::tensor::trace::bind_one;
 
@@ -234,7 +234,8 @@ impl Primitive for Scatter {
     }
 
     /// All operands get a parallel axis in front.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let front = |place: usize| or_panic(batch_axis_first(&operands[place], axes[place], size));
         let scatter = Self {
             axis: self.axis + 1,

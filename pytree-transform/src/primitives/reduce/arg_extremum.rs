@@ -9,8 +9,8 @@ use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents,
-    alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -71,7 +71,7 @@ impl Primitive for ArgExtremum {
         not_linear(self)
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let Some(batch) = axes[0] else {
             return alone(self, operands);
         };

@@ -6,7 +6,7 @@ use crate::primitives::reduce::sum;
 use crate::primitives::shape::reshape;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{Linear, Primitive};
+use crate::tensor::primitive::{BatchAxis, Linear, Primitive};
 use crate::tensor::trace::bind;
 
 /// Numbers without pattern between -1 and 1, different for each seed.
@@ -79,7 +79,7 @@ pub(crate) fn check_batching(
         .zip(axes)
         .find_map(|(operand, axis)| axis.map(|axis| operand.shape()[axis]));
     let size = size.unwrap_or(0);
-    let (results, result_axes) = primitive.batch(operands, axes, size);
+    let (results, result_axes) = primitive.batch(operands, axes, &BatchAxis::unnamed(size));
     for position in 0..size {
         let examples: Vec<Tensor> = operands
             .iter()

@@ -14,7 +14,8 @@ use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, one,
 };
 use crate::tensor::trace::bind_one;
 
@@ -130,7 +131,8 @@ impl Primitive for Concatenate {
         parts
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let aligned = align_batch(operands, axes, size);
         let batch = aligned_axis(axes);
         let parts: Vec<&Tensor> = aligned.iter().collect();

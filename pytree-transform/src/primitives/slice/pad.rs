@@ -14,8 +14,8 @@ use crate::primitives::slice::{batched, inserted, slice};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, Batched, Cotangents, Linear, Operands, Outputs, Primitive, WithTangents, one,
-    take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    WithTangents, one, take,
 };
 use crate::tensor::trace::bind_one;
 
@@ -247,7 +247,8 @@ impl Primitive for Pad {
         smallvec![operands[0].is_unknown().then_some(of_operand), of_value]
     }
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Batched {
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let size = batch.size;
         let batch = axes[0].unwrap_or(0);
         let operand = or_panic(batched(&operands[0], axes[0], size));
         let (low, high, interior) = (

@@ -2,21 +2,21 @@
 
 use crate::base::axis_names::AxisName;
 use crate::base::error::TensorError;
-use crate::tensor::primitive::Collective;
+use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, LEVELS, innermost_stage};
 
 /// The level that an operation over named axes goes to if no operand is from one above: the innermost that binds
 /// one of its names, or one above that which records for compilation.
-pub(super) fn level_of(collective: &dyn Collective) -> Option<usize> {
-    let names = collective.axis_names().iter();
-    names.filter_map(binder).max().max(innermost_stage())
+pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
+    let levels = names.iter().filter_map(binder);
+    levels.max().max(innermost_stage())
 }
 
 /// The innermost level that binds the name of a batch axis.
 fn binder(name: &AxisName) -> Option<usize> {
     LEVELS.with_borrow(|levels| {
         levels.iter().rposition(
-            |level| matches!(&level.interpreter, Interpreter::Batch { name: Some(bound), .. } if bound == name),
+            |level| matches!(&level.interpreter, Interpreter::Batch(BatchAxis { name: Some(bound), .. }) if bound == name),
         )
     })
 }
@@ -24,8 +24,8 @@ fn binder(name: &AxisName) -> Option<usize> {
 /// The length of the batch axis of a name, if it is bound.
 pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     let level = binder(name)?;
-    LEVELS.with_borrow(|levels| match levels.get(level)?.interpreter {
-        Interpreter::Batch { size, .. } => Some(size),
+    LEVELS.with_borrow(|levels| match &levels.get(level)?.interpreter {
+        Interpreter::Batch(batch) => Some(batch.size),
         _ => None,
     })
 }
@@ -57,9 +57,9 @@ fn bound_names() -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     LEVELS.with_borrow(|levels| {
         for level in levels.iter().rev() {
-            if let Interpreter::Batch {
+            if let Interpreter::Batch(BatchAxis {
                 name: Some(name), ..
-            } = &level.interpreter
+            }) = &level.interpreter
                 && !names.iter().any(|known| **known == **name)
             {
                 names.push(name.to_string());

@@ -33,8 +33,9 @@ pub(crate) fn bind(
         .filter_map(|operand| operand.tracer())
         .max_by_key(|tracer| tracer.level);
     let level = innermost.map(|tracer| tracer.level);
-    let level = if let Some(collective) = primitive.collective() {
-        level.max(level_of(collective))
+    let names = primitive.axis_names();
+    let level = if !names.is_empty() {
+        level.max(level_of(names))
     } else if operands.is_empty() || primitive.has_effect() {
         level.max(innermost_stage())
     } else {
@@ -164,22 +165,18 @@ fn interpret(
                 .map(|(result, tangent)| trace.dual(result, tangent))
                 .collect())
         }
-        Interpreter::Batch { size, name } => {
+        Interpreter::Batch(mut batch) => {
             let (values, axes): (Vec<_>, Vec<_>) = operands
                 .iter()
                 .map(|operand| trace.unbatched(operand))
                 .collect::<Result<Vec<_>, _>>()?
                 .into_iter()
                 .unzip();
-            let own = name.as_ref().and_then(|name| {
-                let collective = primitive.collective()?;
-                let works_over = collective.axis_names().contains(name);
-                works_over.then_some((collective, name))
-            });
-            let (results, axes) = match own {
-                Some((collective, name)) => collective.batch_named(name, &values, &axes, size),
-                None => primitive.batch(&values, &axes, size),
-            };
+            // A name that the primitive does not work over is nothing to its rule.
+            batch.name = batch
+                .name
+                .filter(|name| primitive.axis_names().contains(name));
+            let (results, axes) = primitive.batch(&values, &axes, &batch);
             Ok(results
                 .into_iter()
                 .zip(axes)

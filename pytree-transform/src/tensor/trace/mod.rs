@@ -24,11 +24,11 @@ pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;
-use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};
+use crate::tensor::primitive::BatchAxis;
 
 /// The number of one running transformation; never used twice in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub(crate) struct TraceId(u64);
 pub(crate) enum Interpreter {
     /// Carries tangents along.
     Jvp,
-    /// Carries a batch axis of this length along, to which operations refer by its name, if it has one.
-    Batch { size: usize, name: Option<AxisName> },
+    /// Carries a batch axis along, to which operations refer by its name, if it has one.
+    Batch(BatchAxis),
     /// Records operations on tangents for transposition.
     Tape(Rc<RefCell<Builder>>),
     /// Records operations for compilation, creations too.
@@ -53,7 +53,7 @@ impl Interpreter {
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
-            Self::Batch { .. } => ("vmap", LevelKind::Running),
+            Self::Batch(_) => ("vmap", LevelKind::Running),
             Self::Stage(_, recorder) => (recorder.name(), recorder.level_kind()),
         }
     }
