@@ -63,10 +63,10 @@ pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 /// What pytree's own crates need beside the public operations; not for users, and without promises.
 #[doc(hidden)]
 pub mod raw {
-    use crate::base::error::or_panic;
+    use crate::base::dtype::AbstractArray;
+    use crate::base::error::{TensorError, or_panic};
+    use crate::tensor::Tensor;
     use crate::tensor::trace::Payload;
-
-    use crate::{AbstractArray, Tensor, TensorError};
 
     pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;

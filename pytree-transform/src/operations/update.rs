@@ -340,7 +340,7 @@ mod tests {
             vec![Index::from(1)],
             vec![Index::from(..), Index::from(-1)],
             vec![
-                Index::from(crate::indexing::Step(.., -2)),
+                Index::from(crate::operations::indexing::Step(.., -2)),
                 Index::from(1..3),
             ],
             vec![Index::NewAxis, Index::Ellipsis, Index::from(2..2)],

@@ -3,8 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::base::dtype::DType;
+use crate::ix;
 use crate::jaxpr::verify;
-use crate::{DType, Tensor, debug_callback, ix, jit, make_jaxpr};
+use crate::operations::debug::debug_callback;
+use crate::tensor::Tensor;
+use crate::transformations::jit::jit;
+use crate::transformations::make_jaxpr::make_jaxpr;
 
 /// The names of the operations that are left of a function of a matrix.
 fn left_of(function: impl Fn(&Tensor) -> Tensor + Send + Sync) -> Vec<&'static str> {

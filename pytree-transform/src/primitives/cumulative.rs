@@ -385,14 +385,16 @@ mod tests {
         };
         let sum = move |x: Tensor| or_panic(cumulative_sum(&x, run));
         let of_row = |row: usize| x.index(crate::ix![row]);
-        let batched = crate::vmap(sum)(x.clone());
+        let batched = crate::transformations::vmap::vmap(sum)(x.clone());
         let weighted = move |x: &Tensor, w: &Tensor| (sum(x.clone()) * w).sum();
         for row in 0..3 {
             let eager = sum(of_row(row));
-            assert_eq!(crate::jit(sum)(of_row(row)), eager);
+            assert_eq!(crate::transformations::jit::jit(sum)(of_row(row)), eager);
             assert_eq!(batched.index(crate::ix![row]), eager);
             let weights = of_row(2 - row);
-            let slope = crate::grad(|x: &Tensor| weighted(x, &weights))(&of_row(row));
+            let slope = crate::transformations::grad::grad(|x: &Tensor| weighted(x, &weights))(
+                &of_row(row),
+            );
             let back = Run {
                 reverse: true,
                 ..run

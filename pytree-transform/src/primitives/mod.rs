@@ -1,6 +1,5 @@
 //! The primitives, one family a file, each with all its rules side by side.
 
-pub(crate) mod backward;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod callback;
@@ -9,6 +8,7 @@ pub(crate) mod control;
 pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod cumulative;
+pub(crate) mod custom_vjp;
 pub(crate) mod dot;
 pub(crate) mod elementwise;
 pub(crate) mod gather;

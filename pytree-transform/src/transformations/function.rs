@@ -225,28 +225,28 @@ macro_rules! transformed {
                 &*self.call
             }
         }
-        impl<'f, $($generics)*> $crate::Function<$argument> for $type {
+        impl<'f, $($generics)*> $crate::transformations::function::Function<$argument> for $type {
             type Output = $output;
             fn call(&self, argument: $argument) -> $output {
                 (self.call)(argument)
             }
         }
-        impl<'f, 'a, $($generics)*> $crate::Function<&'a $argument> for $type {
+        impl<'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for $type {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
-                (self.call)(pytree_core::crossing::copy::<$crate::Tensor, _>(argument))
+                (self.call)(pytree_core::crossing::copy::<$crate::tensor::Tensor, _>(argument))
             }
         }
-        impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type {
+        impl<'r, 'f, $($generics)*> $crate::transformations::function::Function<$argument> for &'r $type {
             type Output = $output;
             fn call(&self, argument: $argument) -> $output {
-                $crate::Function::<$argument>::call(*self, argument)
+                $crate::transformations::function::Function::<$argument>::call(*self, argument)
             }
         }
-        impl<'r, 'f, 'a, $($generics)*> $crate::Function<&'a $argument> for &'r $type {
+        impl<'r, 'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for &'r $type {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
-                $crate::Function::<&'a $argument>::call(*self, argument)
+                $crate::transformations::function::Function::<&'a $argument>::call(*self, argument)
             }
         }
         impl<'f, $($generics)*> std::fmt::Debug for $type {
@@ -262,28 +262,28 @@ macro_rules! transformed {
                 &*self.call
             }
         }
-        impl<'f, $($generics)*> $crate::Function<$argument> for $type $(where $($bounds)+)? {
+        impl<'f, $($generics)*> $crate::transformations::function::Function<$argument> for $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: $argument) -> $output {
                 (self.call)(&argument)
             }
         }
-        impl<'f, 'a, $($generics)*> $crate::Function<&'a $argument> for $type $(where $($bounds)+)? {
+        impl<'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
                 (self.call)(argument)
             }
         }
-        impl<'r, 'f, $($generics)*> $crate::Function<$argument> for &'r $type $(where $($bounds)+)? {
+        impl<'r, 'f, $($generics)*> $crate::transformations::function::Function<$argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: $argument) -> $output {
-                $crate::Function::<$argument>::call(*self, argument)
+                $crate::transformations::function::Function::<$argument>::call(*self, argument)
             }
         }
-        impl<'r, 'f, 'a, $($generics)*> $crate::Function<&'a $argument> for &'r $type $(where $($bounds)+)? {
+        impl<'r, 'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, argument: &'a $argument) -> $output {
-                $crate::Function::<&'a $argument>::call(*self, argument)
+                $crate::transformations::function::Function::<&'a $argument>::call(*self, argument)
             }
         }
         impl<'f, $($generics)*> std::fmt::Debug for $type $(where $($bounds)+)? {

@@ -31,7 +31,9 @@ fn message(line: &Location<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Tensor, jit};
+    use crate::base::dtype::DType;
+    use crate::tensor::Tensor;
+    use crate::transformations::jit::jit;
 
     fn count(line: u32) -> usize {
         let built = BUILT.lock().unwrap();
@@ -56,7 +58,7 @@ mod tests {
         let line = line!() - 1;
         assert_eq!(count(line), 0, "it was not traced");
         for length in 0..MANY {
-            f(Tensor::ones(crate::DType::F32, [length]));
+            f(Tensor::ones(DType::F32, [length]));
         }
         assert_eq!(count(line), 1, "it was built once");
     }

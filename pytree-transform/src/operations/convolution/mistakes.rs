@@ -130,7 +130,7 @@ impl Convolution {
 mod tests {
     use super::*;
     use crate::base::dtype::DType;
-    use crate::convolution::Padding;
+    use crate::operations::window_padding::Padding;
     use crate::tensor::Tensor;
 
     fn zeros(shape: &[usize]) -> Tensor {

@@ -108,7 +108,7 @@ impl Tape {
             equations,
             ..
         } = self.builder;
-        let mut backward = Backward::new(variables.len(), constants, &equations);
+        let mut backward = Transposition::new(variables.len(), constants, &equations);
         for (variable, cotangent) in self.outputs.into_iter().zip(cotangents) {
             if let Some(variable) = variable {
                 backward.accumulate(variable, cotangent);
@@ -161,7 +161,7 @@ impl Tape {
             equations,
             ..
         } = &self.builder;
-        let mut backward = Backward::new(variables.len(), constants.clone(), &[]);
+        let mut backward = Transposition::new(variables.len(), constants.clone(), &[]);
         for (variable, cotangent) in self.outputs.iter().zip(cotangents) {
             if let Some(variable) = variable {
                 backward.accumulate(*variable, cotangent);
@@ -178,14 +178,14 @@ impl Tape {
 }
 
 /// The state of a transposition.
-struct Backward {
+struct Transposition {
     known: Vec<Option<Tensor>>,
     cotangents: Vec<Option<Tensor>>,
     /// For each equation, the residuals whose first use it is.
     first_uses: Vec<SmallVec<[Variable; 2]>>,
 }
 
-impl Backward {
+impl Transposition {
     fn new(count: usize, constants: Vec<(Variable, Tensor)>, equations: &[Equation]) -> Self {
         let mut known = vec![None; count];
         for (variable, tensor) in constants {
@@ -259,7 +259,7 @@ pub(crate) fn transpose_jaxpr(
     operands: &[Linear],
     cotangents: &[Option<Tensor>],
 ) -> Vec<Option<Tensor>> {
-    let mut backward = Backward::new(jaxpr.variables.len(), jaxpr.constants.clone(), &[]);
+    let mut backward = Transposition::new(jaxpr.variables.len(), jaxpr.constants.clone(), &[]);
     for (input, operand) in jaxpr.inputs.iter().zip(operands) {
         if let Linear::Known(tensor) = operand {
             backward.known[input.index()] = Some(tensor.clone());
