@@ -50,7 +50,7 @@ impl Signature {
 
 /// What a function was compiled to for one signature.
 pub(crate) struct Entry {
-    pub(crate) signature: Signature,
+    pub(crate) signature: Arc<Signature>,
     pub(crate) outcome: Outcome,
     pub(crate) body: Arc<Body>,
     /// Traced tensors that the function captured from an enclosing transformation.
@@ -63,7 +63,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn new(
-        signature: Signature,
+        signature: Arc<Signature>,
         outcome: Outcome,
         body: Arc<Body>,
         captured: Vec<Tensor>,
@@ -176,34 +176,33 @@ impl Cache {
         &self,
         argument: &A,
     ) -> Option<(Arc<Entry>, Vec<Tensor>, References)> {
-        self.read(|entries| {
-            for entry in entries.newest.iter().rev() {
-                if !entry.is_under_its_batch_axes() {
-                    continue;
-                }
-                let infos = &entry.signature.infos;
-                let fit = |leaves: &[&Tensor]| {
-                    let mut pairs = leaves.iter().zip(infos);
-                    pairs.all(|(leaf, info)| leaf.info() == info)
-                };
-                let treedef = &entry.signature.treedef;
-                let found = entry.outcome.take_apart_as(argument, treedef, fit);
-                if let Some((leaves, references)) = found {
-                    self.used(entry);
-                    return Some((Arc::clone(entry), leaves, references));
-                }
+        // One by one: comparing runs code of the user, for which no lock is held. If another thread changes the list
+        // meanwhile, an entry may be missed here, which is then found by its hash.
+        for position in 0..NEWEST {
+            let entry = self.read(|entries| entries.newest.iter().rev().nth(position).cloned())?;
+            if !entry.is_under_its_batch_axes() {
+                continue;
             }
-            None
-        })
+            let infos = &entry.signature.infos;
+            let fit = |leaves: &[&Tensor]| {
+                let mut pairs = leaves.iter().zip(infos);
+                pairs.all(|(leaf, info)| leaf.info() == info)
+            };
+            let treedef = &entry.signature.treedef;
+            let found = entry.outcome.take_apart_as(argument, treedef, fit);
+            if let Some((leaves, references)) = found {
+                self.used(&entry);
+                return Some((entry, leaves, references));
+            }
+        }
+        None
     }
 
     fn known(&self, signature: &Signature, hash: u64) -> Option<Arc<Entry>> {
-        let entry = self.read(|entries| {
-            let same = |entry: &&Arc<Entry>| {
-                entry.signature == *signature && entry.is_under_its_batch_axes()
-            };
-            entries.by_hash.get(&hash)?.iter().find(same).cloned()
-        })?;
+        let alike = self.read(|entries| entries.by_hash.get(&hash).cloned())?;
+        let entry = alike
+            .into_iter()
+            .find(|entry| *entry.signature == *signature && entry.is_under_its_batch_axes())?;
         self.used(&entry);
         Some(entry)
     }
@@ -217,12 +216,13 @@ impl Cache {
         &self,
         signature: Signature,
         line: &Location<'_>,
-        trace: impl FnOnce(Signature) -> Entry,
+        trace: impl FnOnce(Arc<Signature>) -> Entry,
     ) -> Arc<Entry> {
         let hash = signature.hashed();
+        let signature = Arc::new(signature);
         let asked = self
             .tracing
-            .ask(&signature, line, || self.known(&signature, hash));
+            .ask((&signature, hash), line, || self.known(&signature, hash));
         // No lock is held while the function is traced: it may call others or fail.
         let _begun = match asked {
             Asked::Known(entry) => return entry,

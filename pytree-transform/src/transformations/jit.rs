@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pytree_core::crossing::{self, Attempts};
 use pytree_core::{References, TreeError, Unrepeated};
@@ -169,22 +169,29 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         (entry, leaves, references)
     }
 
-    fn trace(&self, signature: Signature) -> Entry {
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trace(&self, signature: Arc<Signature>) -> Entry {
         let treedef = &signature.treedef;
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
         let body = Body::named(Recorder::Jit, self.name.clone(), jaxpr, compile);
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        match &history.last {
-            Some(last) => history.why = Some(Retrace::between(self.line, last, &signature)),
+        let traced = Traced {
+            signature: Arc::clone(&signature),
+            batch_axes: body.jaxpr.batch_axes.clone(),
+        };
+        let before = self.history().last.replace(traced);
+        match &before {
+            // Signatures are compared by code of the user: no lock is held.
+            Some(before) => {
+                let why = Retrace::between(self.line, before, &signature);
+                self.history().why = Some(why);
+            }
             None => rebuilt::traced_first(self.line),
         }
-        history.last = Some(Traced {
-            signature: signature.clone(),
-            batch_axes: body.jaxpr.batch_axes.clone(),
-        });
-        drop(history);
         Entry::new(signature, outcome, body, captured)
     }
 }
@@ -301,9 +308,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// assert_eq!(f.why_retraced().unwrap(), "the root: f32[1] before, f32[2] now");
     /// ```
     pub fn why_retraced(&self) -> Option<Retrace> {
-        let history = &self.compiled.history;
-        let history = history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.why.clone()
+        self.compiled.history().why.clone()
     }
 
     /// The recorded function for an argument, without what its result does not need.

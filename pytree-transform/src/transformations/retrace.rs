@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 
 use pytree_core::KeyPath;
 use pytree_core::error::Difference;
@@ -62,7 +63,7 @@ pub enum RetraceDifference {
 
 /// What a trace was for: the argument, and the batch axes that it depended on.
 pub(crate) struct Traced {
-    pub(crate) signature: Signature,
+    pub(crate) signature: Arc<Signature>,
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 

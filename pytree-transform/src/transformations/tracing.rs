@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use crate::transformations::cache::Signature;
@@ -15,14 +15,23 @@ use crate::transformations::cache::Signature;
 /// What is being traced for one cache.
 #[derive(Default)]
 pub(crate) struct Tracing {
-    running: Mutex<Vec<Running>>,
+    running: Mutex<AllRunning>,
     ended: Condvar,
 }
 
+#[derive(Default)]
+struct AllRunning {
+    all: Vec<Running>,
+    /// How many began or ended so far.
+    changes: u64,
+}
+
+#[derive(Clone)]
 struct Running {
     id: u64,
     thread: ThreadId,
-    signature: Signature,
+    signature: Arc<Signature>,
+    hash: u64,
 }
 
 /// What a thread waits for: what is traced, and by whom.
@@ -63,53 +72,63 @@ pub(crate) enum Asked<'t, K> {
 }
 
 impl Tracing {
-    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+    fn running(&self) -> MutexGuard<'_, AllRunning> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives what is `known` of a signature, or begins to trace it. If another thread traces it, this one waits.
+    /// Gives what is `known` of a signature with a hash, or begins to trace it. If another thread traces it, this one
+    /// waits.
     ///
     /// # Panics
     /// If this thread traces it already: the function calls itself, without end.
     pub(crate) fn ask<K>(
         &self,
-        signature: &Signature,
+        (signature, hash): (&Arc<Signature>, u64),
         line: &Location<'_>,
         known: impl Fn() -> Option<K>,
     ) -> Asked<'_, K> {
         let this = std::thread::current().id();
-        let mut running = self.running();
         loop {
+            let running = self.running();
+            let changes = running.changes;
+            let alike = running.all.iter().filter(|one| one.hash == hash);
+            let alike: Vec<Running> = alike.cloned().collect();
+            drop(running);
+            // Signatures are compared by code of the user: no lock is held.
             if let Some(known) = known() {
                 return Asked::Known(known);
             }
-            let mut same = running.iter().filter(|one| one.signature == *signature);
-            let is_own = same.clone().any(|one| one.thread == this);
-            let other = same.next().map(|one| Wait {
-                id: one.id,
-                thread: one.thread,
-            });
-            if is_own {
-                drop(running);
+            let is_same = |one: &&Running| *one.signature == **signature;
+            let same: Vec<&Running> = alike.iter().filter(is_same).collect();
+            if same.iter().any(|one| one.thread == this) {
                 recursive(signature, line);
             }
-            match other {
-                Some(wait) if begin_wait(this, wait) => {}
-                _ => break,
+            let mut running = self.running();
+            if running.changes != changes {
+                // It may be known or traced by now.
+                continue;
             }
-            running = self
-                .ended
-                .wait(running)
-                .unwrap_or_else(PoisonError::into_inner);
-            with_waits(|waits| waits.remove(&this));
+            if let Some(other) = same.first() {
+                let wait = Wait {
+                    id: other.id,
+                    thread: other.thread,
+                };
+                if begin_wait(this, wait) {
+                    drop(self.ended.wait(running));
+                    with_waits(|waits| waits.remove(&this));
+                    continue;
+                }
+            }
+            let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+            running.changes += 1;
+            running.all.push(Running {
+                id,
+                thread: this,
+                signature: Arc::clone(signature),
+                hash,
+            });
+            return Asked::Trace(Begun { tracing: self, id });
         }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        running.push(Running {
-            id,
-            thread: this,
-            signature: signature.clone(),
-        });
-        Asked::Trace(Begun { tracing: self, id })
     }
 }
 
@@ -132,7 +151,8 @@ pub(crate) struct Begun<'t> {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         let mut running = self.tracing.running();
-        running.retain(|one| one.id != self.id);
+        running.all.retain(|one| one.id != self.id);
+        running.changes += 1;
         // Who waited for it no longer does, though it has not run yet.
         with_waits(|waits| waits.retain(|_, wait| wait.id != self.id));
         drop(running);
