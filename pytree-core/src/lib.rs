@@ -53,10 +53,10 @@ pub use crate::tools::{edit, lint, nodes, ravel, select};
 pub use crate::treedef::{NodeView, TreeDef};
 pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::trees::filter::Filter;
-pub use crate::trees::functions::{graph, match_structure, tree};
+pub use crate::trees::functions::match_structure;
 pub use crate::trees::partition::Partition;
 pub use crate::trees::select_part::{SelectPart, select_partition};
-pub use crate::trees::{filter, partition};
+pub use crate::trees::{filter, graph, partition, tree};
 
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};

@@ -68,6 +68,6 @@ impl<D: ?Sized> crate::node::statics::StaticValue for Constructor<D> {
 /// # Errors
 /// Those of the formatter.
 pub fn debug<D: Pytree + ?Sized>(object: &D, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (leaves, treedef) = crate::trees::functions::tree::flatten_any(object);
+    let (leaves, treedef) = crate::trees::tree::flatten_any(object);
     fmt::Debug::fmt(&crate::trees::dynamic::Tree::from_parts(treedef, leaves), f)
 }

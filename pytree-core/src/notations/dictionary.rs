@@ -20,7 +20,7 @@ use crate::tools::edit::place::Parents;
 use crate::treedef::Aliases;
 use crate::treedef::{NodeView, TreeDef};
 use crate::trees::dynamic::Tree;
-use crate::trees::functions::graph;
+use crate::trees::graph;
 
 /// A value as a flat dictionary from paths to types, leaves and aliases.
 ///

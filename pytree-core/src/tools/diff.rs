@@ -5,10 +5,11 @@ use std::fmt;
 
 use crate::base::error::Difference;
 use crate::base::path::KeyPath;
+use crate::contract::flatten::Sharing;
 use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
-use crate::trees::functions::tree;
+use crate::trees::functions::flatten_borrowed;
 
 /// How two models differ: made by [`diff`].
 ///
@@ -45,10 +46,9 @@ pub struct ModelDiff {
 /// );
 /// ```
 pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
-    let (left_treedef, right_treedef) = (tree::structure(left), tree::structure(right));
     let kept = Kept::default();
-    let left_leaves = tree::kept_leaves(left, &kept);
-    let right_leaves = tree::kept_leaves(right, &kept);
+    let (left_leaves, left_treedef) = flatten_borrowed(Sharing::Duplicate, left, &kept);
+    let (right_leaves, right_treedef) = flatten_borrowed(Sharing::Duplicate, right, &kept);
     let mut by_path: HashMap<KeyPath, VecDeque<usize>> = HashMap::new();
     let right_paths = right_treedef.leaf_paths();
     for (position, path) in right_paths.iter().enumerate() {
@@ -63,10 +63,11 @@ pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
     };
     for (path, left) in left_treedef.leaf_paths().into_iter().zip(left_leaves) {
         let partner = by_path.get_mut(&path).and_then(VecDeque::pop_front);
-        match partner.and_then(|position| right_leaves.get(position)) {
-            Some(right) => {
+        match partner {
+            Some(position) => {
                 found.compared += 1;
-                found.leaves.extend(compare(path, left, *right));
+                let right = right_leaves[position];
+                found.leaves.extend(compare(path, left, right));
             }
             None => found.only_left.push(path),
         }

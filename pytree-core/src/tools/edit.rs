@@ -23,7 +23,7 @@ use crate::tools::edit::place::{Parents, Places};
 use crate::tools::edit::replace::replace;
 use crate::treedef::TreeDef;
 use crate::trees::filter::Filter;
-use crate::trees::functions::graph;
+use crate::trees::graph;
 
 /// The model with every node or leaf of the type `N` changed by `change`, what is inside a node before the node.
 ///

@@ -8,12 +8,13 @@ use std::fmt;
 
 use crate::base::kind::LeafKind;
 use crate::base::path::KeyPath;
+use crate::contract::flatten::Sharing;
 use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::module::dynamic_module::not_trainable;
 use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
-use crate::trees::functions::graph;
+use crate::trees::functions::flatten_borrowed;
 
 /// One thing that a [`lint`] found; displays with its mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,8 +175,7 @@ impl fmt::Display for Finding {
 /// ```
 pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
     let kept = Kept::default();
-    let leaves = graph::kept_leaves(model, &kept);
-    let treedef = graph::structure(model);
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &kept);
     let kinds = treedef.leaf_kinds();
     let is_module = kinds.iter().any(Option::is_some);
     let duplicates = duplicates_of(&treedef);

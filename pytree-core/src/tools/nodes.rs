@@ -16,7 +16,7 @@ use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 use crate::tools::edit::place::Parents;
 use crate::treedef::{Aliases, NodeView, TreeDef};
-use crate::trees::functions::graph;
+use crate::trees::graph;
 
 /// What is met at one place of a model.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::treedef::TreeDef;
-use crate::trees::functions::graph;
+use crate::trees::graph;
 
 /// What [`ravel`] remembers of a model besides the vector: its structure and the shape of each leaf.
 pub struct Unravel<M, E> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::base::error::{SelectionMistake, TreeError};
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
+use crate::contract::flatten::Sharing;
 use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::Leaf;
@@ -18,7 +19,8 @@ use crate::node::shape::NodeKind;
 use crate::tools::edit::place::Places;
 use crate::tools::edit::replace_any;
 use crate::trees::filter::Filter;
-use crate::trees::functions::{graph, tree};
+use crate::trees::functions::flatten_borrowed;
+use crate::trees::tree;
 
 /// A place of an `M` where a `T` is: made by [`at`].
 pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
@@ -104,10 +106,11 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         let place = self.path(model)?;
         let kept = Kept::default();
         let selected: HashSet<Address> = leaf_addresses(self.get(model)).into_iter().collect();
-        let paths = graph::structure(model).leaf_paths();
-        let mut chosen: Vec<KeyPath> = paths
+        let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &kept);
+        let mut chosen: Vec<KeyPath> = treedef
+            .leaf_paths()
             .into_iter()
-            .zip(graph::kept_leaves(model, &kept))
+            .zip(leaves)
             .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
             .map(|(path, _)| path)
             .collect();
@@ -206,10 +209,8 @@ impl Address {
 
 fn leaf_addresses<T: Pytree>(value: &T) -> Vec<Address> {
     let kept = Kept::default();
-    tree::kept_leaves(value, &kept)
-        .into_iter()
-        .map(Address::of)
-        .collect()
+    let (leaves, _) = flatten_borrowed(Sharing::Duplicate, value, &kept);
+    leaves.into_iter().map(Address::of).collect()
 }
 
 impl<M, T> Clone for Selector<M, T> {

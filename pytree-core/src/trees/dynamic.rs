@@ -209,7 +209,7 @@ pub(crate) fn same_structure(
 impl<L: Leaf + Clone> Tree<L> {
     /// A value as a tree.
     pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
-        let (leaves, treedef) = crate::trees::functions::tree::flatten(value);
+        let (leaves, treedef) = crate::trees::tree::flatten(value);
         Self::from_parts(treedef, leaves)
     }
 

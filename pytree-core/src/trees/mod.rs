@@ -4,6 +4,8 @@ pub(crate) mod containers;
 pub(crate) mod dynamic;
 pub mod filter;
 pub(crate) mod functions;
+pub mod graph;
 pub mod partition;
 mod prefix;
 pub(crate) mod select_part;
+pub mod tree;

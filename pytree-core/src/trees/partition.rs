@@ -23,7 +23,7 @@ use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 use crate::trees::filter::Filter;
-use crate::trees::functions::graph;
+use crate::trees::graph;
 use crate::trees::select_part::SelectPart;
 
 /// A part of an `M`: its structure with some leaves absent.

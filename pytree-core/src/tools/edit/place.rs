@@ -15,7 +15,7 @@ use crate::node::shape::NodeShape;
 use crate::node::statics::StaticRef;
 use crate::tools::edit::replace::Target;
 use crate::treedef::TreeDef;
-use crate::trees::functions::tree;
+use crate::trees::tree;
 
 /// The nodes of a model in the tree form, and where each is in the graph form.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Node, TreeDef};
-use crate::trees::functions::tree;
+use crate::trees::tree;
 
 /// The node to be replaced.
 #[derive(Clone, Copy, Debug)]

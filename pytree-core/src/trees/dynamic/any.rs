@@ -7,7 +7,7 @@ use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::trees::functions::tree;
+use crate::trees::tree;
 
 impl Tree<AnyLeaf> {
     /// A tree of a value of any pytree type, its leaves of any types. What references hold is copied at each place.

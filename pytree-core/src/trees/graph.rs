@@ -1,0 +1,451 @@
+//! Functions that visit a shared node once and keep the sharing.
+//!
+//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places has its leaves listed once, at the
+//! first place, and is one node again in a value built by these functions. A node may contain itself. The functions of
+//! [`tree`](crate::tree) visit a shared node at each of its places. Without shared nodes the two modules agree.
+//!
+//! # Panics
+//! All functions that visit a value panic if it is nested more than 256 nodes deep.
+//!
+//! # Examples
+//! ```
+//! use pytree_core::{Shared, graph};
+//! let embedding = Shared::new(1.0);
+//! let model = (embedding.clone(), embedding);
+//! let leaves: Vec<&f64> = graph::leaves(&model);
+//! assert_eq!(leaves, [&1.0]);
+//! let doubled = graph::map(&model, |weight: &f64| 2.0 * weight);
+//! assert_eq!(*doubled.0, 2.0);
+//! assert!(doubled.0.same(&doubled.1));
+//! ```
+
+use crate::base::error::TreeError;
+use crate::base::path::{Key, KeyPath};
+use crate::contract::flatten::Sharing;
+use crate::contract::pytree::{Pytree, PytreeOf};
+use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::treedef::TreeDef;
+use crate::trees::dynamic::{Subtree, Tree};
+use crate::trees::functions;
+
+/// How these functions visit shared nodes.
+const SHARING: Sharing = Sharing::Preserve;
+
+/// Returns the leaves in order, by reference.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
+/// cannot be borrowed.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Shared, graph};
+/// let weight = Shared::new(1.0);
+/// let model = (weight.clone(), weight);
+/// let leaves: Vec<&f64> = graph::leaves(&model);
+/// assert_eq!(leaves, [&1.0]);
+/// ```
+#[inline]
+#[track_caller]
+pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
+    functions::leaves(SHARING, tree)
+}
+
+/// Returns the leaves in order, of whatever types, by reference.
+///
+/// # Panics
+/// If there is a [`Ref`](crate::Ref) in the tree, whose leaves cannot be borrowed.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let leaves = graph::any_leaves(&(1.0, 2));
+/// assert_eq!(leaves[1].downcast_ref::<i32>(), Some(&2));
+/// ```
+#[inline]
+pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
+    functions::any_leaves(SHARING, tree)
+}
+
+/// Returns the structure.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let structure = graph::structure(&(1.0, vec![2, 3]));
+/// assert_eq!(structure.to_string(), "PyTreeDef((*, [*, *]))");
+/// ```
+#[inline]
+pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
+    functions::structure(SHARING, tree)
+}
+
+/// Returns the leaves in order, and the structure.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Shared, graph};
+/// let weight = Shared::new(1.0);
+/// let model = (weight.clone(), weight);
+/// let (leaves, structure): (Vec<f64>, _) = graph::flatten(&model);
+/// assert_eq!(leaves, [1.0]);
+/// assert_eq!(structure, graph::structure(&model));
+/// ```
+#[inline]
+#[track_caller]
+pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
+    functions::flatten(SHARING, tree)
+}
+
+/// Returns the leaves of whatever types, in order, and the structure.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let (leaves, structure) = graph::flatten_any(&(1.0, 2));
+/// assert_eq!(leaves[0].downcast_ref::<f64>(), Some(&1.0));
+/// assert_eq!(structure.num_leaves(), 2);
+/// ```
+#[inline]
+pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
+    functions::flatten_any(SHARING, tree)
+}
+
+/// Builds a value from a structure and its leaves.
+///
+/// # Errors
+/// If there are too few or too many leaves, if the structure is of another type than `T`, or if a leaf is of another type
+/// than its place.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Shared, graph};
+/// let weight = Shared::new(1.0);
+/// let model = (weight.clone(), weight);
+/// let (leaves, structure): (Vec<f64>, _) = graph::flatten(&model);
+/// let built: (Shared<f64>, Shared<f64>) = graph::unflatten(&structure, leaves)?;
+/// assert!(built.0.same(&built.1));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[inline]
+pub fn unflatten<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<T, TreeError> {
+    crate::contract::unflatten::unflatten(treedef, leaves)
+}
+
+/// Returns the leaves with their paths, in order.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
+/// cannot be borrowed.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{KeyPath, graph};
+/// let model = (1.0, vec![2.0]);
+/// let leaves: Vec<(KeyPath, &f64)> = graph::leaves_with_path(&model);
+/// assert_eq!(leaves[1], ("[1][0]".parse()?, &2.0));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[inline]
+#[track_caller]
+pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPath, &L)> {
+    functions::leaves_with_path(SHARING, tree)
+}
+
+/// Returns the value with each leaf replaced by the result of `function`.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Shared, graph};
+/// let weight = Shared::new(1.0);
+/// let model = (weight.clone(), weight);
+/// let doubled = graph::map(&model, |leaf: &f64| 2.0 * leaf);
+/// assert!(*doubled.0 == 2.0 && doubled.0.same(&doubled.1));
+/// ```
+#[inline]
+#[track_caller]
+pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -> L) -> T {
+    functions::map(SHARING, tree, function)
+}
+
+/// Returns a tree of the results of `function` for each leaf, which may be of any type.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let is_large = graph::map_to(&(1.0, vec![2.0]), |leaf: &f64| *leaf > 1.5);
+/// assert_eq!(is_large.leaves(), [false, true]);
+/// ```
+#[inline]
+#[track_caller]
+pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
+    tree: &T,
+    function: impl FnMut(&L) -> U,
+) -> Tree<U> {
+    functions::map_to(SHARING, tree, function)
+}
+
+/// Returns the value with each leaf replaced by the result of `function` for its path and the leaf.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let depths = graph::map_with_path(&(1.0, vec![2.0]), |path, _: &f64| path.keys().len() as f64);
+/// assert_eq!(depths, (1.0, vec![2.0]));
+/// ```
+#[inline]
+#[track_caller]
+pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
+    tree: &T,
+    function: impl FnMut(&KeyPath, &L) -> L,
+) -> T {
+    functions::map_with_path(SHARING, tree, function)
+}
+
+/// Returns the value with each leaf replaced by the result of `function` for it and the leaf at the same place of `other`,
+/// whose leaves may be of another type.
+///
+/// # Errors
+/// [`TreeError::Structure`] with all differences, if the structures differ.
+///
+/// # Panics
+/// If a trait object in a tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let (prices, counts) = (vec![2.0, 3.0], vec![10, 20]);
+/// let costs = graph::map2(&prices, &counts, |price: &f64, count: &i32| price * f64::from(*count))?;
+/// assert_eq!(costs, [20.0, 60.0]);
+/// assert!(graph::map2(&prices, &vec![10], |price: &f64, _: &i32| *price).is_err());
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[inline]
+#[track_caller]
+pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
+    tree: &T,
+    other: &U,
+    function: impl FnMut(&L, &M) -> L,
+) -> Result<T, TreeError> {
+    functions::map2(SHARING, tree, other, function)
+}
+
+/// Returns the value with each leaf replaced by the result of `function` for it and the leaf at the same place of `other`;
+/// the leaves may be of various types.
+///
+/// # Errors
+/// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function` returns a
+/// leaf of another type than its place.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{AnyLeaf, graph};
+/// let of_other = graph::map2_any((1.0, 2), &(3.0, 4), |_, other| AnyLeaf::from_boxed(other.clone_boxed()))?;
+/// assert_eq!(of_other, (3.0, 4));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[inline]
+pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
+    tree: T,
+    other: &U,
+    function: impl FnMut(AnyLeaf, &dyn Leaf) -> AnyLeaf,
+) -> Result<T, TreeError> {
+    functions::map2_any(SHARING, tree, other, function)
+}
+
+/// Combines all leaves into one value, from the first to the last.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
+/// cannot be borrowed.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Shared, graph};
+/// let weight = Shared::new(1.0);
+/// let model = (weight.clone(), weight);
+/// let sum = graph::reduce(&model, 0.0, |sum, leaf: &f64| sum + leaf);
+/// assert_eq!(sum, 1.0);
+/// ```
+#[track_caller]
+pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
+    tree: &T,
+    start: A,
+    function: impl FnMut(A, &L) -> A,
+) -> A {
+    leaves::<L, T>(tree).into_iter().fold(start, function)
+}
+
+/// Combines all leaves by an associative function, halves by halves: see [`Tree::reduce_associative`]. Returns `None` if
+/// there is no leaf.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let largest = graph::reduce_associative(&(1.0, vec![3.0, 2.0]), f64::max);
+/// assert_eq!(largest, Some(3.0));
+/// ```
+#[inline]
+#[track_caller]
+pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
+    tree: &T,
+    function: impl FnMut(L, L) -> L,
+) -> Option<L> {
+    functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
+}
+
+/// Returns whether `predicate` is true of all leaves; it is, if there are none.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
+/// cannot be borrowed.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// assert!(graph::all(&(1.0, vec![2.0]), |leaf: &f64| leaf.is_finite()));
+/// ```
+#[track_caller]
+pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
+    leaves::<L, T>(tree).into_iter().all(predicate)
+}
+
+/// Returns whether `predicate` is true of any leaf.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
+/// cannot be borrowed.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// assert!(!graph::any(&(1.0, vec![2.0]), |leaf: &f64| leaf.is_nan()));
+/// ```
+#[track_caller]
+pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
+    leaves::<L, T>(tree).into_iter().any(predicate)
+}
+
+/// Returns whether each of the values is a leaf, and none has children.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// assert!(graph::all_leaves(&[1.0, 2.0]));
+/// assert!(!graph::all_leaves(&[(1.0, 2.0)]));
+/// ```
+#[inline]
+pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
+    functions::all_leaves(SHARING, values)
+}
+
+/// Returns the children of a value's root with their keys, or `None` if it is a leaf: see [`Tree::flatten_one_level`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let children = graph::flatten_one_level(&(1.0, vec![2.0, 3.0])).unwrap();
+/// assert_eq!(children[1].1.to_string(), "[2.0, 3.0]");
+/// assert!(graph::flatten_one_level(&1.0).is_none());
+/// ```
+#[inline]
+pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key>, Tree)>> {
+    functions::flatten_one_level(SHARING, tree)
+}
+
+/// Returns the subtrees for which `is_leaf` is true, and the leaves that are in none of them: see [`Tree::cut`].
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::shape::NodeKind;
+/// use pytree_core::{Subtree, graph};
+/// let is_list = |subtree: &Subtree<'_, f64>| subtree.kind() == NodeKind::List;
+/// let found = graph::leaves_where(&(1.0, vec![2.0, 3.0]), is_list);
+/// assert_eq!(found[1].to_string(), "[2.0, 3.0]");
+/// ```
+#[inline]
+#[track_caller]
+pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
+    tree: &T,
+    is_leaf: impl FnMut(&Subtree<'_, L>) -> bool,
+) -> Vec<Tree<L>> {
+    functions::dynamic::<L, T>(SHARING, tree)
+        .cut(is_leaf)
+        .into_parts()
+        .0
+}
+
+/// Returns a tree of the results of `function` for each of the subtrees for which `is_leaf` is true, and for the leaves
+/// that are in none of them: see [`Tree::cut`].
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::shape::NodeKind;
+/// use pytree_core::{Subtree, graph};
+/// let is_list = |subtree: &Subtree<'_, f64>| subtree.kind() == NodeKind::List;
+/// let sizes = graph::map_subtrees(&(1.0, vec![2.0, 3.0]), is_list, |subtree| subtree.leaves().len());
+/// assert_eq!(sizes.leaves(), [1, 2]);
+/// ```
+#[inline]
+#[track_caller]
+pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
+    tree: &T,
+    is_leaf: impl FnMut(&Subtree<'_, L>) -> bool,
+    function: impl FnMut(&Tree<L>) -> U,
+) -> Tree<U> {
+    functions::dynamic::<L, T>(SHARING, tree)
+        .cut(is_leaf)
+        .map(function)
+}
+
+/// Returns the value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. The arguments of a generic type
+/// are no part of a structure, so a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`, and back.
+///
+/// # Errors
+/// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
+///
+/// # Panics
+/// If a trait object in the tree holds a leaf of another type.
+///
+/// # Examples
+/// ```
+/// use pytree_core::graph;
+/// let steps = vec![(1.0, 2.0), (3.0, 4.0)];
+/// let outer = graph::structure(&vec![0.0, 0.0]);
+/// let transposed: (Vec<f64>, Vec<f64>) = graph::transpose::<_, _, f64>(&steps, &outer, None)?;
+/// assert_eq!(transposed, (vec![1.0, 3.0], vec![2.0, 4.0]));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+#[inline]
+#[track_caller]
+pub fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(
+    value: &T,
+    outer: &TreeDef,
+    inner: Option<&TreeDef>,
+) -> Result<U, TreeError> {
+    functions::transpose(SHARING, value, outer, inner)
+}
