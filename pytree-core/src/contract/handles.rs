@@ -208,10 +208,11 @@ impl References {
             .map(|reference| (reference.identity(), reference))
             .collect();
         let mut kept = Self::default();
-        for node in numbers.into_iter().filter_map(|number| self.node(number)) {
-            match references.get(&Identity::of(&node)) {
+        for node in numbers.into_iter().map(|number| self.node(number)) {
+            let identity = node.as_ref().map(Identity::of);
+            match identity.and_then(|identity| references.get(&identity)) {
                 Some(reference) => kept.push_reference((*reference).clone()),
-                None => kept.push(Some(node)),
+                None => kept.push(node),
             }
         }
         kept

@@ -2,7 +2,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use indexmap::IndexMap;
 use pytree_core::kind::{BatchStat, Intermediate};
-use pytree_core::{Annotated, Filter, Module, Partition, Shared, Tree, TreeError, partition, tree};
+use pytree_core::{
+    Annotated, Filter, Module, Partition, Ref, Shared, Tree, TreeError, WeakRef, graph, partition,
+    tree,
+};
 
 use crate::{Mlp, mlp};
 
@@ -275,4 +278,34 @@ fn leaves_without_kind_are_items_of_their_own() {
     let mut model: Vec<Mlp> = vec![mlp()];
     assert!(partition::pop(&mut model, &Filter::everything()).is_err());
     assert_eq!(model.len(), 1);
+}
+
+#[derive(Module)]
+struct WithTree {
+    #[param]
+    weak: WeakRef<f32>,
+    #[state]
+    tree: Tree<f32>,
+    #[param]
+    cell: Ref<f32>,
+    #[state(Intermediate)]
+    sown: Option<f32>,
+}
+
+#[test]
+fn references_stay_behind_a_tree_with_shared_nodes() {
+    let shared = Shared::new(1.0);
+    let (leaves, treedef) = graph::flatten::<f32, _>(&(shared.clone(), shared));
+    let cell = Ref::new(2.0);
+    let mut model = WithTree {
+        weak: cell.downgrade(),
+        tree: Tree::new(treedef, leaves).unwrap(),
+        cell: cell.clone(),
+        sown: Some(3.0),
+    };
+    partition::pop(&mut model, &intermediate()).unwrap();
+    assert_eq!(model.sown, None);
+    assert_eq!(model.tree.leaves(), [1.0]);
+    assert!(model.cell.same(&cell));
+    assert!(model.weak.upgrade().unwrap().same(&cell));
 }
