@@ -24,7 +24,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use self::aliases::Aliases;
-pub(crate) use self::build::{Builder, target_of};
+pub(crate) use self::build::{Builder, count, target_of};
 pub(crate) use self::common::no_common_suffix;
 pub use self::compose::NodeView;
 pub(crate) use self::display::Notation;

@@ -1,5 +1,6 @@
 //! Flattening: a value becomes a treedef and leaves.
 
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::identity::{Identity, IdentityMap};
 use crate::contract::handles::{AnyReference, References};
 use crate::contract::kept::{Content, Keeper, Kept};
@@ -151,7 +152,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         let places = self.builder.nodes[start..]
             .iter_mut()
             .filter(|node| node.shape.kind == NodeKind::Leaf);
-        for (node, leaf) in places.zip(leaves) {
+        for node in places {
+            let leaf = expect_next(leaves, LEAVES);
             node.shape = leaf.leaf_shape();
             (self.on_leaf)(leaf);
         }

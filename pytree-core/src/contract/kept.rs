@@ -66,7 +66,6 @@ impl Kept {
 impl<'a> Keeper<'a> {
     /// Keeps what a reference held.
     pub(crate) fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        let mut content = Some(content);
         loop {
             let chunk = self.chunk.get_or_init(Box::default);
             let Some(place) = chunk.contents.get(self.taken) else {
@@ -78,9 +77,7 @@ impl<'a> Keeper<'a> {
             if place.get().is_some() {
                 continue;
             }
-            if let Some(kept) = content.take().map(|content| place.get_or_init(|| content)) {
-                return &**kept;
-            }
+            return &**place.get_or_init(|| content);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Matching a value against a stored treedef, without building one.
 
+use crate::base::bug::expect_at;
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
 use crate::contract::flatten::Sharing;
@@ -89,7 +90,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         if !self.matches {
             return None;
         }
-        self.treedef.nodes.get(self.node - 1)?.target()
+        let expected = "the node that matched";
+        expect_at(&self.treedef.nodes, self.node - 1, expected).target()
     }
 
     /// The last place that matches.

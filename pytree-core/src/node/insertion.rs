@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use crate::base::bug::bug;
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 
 /// For each entry of a map in the order of insertion, its position in the order of the keys; none if it is not
@@ -22,11 +23,14 @@ impl InsertionOrder {
         if positions.is_sorted() {
             return Self(None);
         }
-        let narrow = positions
-            .iter()
-            .map(|&position| u32::try_from(position).ok())
-            .collect::<Option<Vec<u32>>>();
-        Self(narrow.map(Into::into))
+        let narrow = |&position: &usize| match u32::try_from(position) {
+            Ok(position) => position,
+            Err(_) => bug(format_args!(
+                "fewer than 2^32 entries in a map, found {}",
+                positions.len()
+            )),
+        };
+        Self(Some(positions.iter().map(narrow).collect()))
     }
 
     /// Puts what is in the order of the keys into the order of insertion.
@@ -35,10 +39,16 @@ impl InsertionOrder {
             return sorted;
         };
         let mut sorted: Vec<Option<T>> = sorted.into_iter().map(Some).collect();
-        order
-            .iter()
-            .filter_map(|&position| sorted.get_mut(position as usize).and_then(Option::take))
-            .collect()
+        let entries = order.iter().map(|&position| {
+            match sorted.get_mut(position as usize).and_then(Option::take) {
+                Some(entry) => entry,
+                None => bug(format_args!(
+                    "each position of {} entries once in an insertion order, found {order:?}",
+                    order.len()
+                )),
+            }
+        });
+        entries.collect()
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::path::{AsKeyPath, Key, KeyPath};
 use crate::base::text::short_name;
@@ -108,7 +109,7 @@ impl Dictionary {
                 .map(|number| aliases.firsts().get(number));
             let entry = match (node.kind(), first) {
                 (_, Some(first)) => first.cloned().map(Entry::Alias),
-                (NodeKind::Leaf, _) => leaves.next().map(Entry::Leaf),
+                (NodeKind::Leaf, _) => Some(Entry::Leaf(expect_next(&mut leaves, LEAVES))),
                 (NodeKind::Absent, _) => None,
                 (NodeKind::None | NodeKind::Alias, _) => Some(Entry::None),
                 (kind, _) if kind.is_transparent() => None,

@@ -4,6 +4,7 @@
 //! which a reference that is met again is an alias, and [`reref`] makes a value with references of it. A part of a value,
 //! by [`partition`], holds the values of its references, and [`update_refs`] writes such values back.
 
+use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::base::kind::LeafKind;
 use crate::contract::pytree::{Pytree, PytreeOf};
@@ -95,7 +96,7 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
         });
     }
     crossing::put_together_changed::<L, T>(&treedef, leaves, &references, |position| {
-        changed.get(position).copied().unwrap_or(false)
+        *expect_at(&changed, position, LEAVES)
     })
     .map(drop)
 }

@@ -13,6 +13,7 @@ mod places;
 use std::collections::HashSet;
 
 pub use self::places::ReferencePlace;
+use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::References;
@@ -308,12 +309,12 @@ impl Outcome {
             return (leaves, outcome);
         }
         flatten.visit_tuple(1 + written.len(), |position, flatten| {
-            match position
-                .checked_sub(1)
-                .and_then(|at| argument.cells.get(written[at]))
-            {
+            match position.checked_sub(1) {
                 None => result.visit(flatten),
-                Some(reference) => flatten.visit_content(reference),
+                Some(at) => {
+                    let expected = "positions of references of the argument in `written`";
+                    flatten.visit_content(expect_at(&argument.cells, written[at], expected));
+                }
             }
         });
         let whole = flatten.finish();

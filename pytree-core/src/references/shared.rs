@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{self, Arc, OnceLock};
 
+use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
 use crate::contract::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
@@ -56,8 +57,10 @@ impl<T> Shared<T> {
     pub fn new_cyclic(build: impl FnOnce(&Weak<T>) -> T) -> Self {
         let node = Arc::new(OnceLock::new());
         let value = build(&Weak(Arc::downgrade(&node)));
-        // Nobody else can have set it: a weak edge does not give the node out before.
-        let _ = node.set(value);
+        // A weak edge does not give the node out before.
+        if node.set(value).is_err() {
+            bug("that nobody else can set the value of a shared node while it is built");
+        }
         Self(node)
     }
 

@@ -104,8 +104,7 @@ impl Unflattener<'_> {
     pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
         &mut self,
     ) -> Result<WeakRef<T>, TreeError> {
-        let target = self
-            .weak_target(|shape| Arc::new(Cell::<T>::empty(shape.unwrap_or(&shape::REFERENCE))))?;
+        let target = self.weak_target(|shape| Arc::new(Cell::<T>::empty(shape)))?;
         Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
     }
 }

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 
+use crate::base::bug::{LEAVES, expect_at};
 use crate::base::path::{Key, KeyPath};
 use crate::contract::pytree::{Pytree, rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
@@ -176,8 +177,8 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
         let view = treedef.view(node);
         let met = match view.kind() {
             NodeKind::Leaf => {
-                let position = leaf_nodes.binary_search(&node).ok()?;
-                Met::Leaf(leaves.get(position)?.clone())
+                let position = leaf_nodes.partition_point(|&leaf| leaf < node);
+                Met::Leaf(expect_at(&leaves, position, LEAVES).clone())
             }
             // A weak edge that leads out of the model leads to nothing.
             NodeKind::Absent | NodeKind::Alias => return None,

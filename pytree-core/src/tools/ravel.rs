@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use ndarray::{Array1, ArrayBase, Data, Ix1};
 
+use crate::base::bug::bug;
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
@@ -101,12 +102,16 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
         let mut elements = vector.iter().copied();
         let leaves = self.leaves.iter().map(|leaf| {
             let mut leaf = leaf.clone();
-            if let Some(mut array) = leaf.array_view_mut::<E>() {
-                array
-                    .iter_mut()
-                    .zip(elements.by_ref())
-                    .for_each(|(place, element)| *place = element);
-            }
+            let Some(mut array) = leaf.array_view_mut::<E>() else {
+                bug(format_args!(
+                    "a leaf of the type {} to be an array, as it was when it was raveled",
+                    leaf.type_name()
+                ));
+            };
+            array
+                .iter_mut()
+                .zip(elements.by_ref())
+                .for_each(|(place, element)| *place = element);
             leaf
         });
         unflatten_unchecked(&self.treedef, leaves)

@@ -2,6 +2,7 @@
 
 use super::keys::key_below;
 use super::{Counts, NOTHING, Node, TreeDef};
+use crate::base::bug::bug;
 use crate::base::path::{Key, KeyPath};
 use crate::node::shape::{self, NodeKind, NodeShape};
 use crate::node::statics::StaticBox;
@@ -20,10 +21,14 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.enter_with_target(shape, count(arity), 0);
+    }
+
+    fn enter_with_target(&mut self, shape: &'static NodeShape, arity: u32, target: u32) {
         self.open.push(count(self.nodes.len()));
         self.depth = self.depth.max(self.open.len());
         self.numbered += usize::from(shape.kind.is_numbered());
-        self.push(shape, count(arity));
+        self.push(shape, arity, target);
     }
 
     pub(crate) fn aux(&mut self, value: StaticBox) {
@@ -32,11 +37,11 @@ impl Builder {
 
     pub(crate) fn leaf(&mut self, shape: &'static NodeShape) {
         self.leaves += 1;
-        self.push(shape, 0);
+        self.push(shape, 0, 0);
     }
 
     pub(crate) fn absent(&mut self) {
-        self.push(&shape::ABSENT, 0);
+        self.push(&shape::ABSENT, 0, 0);
     }
 
     pub(crate) fn exit(&mut self) {
@@ -48,12 +53,14 @@ impl Builder {
 
     /// Begins a node as another treedef has it, whose children follow.
     pub(crate) fn node_of(&mut self, treedef: &TreeDef, node: usize) {
-        let Node { shape, arity, .. } = treedef.0.nodes[node];
-        self.enter(shape, arity as usize);
+        let Node {
+            shape,
+            arity,
+            target,
+            ..
+        } = treedef.0.nodes[node];
+        self.enter_with_target(shape, arity, target);
         self.aux.extend_from_slice(treedef.0.aux_of(node));
-        if let Some(last) = self.nodes.last_mut() {
-            last.target = treedef.0.nodes[node].target;
-        }
     }
 
     /// Adds the nodes of another treedef from one to before another, whole subtrees, with their numbers.
@@ -98,19 +105,12 @@ impl Builder {
 
     /// An alias of a node by its number; of nothing, if there is none.
     pub(crate) fn alias(&mut self, number: Option<usize>) {
-        self.refer(&shape::ALIAS, target_of(number));
+        self.push(&shape::ALIAS, 0, target_of(number));
     }
 
     /// A node of the argument, by its number there.
     pub(crate) fn argument(&mut self, number: usize) {
-        self.refer(&shape::ARGUMENT, count(number));
-    }
-
-    fn refer(&mut self, shape: &'static NodeShape, target: u32) {
-        self.push(shape, 0);
-        if let Some(last) = self.nodes.last_mut() {
-            last.target = target;
-        }
+        self.push(&shape::ARGUMENT, 0, count(number));
     }
 
     /// Where the next node will be.
@@ -164,20 +164,25 @@ impl Builder {
         )
     }
 
-    fn push(&mut self, shape: &'static NodeShape, arity: u32) {
+    fn push(&mut self, shape: &'static NodeShape, arity: u32, target: u32) {
         self.nodes.push(Node {
             shape,
             arity,
             size: 1,
             aux: count(self.aux.len()),
-            target: 0,
+            target,
         });
     }
 }
 
 /// Counts of nodes fit in 32 bits: a tree of more would need over 100 GB.
-fn count(value: usize) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
+pub(crate) fn count(value: usize) -> u32 {
+    match u32::try_from(value) {
+        Ok(count) => count,
+        Err(_) => bug(format_args!(
+            "fewer than 2^32 nodes, children and static values in a tree, found {value}"
+        )),
+    }
 }
 
 /// How a node keeps the number that an alias leads to.

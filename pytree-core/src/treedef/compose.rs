@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Builder, TreeDef};
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{Key, KeyPath};
 use crate::node::shape::{self, NodeKind, NodeShape};
@@ -48,7 +49,7 @@ impl TreeDef {
         self.replace_leaves(std::iter::repeat(inner))
     }
 
-    /// The treedef with each leaf replaced by the next of `inner`; leaves for which there is none stay.
+    /// The treedef with each leaf replaced by the next of `inner`, which has one for each leaf.
     pub(crate) fn replace_leaves<'a>(&self, inner: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut inner = inner.into_iter();
         let mut builder = Builder::default();
@@ -58,10 +59,8 @@ impl TreeDef {
                 *left -= 1;
             }
             if node.shape.kind == NodeKind::Leaf {
-                match inner.next() {
-                    Some(treedef) => builder.subtree(treedef),
-                    None => builder.leaf(node.shape),
-                }
+                let expected = "a treedef for each leaf that is replaced";
+                builder.subtree(expect_next(&mut inner, expected));
             } else {
                 builder.node_of(self, at);
                 open.push(node.arity);
@@ -144,13 +143,13 @@ impl TreeDef {
                 *missing -= 1;
             }
             if node.shape.kind == NodeKind::Leaf {
-                values.extend(leaves.next());
+                values.push(expect_next(&mut leaves, LEAVES));
             } else {
                 open.push((at, node.arity));
             }
             while let Some(&(at, 0)) = open.last() {
                 open.pop();
-                let first = values.len().saturating_sub(self.0.nodes[at].arity as usize);
+                let first = values.len() - self.0.nodes[at].arity as usize;
                 let children = values.split_off(first);
                 values.push(function(self.view(at), children));
             }

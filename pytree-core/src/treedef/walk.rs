@@ -2,6 +2,7 @@
 
 use super::keys::child_key;
 use super::{Inner, Node, TreeDef};
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::kind::LeafKind;
 use crate::base::path::KeyPath;
 use crate::node::leaf::Leaf;
@@ -33,10 +34,7 @@ impl TreeDef {
                 *remaining -= 1;
             }
             match node.shape.kind {
-                NodeKind::Leaf => leaves
-                    .next()
-                    .into_iter()
-                    .for_each(|leaf| show(Step::Leaf(leaf))),
+                NodeKind::Leaf => show(Step::Leaf(expect_next(leaves, LEAVES))),
                 NodeKind::Absent => show(Step::Absent),
                 NodeKind::Alias => show(Step::Alias(node.target())),
                 _ => {

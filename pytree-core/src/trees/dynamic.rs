@@ -17,6 +17,7 @@ use std::ops::Index;
 
 use indexmap::IndexMap;
 
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::base::suggest::{Effort, LOOKED_AT};
@@ -251,7 +252,7 @@ impl<L: Leaf> fmt::Display for Tree<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut leaves = self.leaves.iter();
         self.treedef.write_with(f, Notation::Value, |f| {
-            leaves.next().map_or(Ok(()), |leaf| leaf.display(f))
+            expect_next(&mut leaves, LEAVES).display(f)
         })
     }
 }
@@ -259,7 +260,7 @@ impl<L: fmt::Debug> fmt::Debug for Tree<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut leaves = self.leaves.iter();
         self.treedef.write_with(f, Notation::Value, |f| {
-            leaves.next().map_or(Ok(()), |leaf| leaf.fmt(f))
+            expect_next(&mut leaves, LEAVES).fmt(f)
         })
     }
 }

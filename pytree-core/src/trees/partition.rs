@@ -14,13 +14,14 @@ use std::ops::Index;
 pub use self::pop::pop;
 pub(crate) use self::update::merge_state_trees;
 pub use self::update::{merge_state, update};
+use crate::base::bug::{LEAVES, bug, expect_next};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
-use crate::treedef::TreeDef;
+use crate::treedef::{TreeDef, count};
 use crate::trees::dynamic::Tree;
 use crate::trees::filter::Filter;
 use crate::trees::graph;
@@ -254,20 +255,29 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     }
     let mut counts = [0; N];
     for &part in &assigned {
-        if let Some(count) = counts.get_mut(part as usize) {
-            *count += 1;
-        }
+        counts[checked::<N>(part)] += 1;
     }
     let mut kept: [Vec<L>; N] = counts.map(Vec::with_capacity);
     for (leaf, &part) in leaves.into_iter().zip(&assigned) {
-        if let Some(kept) = kept.get_mut(part as usize) {
-            kept.push(leaf);
-        }
+        kept[checked::<N>(part)].push(leaf);
     }
     let mut kept = kept.into_iter();
-    Ok(treedef
-        .split::<N>(&assigned)
-        .map(|part| Partition::from_tree(Tree::from_parts(part, kept.next().unwrap_or_default()))))
+    Ok(treedef.split::<N>(&assigned).map(|part| {
+        let leaves = expect_next(&mut kept, "leaves for each part");
+        Partition::from_tree(Tree::from_parts(part, leaves))
+    }))
+}
+
+/// Returns the position of a part, of which there are `N`.
+#[inline]
+fn checked<const N: usize>(part: u32) -> usize {
+    let part = part as usize;
+    if part >= N {
+        bug(format_args!(
+            "each leaf to be assigned to one of {N} parts, found {part}"
+        ));
+    }
+    part
 }
 
 /// Stands in an assignment for no part.
@@ -279,9 +289,7 @@ type Assignment = (Vec<u32>, Vec<KeyPath>);
 /// The number of the first filter for which `accepts` holds.
 fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
     let first = filters.iter().position(accepts);
-    first
-        .and_then(|part| u32::try_from(part).ok())
-        .unwrap_or(NO_PART)
+    first.map_or(NO_PART, count)
 }
 
 /// The number of the first filter that accepts each leaf, and the leaves that none does.
@@ -314,15 +322,14 @@ fn assign<L: Leaf>(
         if !place.holds_leaf {
             return;
         }
-        if let Some(leaf) = leaf.next() {
-            let part = first_of(filters, |filter| {
-                filter.accepts(place.path, place.kind, leaf)
-            });
-            if part == NO_PART {
-                unassigned.push(place.path.clone());
-            }
-            assigned.push(part);
+        let leaf = expect_next(&mut leaf, LEAVES);
+        let part = first_of(filters, |filter| {
+            filter.accepts(place.path, place.kind, leaf)
+        });
+        if part == NO_PART {
+            unassigned.push(place.path.clone());
         }
+        assigned.push(part);
     });
     Ok((assigned, unassigned))
 }
@@ -403,10 +410,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
         .zip(&present)
         .filter(|(_, present)| **present)
     {
-        *leaf = match values.next() {
-            Some(value) => value.clone(),
-            None => break,
-        };
+        *leaf = expect_next(&mut values, LEAVES).clone();
     }
     Ok((leaves, present))
 }
@@ -484,15 +488,17 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<
     let mut twice = Vec::new();
     for (at, (node, other)) in nodes.iter_mut().zip(&b.nodes).enumerate() {
         match (node.shape.kind, other.shape.kind) {
-            (NodeKind::Leaf, NodeKind::Absent) => leaves.extend(left_leaves.next()),
+            (NodeKind::Leaf, NodeKind::Absent) => {
+                leaves.push(expect_next(&mut left_leaves, LEAVES));
+            }
             (NodeKind::Absent, NodeKind::Leaf) => {
                 node.shape = other.shape;
-                leaves.extend(right_leaves.next());
+                leaves.push(expect_next(&mut right_leaves, LEAVES));
             }
             (NodeKind::Leaf, NodeKind::Leaf) if overlap == Overlap::LaterWins => {
                 node.shape = other.shape;
                 left_leaves.next();
-                leaves.extend(right_leaves.next());
+                leaves.push(expect_next(&mut right_leaves, LEAVES));
             }
             (NodeKind::Leaf, NodeKind::Leaf) => {
                 twice.push(at);

@@ -1,8 +1,12 @@
 //! Trees of which one is a prefix of others, and trees that share a suffix.
 
+use crate::base::bug::expect_next;
 use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;
+
+/// What a prefix that fits has of each tree that it is matched with.
+const FITS: &str = "one item for each leaf of a prefix";
 
 /// Trees as the children of a prefix.
 impl TreeDef {
@@ -82,12 +86,12 @@ impl<L> Tree<L> {
         let mut own = self.leaves().iter();
         let mut fits = true;
         self.treedef().walk_with(full, Fit::Prefix, |meeting| {
-            match (meeting, own.next()) {
-                (Meeting::Leaf { full: node }, Some(leaf)) => {
+            match meeting {
+                Meeting::Leaf { full: node } => {
                     let count = full.view(node).num_leaves();
-                    leaves.extend(std::iter::repeat_n(leaf, count));
+                    leaves.extend(std::iter::repeat_n(expect_next(&mut own, FITS), count));
                 }
-                _ => fits = false,
+                Meeting::Differ { .. } => fits = false,
             }
             fits
         });
@@ -130,7 +134,10 @@ impl<L> Tree<L> {
             });
         }
         let leaves = self.leaves().iter().map(|leaf| {
-            let subtrees: Vec<Tree<M>> = columns.iter_mut().filter_map(Iterator::next).collect();
+            let subtrees: Vec<Tree<M>> = columns
+                .iter_mut()
+                .map(|column| expect_next(column, FITS))
+                .collect();
             function(leaf, &subtrees)
         });
         let leaves = leaves.collect();
@@ -205,7 +212,10 @@ impl<L> Tree<L> {
         };
         let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
         let leaves = own.into_iter().map(|leaf| {
-            let row: Vec<&M> = columns.iter_mut().filter_map(Iterator::next).collect();
+            let row: Vec<&M> = columns
+                .iter_mut()
+                .map(|column| expect_next(column, FITS))
+                .collect();
             function(leaf, &row)
         });
         let leaves = leaves.collect();

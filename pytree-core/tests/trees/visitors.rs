@@ -249,3 +249,49 @@ fn shapes_of_one_description_are_equal() {
         assert_ne!(point, other);
     }
 }
+
+/// A pair whose walk over leaves, written by hand, visits the first one only or the second one twice.
+#[derive(Clone)]
+struct Miscounted {
+    pair: (f64, f64),
+    visits: usize,
+}
+
+impl Pytree for Miscounted {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.pair.visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let pair = Pytree::unflatten(source)?;
+        Ok(Self { pair, visits: 2 })
+    }
+}
+
+impl PytreeOf<f64> for Miscounted {
+    fn map_leaves<F: FnMut(&f64) -> f64>(&self, function: &mut F) -> Self {
+        (0..self.visits).for_each(|_| {
+            function(&self.pair.0);
+        });
+        self.clone()
+    }
+}
+
+#[test]
+fn map2_reports_walks_that_disagree() {
+    let other = (1.0, 2.0);
+    for (visits, found) in [(1, "fewer"), (3, "more")] {
+        let miscounted = Miscounted {
+            pair: other,
+            visits,
+        };
+        let run = || tree::map2(&miscounted, &other, |left: &f64, _: &f64| *left).map(drop);
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(
+            message.starts_with("this is a bug in pytree: "),
+            "{message}"
+        );
+        assert!(message.contains("to visit the 2 leaves"), "{message}");
+        assert!(message.contains(&format!("found {found}")), "{message}");
+    }
+}

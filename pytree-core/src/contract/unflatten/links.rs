@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::{Contents, DEPTH_LIMIT, LINKED_DEPTH_LIMIT, Unflattener};
+use crate::base::bug::{bug, expect_at};
 use crate::base::error::TreeError;
 use crate::base::text::short_name;
 use crate::contract::commit::Staged;
@@ -70,27 +71,29 @@ impl Unflattener<'_> {
         let number = self.next_number;
         self.next_number += 1;
         let node = self.numbered_node(number, new)?;
-        if let Some(Some(numbered)) = self.numbered.get_mut(number) {
-            numbered.began = true;
-        }
+        self.numbered_mut(number).began = true;
         Ok(node)
+    }
+
+    /// Returns the node of a number that has begun.
+    fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
+        match self.numbered.get_mut(number) {
+            Some(Some(numbered)) => numbered,
+            _ => bug(format_args!("that node {number} has begun")),
+        }
     }
 
     /// Ends it: whoever looks at nodes as they are built may have put another in its place.
     pub(crate) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
-        if let Some(Some(numbered)) = self.numbered.get_mut(number)
-            && self.on_exit.is_some()
-        {
-            numbered.node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
+        if self.on_exit.is_some() {
+            self.numbered_mut(number).node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
         }
     }
 
     /// Ends the count of what is in a node, of which there were `around` beside it so far.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         let links = self.links + 1;
-        if let Some(Some(numbered)) = self.numbered.get_mut(number) {
-            numbered.links = links;
-        }
+        self.numbered_mut(number).links = links;
         self.links = links.max(around);
     }
 
@@ -119,7 +122,7 @@ impl Unflattener<'_> {
     /// What a weak edge leads to, which may come later.
     pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
-        new: impl FnOnce(Option<&'static NodeShape>) -> Arc<N>,
+        new: impl FnOnce(&'static NodeShape) -> Arc<N>,
     ) -> Result<Option<Arc<N>>, TreeError> {
         self.enter_fixed(&shape::WEAK, 1)?;
         let is_known = self
@@ -156,20 +159,16 @@ impl Unflattener<'_> {
     }
 
     /// The shape of the node of a number, also of one that comes later.
-    fn shape_of_numbered(&self, number: usize) -> Option<&'static NodeShape> {
-        let places = self.treedef.numbered_nodes();
-        let node = self.treedef.0.nodes.get(*places.get(number)?)?;
-        Some(node.shape)
+    fn shape_of_numbered(&self, number: usize) -> &'static NodeShape {
+        let expected = "a place for each numbered node";
+        let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
+        self.treedef.0.nodes[place].shape
     }
 
     /// The node that is used instead of a new one for a number.
-    fn used_as(
-        &self,
-        number: usize,
-        shape: Option<&NodeShape>,
-    ) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn used_as(&self, number: usize, shape: &NodeShape) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
-        let is_used = shape?.kind == NodeKind::Reference || contents == Contents::Same;
+        let is_used = shape.kind == NodeKind::Reference || contents == Contents::Same;
         used.node(number).filter(|_| is_used)
     }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use indexmap::IndexMap;
 
+use crate::base::bug::{bug, expect_next};
 use crate::base::error::{PlaceProblem, TreeError};
 use crate::base::path::{Key, KeyPath};
 use crate::base::suggest::Effort;
@@ -138,7 +139,8 @@ fn place<L>(
     }
     failed("cannot build a tree of a flat state", problems)?;
     let mut given = leaves.iter();
-    let treedef = treedef.with_presence(|_| given.next().is_some_and(Option::is_some));
+    let treedef =
+        treedef.with_presence(|_| expect_next(&mut given, "an item for each place").is_some());
     Ok(Tree::from_parts(
         treedef,
         leaves.into_iter().flatten().collect(),
@@ -265,9 +267,10 @@ impl<L> Nested<L> {
                     builder.begin_dict();
                     open.push(children.into_iter());
                 }
-                _ => {
+                Some(Place::Empty) => {
                     builder.begin_dict().end();
                 }
+                None => bug("each dictionary to be in one other"),
             }
             next = None;
             while let Some(children) = open.last_mut() {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::flat::{Places, failed};
 use super::write::leaves_before;
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{Key, KeyPath};
 use crate::node::shape::NodeKind;
@@ -40,9 +41,7 @@ impl<L: Clone> Tree<L> {
         while let Some(node) = next {
             let node = treedef.below_transparent(node);
             if treedef.view(node).kind() == NodeKind::Leaf {
-                if let Some(leaf) = leaves.next() {
-                    builder.leaf(leaf.clone());
-                }
+                builder.leaf(expect_next(&mut leaves, LEAVES).clone());
             } else {
                 builder.begin_dict();
                 let children = treedef.child_positions(node).into_iter().enumerate();

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::base::bug::{LEAVES, expect_at, expect_next};
 use crate::base::kind::LeafKind;
 use crate::base::text::write_quoted;
 use crate::module::annotated::{Metadata, metadata_of};
@@ -53,9 +54,7 @@ impl<L: Leaf> Writer<'_, L> {
     /// The leaves of the subtree at a node.
     fn leaves_of(&self, node: usize) -> &[L] {
         let end = node + self.treedef.0.nodes[node].size as usize;
-        self.leaves
-            .get(self.before[node]..self.before[end])
-            .unwrap_or_default()
+        expect_at(self.leaves, self.before[node]..self.before[end], LEAVES)
     }
 
     /// Writes what is below a node as a dictionary, without recursion: a tree may be of any depth.
@@ -114,7 +113,7 @@ impl<L: Leaf> Writer<'_, L> {
     /// The kind that a reference at a node, or in transparent nodes there, says itself.
     fn kind_of_reference(&self, node: usize) -> Option<LeafKind> {
         let inside = self.treedef.below_transparent(node);
-        let nodes = self.treedef.0.nodes.get(node..inside)?.iter();
+        let nodes = self.treedef.0.nodes[node..inside].iter();
         let mut fields = nodes.flat_map(|node| node.shape.fields);
         fields.find_map(|field| field.kind.and_then(LeafKind::of_field))
     }
@@ -180,9 +179,8 @@ impl<L: Leaf> Writer<'_, L> {
         let mut text = String::new();
         self.treedef
             .subtree(node)
-            .write_with(&mut text, Notation::Value, |text| match leaves.next() {
-                Some(leaf) => write!(text, "{}", Shown(leaf)),
-                None => Ok(()),
+            .write_with(&mut text, Notation::Value, |text| {
+                write!(text, "{}", Shown(expect_next(&mut leaves, LEAVES)))
             })?;
         let mut lines = text.split('\n');
         f.write_str(lines.next().unwrap_or_default())?;

@@ -12,7 +12,7 @@ use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Node, TreeDef};
+use crate::treedef::{Node, TreeDef, count};
 use crate::trees::tree;
 
 /// The node to be replaced.
@@ -185,7 +185,7 @@ impl<'a> Spliced<'a> {
             ..*node
         }));
         spliced.extend(nodes[end..].iter().map(|node| Node {
-            aux: u32::try_from(node.aux as usize - old_len + new_len).unwrap_or(u32::MAX),
+            aux: count(node.aux as usize - old_len + new_len),
             ..*node
         }));
         let mut aux = treedef.0.aux[..old_aux].to_vec();

@@ -6,6 +6,7 @@ mod data;
 use std::collections::{BTreeSet, HashSet};
 
 use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
+use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind};
 use crate::node::insertion::InsertionOrder;
@@ -455,7 +456,11 @@ impl NewShape {
 /// Checks that no key is there twice and, if asked for, that they are in order. Keys of which a text only is
 /// known are not told apart, and those of users' types may have an order of their own.
 fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), TreeError> {
-    let keys: Vec<&StaticData> = keys.iter().filter_map(StaticBox::downcast_ref).collect();
+    let data = |key| match StaticBox::downcast_ref(key) {
+        Some(data) => data,
+        None => bug("the keys of a map that is read to be data"),
+    };
+    let keys: Vec<&StaticData> = keys.iter().map(data).collect();
     let is_opaque = |data: &StaticData| matches!(data, StaticData::Opaque { .. });
     let is_own = |data: &StaticData| is_opaque(data) || matches!(data, StaticData::Record { .. });
     let mut met = BTreeSet::new();

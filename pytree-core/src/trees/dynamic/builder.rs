@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Tree;
+use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::kind::FieldKind;
 use crate::base::path::KeyPath;
@@ -290,13 +291,13 @@ impl<L> TreeBuilder<L> {
 
     /// The node that began last: its shape, its keys or static values, and its children.
     fn open_node(&mut self) -> Option<(&'static NodeShape, &mut Vec<StaticBox>, &mut Vec<usize>)> {
-        match self.places.get_mut(*self.open.last()?)? {
+        match &mut self.places[*self.open.last()?] {
             Place::Node {
                 shape,
                 aux,
                 children,
             } => Some((*shape, aux, children)),
-            _ => None,
+            _ => bug("a node, and no leaf, that has begun and not ended"),
         }
     }
 
@@ -370,7 +371,7 @@ fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
                 aux.into_iter().for_each(|value| builder.aux(value));
                 open.push(children.into_iter());
             }
-            None => {}
+            None => bug("each place of a tree that is built to be the child of one node"),
         }
     }
     Tree::from_parts(builder.finish(), leaves)

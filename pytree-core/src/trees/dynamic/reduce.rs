@@ -1,6 +1,7 @@
 //! Reductions of a tree's leaves to one value, and transposition.
 
 use super::Tree;
+use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::node::shape::NodeKind;
 use crate::treedef::{Fit, TreeDef};
@@ -101,7 +102,7 @@ impl<L> Tree<L> {
         let (rows, columns) = (outer.num_leaves(), inner.num_leaves());
         let leaves = (0..columns)
             .flat_map(|column| (0..rows).map(move |row| row * columns + column))
-            .filter_map(|position| self.leaves.get(position).cloned())
+            .map(|position| expect_at(&self.leaves, position, LEAVES).clone())
             .collect();
         Ok(Self::from_parts(inner.compose(outer), leaves))
     }

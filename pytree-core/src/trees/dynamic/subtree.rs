@@ -1,6 +1,7 @@
 //! Subtrees: looking into a tree, cutting it into subtrees, and other choices of what a leaf is.
 
 use super::Tree;
+use crate::base::bug::{LEAVES, expect_at, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, Key, KeyPath};
 use crate::base::suggest::Effort;
@@ -52,7 +53,7 @@ impl<'a, L> Subtree<'a, L> {
     /// Its leaves, in order.
     pub fn leaves(&self) -> &'a [L] {
         let end = self.first_leaf + self.num_leaves();
-        self.tree.leaves.get(self.first_leaf..end).unwrap_or(&[])
+        expect_at(&self.tree.leaves, self.first_leaf..end, LEAVES)
     }
 
     /// Its path from the root of the tree.
@@ -240,7 +241,7 @@ impl<L> Tree<L> {
         let mut leaves = Vec::with_capacity(own.len());
         for node in &mut nodes {
             match node.shape.kind {
-                NodeKind::Leaf => leaves.push(own.next()),
+                NodeKind::Leaf => leaves.push(Some(expect_next(&mut own, LEAVES))),
                 NodeKind::None => {
                     node.shape = &shape::LEAF;
                     leaves.push(None);

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use self::plan::{Cut, Plan};
 use super::{NO_PART, Partition, assign, select};
+use crate::base::bug::{LEAVES, bug, expect_at, expect_next};
 use crate::base::error::TreeError;
 use crate::contract::handles::References;
 use crate::contract::pytree::PytreeOf;
@@ -125,17 +126,19 @@ impl<L> Rest<L> {
     /// The references that are left, and for each whether it holds something else now.
     fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
         let now = self.treedef.numbered_nodes();
-        let was: Vec<usize> = now
-            .iter()
-            .filter_map(|&at| self.old.get(at).copied())
-            .collect();
+        let expected = "an old node for each node that is left";
+        let old = |&at: &usize| *expect_at(&self.old, at, expected);
+        let was: Vec<usize> = now.iter().map(old).collect();
         let numbers: BTreeMap<usize, usize> = before
             .numbered_nodes()
             .iter()
             .enumerate()
             .map(|(number, &at)| (at, number))
             .collect();
-        let left = references.only(was.iter().filter_map(|at| numbers.get(at).copied()));
+        let left = references.only(was.iter().map(|at| match numbers.get(at) {
+            Some(number) => *number,
+            None => bug("each shared node that is left in a model to have been in it"),
+        }));
         let is_reference = |at: usize| self.treedef.0.nodes[at].shape.kind == NodeKind::Reference;
         let pairs = now.iter().zip(&was).filter(|(now, _)| is_reference(**now));
         let changed =
@@ -189,7 +192,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
         match node.shape.kind {
             NodeKind::Leaf => {
                 builder.leaf(node.shape);
-                kept.extend(leaf.next().cloned());
+                kept.push(expect_next(&mut leaf, LEAVES).clone());
             }
             NodeKind::Absent => builder.absent(),
             NodeKind::Alias => {
@@ -244,7 +247,7 @@ fn keys(kind: NodeKind, aux: &[StaticBox], kept: &[bool]) -> Vec<StaticBox> {
         }
         let positions: Vec<usize> = inserted
             .into_iter()
-            .filter(|&position| kept.get(position) == Some(&true))
+            .filter(|&position| *expect_at(kept, position, "a flag for each entry of a map"))
             .map(|position| ranks[position])
             .collect();
         keys.push(StaticBox::new(InsertionOrder::of_positions(&positions)));

@@ -1,6 +1,7 @@
 //! Models and parts changed by parts.
 
 use super::{Overlap, Partition, merge_two, replaced};
+use crate::base::bug::{LEAVES, bug, expect_at};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::contract::pytree::PytreeOf;
 use crate::node::leaf::Leaf;
@@ -40,7 +41,7 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
         let (leaves, changed) =
             replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
         crossing::put_together_changed(&treedef, leaves, &references, |position| {
-            changed.get(position).copied().unwrap_or(false)
+            *expect_at(&changed, position, LEAVES)
         })
     })?;
     Ok(())
@@ -94,9 +95,11 @@ fn as_structure(doing: &'static str, error: TreeError) -> TreeError {
     let TreeError::Merge { problems } = error else {
         return error;
     };
-    let differences = problems.iter().filter_map(|problem| match problem {
-        MergeProblem::Structure(difference) => Some(difference.clone()),
-        _ => None,
+    let differences = problems.into_iter().map(|problem| match problem {
+        MergeProblem::Structure(difference) => difference,
+        problem => bug(format_args!(
+            "differences of structure only where leaves are replaced, found {problem:?}"
+        )),
     });
     TreeError::Structure {
         doing,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::kind::LeafKind;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
@@ -45,7 +46,7 @@ impl<'t> Plan<'t> {
         let mut flags = selected.iter();
         for (at, node) in nodes.iter().enumerate() {
             match node.shape.kind {
-                NodeKind::Leaf if flags.next() == Some(&true) => leaves.push(at),
+                NodeKind::Leaf if *expect_next(&mut flags, LEAVES) => leaves.push(at),
                 NodeKind::Leaf | NodeKind::Absent => kept += 1,
                 _ => {}
             }
