@@ -21,7 +21,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
-use crate::treedef::{TreeDef, count};
+use crate::treedef::{Node, TreeDef, count};
 use crate::trees::dynamic::Tree;
 use crate::trees::filter::Filter;
 use crate::trees::graph;
@@ -389,10 +389,10 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// The leaves of a whole with those that a part has in the place of its own, and which they are.
+/// Returns the leaves of a whole with those that a part has in the place of its own, and which of them these are.
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part is of another structure.
+/// [`TreeError::Merge`] if the part is of another structure, or has a leaf where the whole has none.
 pub(crate) fn replaced<M, L: Leaf + Clone>(
     treedef: &TreeDef,
     mut leaves: Vec<L>,
@@ -400,19 +400,35 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
 ) -> Result<(Vec<L>, Vec<bool>), TreeError> {
     let places = part.tree.treedef();
     check_alike(treedef, places)?;
-    let places = places.0.nodes.iter().filter(|node| node.is_place());
-    let present: Vec<bool> = places
-        .map(|node| node.shape.kind == NodeKind::Leaf)
-        .collect();
     let mut values = part.leaves().iter();
-    for (leaf, _) in leaves
-        .iter_mut()
-        .zip(&present)
-        .filter(|(_, present)| **present)
-    {
-        *leaf = expect_next(&mut values, LEAVES).clone();
+    let mut own = leaves.iter_mut();
+    let mut changed = Vec::with_capacity(treedef.num_leaves());
+    let mut surplus = false;
+    // A whole that holds a dynamic tree may have absent places, too.
+    for (node, other) in treedef.0.nodes.iter().zip(&places.0.nodes) {
+        match (node.shape.kind, other.shape.kind) {
+            (NodeKind::Leaf, NodeKind::Leaf) => {
+                *expect_next(&mut own, LEAVES) = expect_next(&mut values, LEAVES).clone();
+                changed.push(true);
+            }
+            (NodeKind::Leaf, _) => {
+                expect_next(&mut own, LEAVES);
+                changed.push(false);
+            }
+            (_, NodeKind::Leaf) => surplus = true,
+            _ => {}
+        }
     }
-    Ok((leaves, present))
+    if !surplus {
+        return Ok((leaves, changed));
+    }
+    let mut nodes = treedef.0.nodes.iter().filter(|node| node.is_place());
+    let is_leaf = |node: &Node| node.shape.kind == NodeKind::Leaf;
+    let found = places.with_presence(|present| is_leaf(expect_next(&mut nodes, LEAVES)) || present);
+    let differences = treedef.differences(&found).into_iter();
+    Err(TreeError::Merge {
+        problems: differences.map(MergeProblem::Structure).collect(),
+    })
 }
 
 /// Whether two structures are the same but for the places that have no leaf.

@@ -309,3 +309,32 @@ fn an_absent_leaf_is_called_so() {
         "cannot build a list at the root: the treedef has an absent leaf there; use the treedef of a value of the same type"
     );
 }
+
+#[test]
+fn update_skips_absent_places_of_the_model() {
+    type Model = (Tree<f32>, f32, f32);
+    let half = partition::filter(&vec![1.0_f32, 2.0], &Filter::path("[1]"));
+    let model = || -> Model { (half.tree().clone(), 3.0, 4.0) };
+    let all: Partition<Model, f32> = partition::filter(&model(), &Filter::everything());
+    let mut updated = model();
+    partition::update(&mut updated, &all.map(|leaf: &f32| leaf * 10.0)).unwrap();
+    assert_eq!(updated.0.to_string(), "[-, 20.0]");
+    assert_eq!((updated.1, updated.2), (30.0, 40.0));
+    let last: Partition<Model, f32> = partition::filter(&model(), &Filter::path("[2]"));
+    let replaced = partition::replace(&model(), &last.map(|leaf: &f32| leaf * 10.0)).unwrap();
+    assert_eq!(replaced.0.to_string(), "[-, 2.0]");
+    assert_eq!((replaced.1, replaced.2), (3.0, 40.0));
+    let whole = (
+        Tree::list(vec![Tree::leaf(1.0_f32), Tree::leaf(2.0)]),
+        3.0,
+        4.0,
+    );
+    let whole: Partition<Model, f32> = partition::filter(&whole, &Filter::everything());
+    let surplus = partition::replace(&model(), &whole).unwrap_err();
+    assert!(
+        surplus
+            .to_string()
+            .contains("node type at [0][0]: an absent leaf against a leaf"),
+        "{surplus}"
+    );
+}
