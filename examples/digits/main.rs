@@ -149,10 +149,15 @@ fn train(
             training_accuracy: reached(training),
             test_accuracy: reached(test),
         };
-        bar.set_message(format!(
+        let reached = format!(
             "loss {:.4}, accuracy {:.4}",
             epoch.loss, epoch.test_accuracy
-        ));
+        );
+        // Without a terminal there is no bar.
+        if bar.is_hidden() {
+            println!("epoch {:2}: {reached}", history.len() + 1);
+        }
+        bar.set_message(reached);
         history.push(epoch);
     }
     bar.finish();

@@ -121,8 +121,16 @@ fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
         .disable_mesh()
         .x_labels(classes)
         .y_labels(classes)
+        .y_label_formatter(&|line| match line {
+            SegmentValue::Exact(line) | SegmentValue::CenterOf(line) => {
+                (classes - 1).saturating_sub(*line).to_string()
+            }
+            SegmentValue::Last => String::new(),
+        })
         .draw()?;
     for (digit, row) in confusion.iter().enumerate() {
+        // The row of digit 0 is on top.
+        let line = classes - 1 - digit;
         for (predicted, &count) in row.iter().enumerate() {
             #[allow(
                 clippy::cast_possible_truncation,
@@ -137,13 +145,13 @@ fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
             };
             let corner = |column, line| (SegmentValue::Exact(column), SegmentValue::Exact(line));
             chart.draw_series([Rectangle::new(
-                [corner(predicted, digit), corner(predicted + 1, digit + 1)],
+                [corner(predicted, line), corner(predicted + 1, line + 1)],
                 colour.filled(),
             )])?;
             if count > 0 {
                 let middle = (
                     SegmentValue::CenterOf(predicted),
-                    SegmentValue::CenterOf(digit),
+                    SegmentValue::CenterOf(line),
                 );
                 let style = ("sans-serif", 12)
                     .into_text_style(area)
