@@ -10,7 +10,8 @@
 )]
 
 use pytree_transform::{
-    Function, Tensor, grad, hessian, jit, jvp, value_and_grad, value_and_grad_mut, vjp, vmap,
+    DType, Function, Tensor, grad, hessian, ix, jit, jvp, value_and_grad, value_and_grad_mut, vjp,
+    vmap,
 };
 
 fn scalar(value: f64) -> Tensor {
@@ -282,5 +283,22 @@ fn derivatives_of_integers_are_refused_at_the_users_line() {
             "{message}"
         );
         assert!(message.contains("tests/compositions.rs:"), "{message}");
+    }
+}
+
+#[test]
+fn compiled_batched_and_derived_running_sums_agree() {
+    let x = Tensor::iota(DType::F32, [3, 1000], 1).sin() + Tensor::iota(DType::F32, [3, 1000], 0);
+    let sum = |x: Tensor| x.cumsum(0);
+    let of_row = |row: usize| x.index(ix![row]);
+    let batched = vmap(sum)(x.clone());
+    let weighted = move |x: &Tensor, w: &Tensor| (sum(x.clone()) * w).sum();
+    for row in 0..3 {
+        let eager = sum(of_row(row));
+        assert_eq!(jit(sum)(of_row(row)), eager);
+        assert_eq!(batched.index(ix![row]), eager);
+        let weights = of_row(2 - row);
+        let slope = grad(|x: &Tensor| weighted(x, &weights))(&of_row(row));
+        assert_eq!(slope, weights.cumsum_reversed(0));
     }
 }

@@ -6,9 +6,9 @@ use super::Executable;
 use super::schedule::{Scheduled, schedule};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::body::program::Slots;
-use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
 type Function = fn(&[Tensor]) -> Vec<Tensor>;

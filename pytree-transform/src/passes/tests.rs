@@ -3,13 +3,25 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::base::array::Array;
 use crate::base::dtype::DType;
 use crate::ix;
 use crate::jaxpr::verify;
-use crate::operations::debug::debug_callback;
+use crate::primitives::body::Body;
+use crate::primitives::body::program::{Program, Slots};
+use crate::primitives::call::call;
+use crate::primitives::callback::DebugCallback;
 use crate::tensor::Tensor;
-use crate::transformations::jit::jit;
-use crate::transformations::make_jaxpr::make_jaxpr;
+use crate::tensor::stage::stage;
+use crate::tensor::trace::{Recorder, bind};
+
+/// A function of a tensor like this, recorded.
+fn recorded(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Jaxpr {
+    let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &[x.info().clone()], |inputs| {
+        (vec![function(&inputs[0])], ())
+    });
+    jaxpr.without_dead_code()
+}
 
 /// The names of the operations that are left of a function of a matrix.
 fn left_of(function: impl Fn(&Tensor) -> Tensor + Send + Sync) -> Vec<&'static str> {
@@ -23,7 +35,7 @@ fn left_of_given(
     function: impl Fn(&Tensor) -> Tensor + Send + Sync,
     x: Tensor,
 ) -> Vec<&'static str> {
-    let jaxpr = make_jaxpr(|x: Tensor| function(&x))(x.clone());
+    let jaxpr = recorded(&x, function);
     let optimized = optimize(jaxpr.clone());
     assert_eq!(verify(&optimized), Ok(()));
     let (found, expected) = (
@@ -130,6 +142,16 @@ fn products_read_transposed_operands_as_they_lie() {
     );
 }
 
+/// A jaxpr that runs operation by operation.
+struct AsRecorded(Jaxpr);
+impl Program for AsRecorded {
+    fn run_in(&self, _: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        let operands: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
+        let results = self.0.evaluate(&operands).into_iter();
+        results.filter_map(Tensor::into_array).collect()
+    }
+}
+
 #[test]
 fn the_same_is_computed_once() {
     assert_eq!(left_of(|x| x.sin() * x.sin()), ["sin", "mul"]);
@@ -147,11 +169,12 @@ fn the_same_is_computed_once() {
         ["mul", "add"],
         "equal constants are one"
     );
-    let inner = jit(|x: Tensor| x.sin());
-    assert_eq!(
-        left_of(move |x| inner(x.clone()) + inner(x.clone())),
-        ["jit", "add"]
-    );
+    let example = Tensor::from([[1.0_f32; 3]; 2]);
+    let inner = Body::new(Recorder::Jit, recorded(&example, Tensor::sin), |jaxpr| {
+        Arc::new(AsRecorded(jaxpr.clone()))
+    });
+    let inner = move |x: &Tensor| call(&inner, std::slice::from_ref(x)).remove(0);
+    assert_eq!(left_of(move |x| inner(x) + inner(x)), ["jit", "add"]);
 }
 
 #[test]
@@ -175,6 +198,15 @@ fn what_depends_on_no_input_is_computed_before_the_run() {
     assert_eq!(big, ["iota", "sin", "add"], "big results are not stored");
 }
 
+/// Calls a function with the value of a tensor.
+fn see(x: &Tensor, callback: impl Fn(&[Tensor]) + Send + Sync + 'static) {
+    let primitive = DebugCallback {
+        callback: Arc::new(callback),
+        batch_axes: 0,
+    };
+    bind(&primitive, &[x]).unwrap();
+}
+
 #[test]
 fn effects_are_kept_in_order_and_never_merged() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -183,18 +215,18 @@ fn effects_are_kept_in_order_and_never_merged() {
         move |_: &[Tensor]| seen.lock().unwrap().push(name)
     };
     let (first, second) = (of("first"), of("second"));
-    let function = move |x: Tensor| {
+    let x = Tensor::from(1.0_f32);
+    let jaxpr = recorded(&x, |x| {
         let unused = x.sin();
-        debug_callback(&[&unused], first.clone());
-        debug_callback(&[&x], second.clone());
-        debug_callback(&[&x], second.clone());
+        see(&unused, first);
+        see(x, second.clone());
+        see(x, second);
         x.cos()
-    };
-    let jaxpr = make_jaxpr(&function)(Tensor::from(1.0_f32));
+    });
     for (name, optimized) in each_pass(&jaxpr) {
         assert_eq!(optimized.equations().len(), 5, "{name}");
     }
     assert!(seen.lock().unwrap().is_empty(), "recording prints nothing");
-    jit(function)(Tensor::from(1.0_f32));
+    optimize(jaxpr).evaluate(&[x]);
     assert_eq!(*seen.lock().unwrap(), ["first", "second", "second"]);
 }

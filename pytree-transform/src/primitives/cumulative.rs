@@ -377,33 +377,6 @@ mod tests {
     }
 
     #[test]
-    fn compiled_batched_and_derived_sums_agree() {
-        let x = noise(&[3, 1000], 1).convert(DType::F32);
-        let run = Run {
-            axis: 0,
-            reverse: false,
-        };
-        let sum = move |x: Tensor| or_panic(cumulative_sum(&x, run));
-        let of_row = |row: usize| x.index(crate::ix![row]);
-        let batched = crate::transformations::vmap::vmap(sum)(x.clone());
-        let weighted = move |x: &Tensor, w: &Tensor| (sum(x.clone()) * w).sum();
-        for row in 0..3 {
-            let eager = sum(of_row(row));
-            assert_eq!(crate::transformations::jit::jit(sum)(of_row(row)), eager);
-            assert_eq!(batched.index(crate::ix![row]), eager);
-            let weights = of_row(2 - row);
-            let slope = crate::transformations::grad::grad(|x: &Tensor| weighted(x, &weights))(
-                &of_row(row),
-            );
-            let back = Run {
-                reverse: true,
-                ..run
-            };
-            assert_eq!(slope, cumulative_sum(&weights, back).unwrap());
-        }
-    }
-
-    #[test]
     fn integers_wrap_and_infinities_stay() {
         let run = |reverse| Run { axis: 0, reverse };
         let x = Tensor::from([1, i32::MAX, 3]);

@@ -6,6 +6,7 @@ pub(crate) mod elementwise;
 mod handle;
 pub(crate) mod jaxpr;
 pub(crate) mod primitive;
+pub(crate) mod stage;
 pub(crate) mod trace;
 pub(crate) mod traceable;
 

@@ -3,8 +3,8 @@
 use pytree_core::{Tree, graph};
 
 use crate::base::dtype::AbstractArray;
-use crate::primitives::body::stage;
 use crate::tensor::Tensor;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;

@@ -9,11 +9,12 @@ use pytree_core::{References, TreeError, Unrepeated};
 
 use crate::base::array::Array;
 use crate::executor::compile;
-use crate::primitives::body::{Body, stage};
+use crate::primitives::body::Body;
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::checks::Checks;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};

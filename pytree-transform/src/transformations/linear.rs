@@ -9,9 +9,10 @@ use pytree_core::{SelectPart, TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::tape::{Tape, linearize as on_tape};
-use crate::primitives::body::{chosen, in_places, stage};
+use crate::primitives::body::{chosen, in_places};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
+use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pytree_core::graph;
 
 use crate::jaxpr::debug_verify;
-use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Function, call_inside, transformed};

@@ -9,10 +9,11 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::body::linearized::Linearized;
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};
-use crate::primitives::body::{Body, Derivative, chosen, stage};
+use crate::primitives::body::{Body, Derivative, chosen};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{BatchAxis, Linear};
+use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace};
 
 /// What was derived from one function.

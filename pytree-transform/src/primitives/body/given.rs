@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{
-    Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places, stage,
+    Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places,
 };
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::current_line;
 
 impl GivenRule {

@@ -10,7 +10,6 @@ mod given;
 mod linearized;
 pub(crate) mod program;
 pub(crate) mod remat;
-mod stage;
 pub(crate) mod tape;
 
 use std::fmt;
@@ -20,7 +19,6 @@ use std::sync::{Arc, OnceLock};
 pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;
 pub(crate) use self::linearized::Linearized;
-pub(crate) use self::stage::{stage, with_all_captured};
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;

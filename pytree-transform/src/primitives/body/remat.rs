@@ -4,10 +4,11 @@ use std::any::Any;
 use std::collections::HashSet;
 
 use crate::base::dtype::AbstractArray;
-use crate::primitives::body::{Linearized, stage};
+use crate::primitives::body::Linearized;
 use crate::primitives::dot::DotGeneral;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
+use crate::tensor::stage::stage;
 
 /// What [`remat`](crate::remat) keeps of the values that derivatives need, beside the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

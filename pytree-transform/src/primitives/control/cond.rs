@@ -10,7 +10,7 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::body::{Body, all_axis_names, in_places, stage};
+use crate::primitives::body::{Body, all_axis_names, in_places};
 use crate::primitives::call::{bind_all, call, known_and_cotangents};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
@@ -18,6 +18,7 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
+use crate::tensor::stage::stage;
 use crate::tensor::trace::on_tape;
 
 /// One of several functions; the first operand is its index, clipped.

@@ -10,7 +10,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::program::Slots;
-use crate::primitives::body::{Body, all_axis_names, in_places, stage};
+use crate::primitives::body::{Body, all_axis_names, in_places};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::control::scan::{fixed_point, with_carry_tangents};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
@@ -19,6 +19,7 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
+use crate::tensor::stage::stage;
 use crate::tensor::trace::{current_line, on_tape};
 
 /// A body applied while a condition holds; the operands are the constants of the condition, those of the

@@ -8,11 +8,12 @@ use pytree_core::crossing::take_apart;
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
-use crate::primitives::body::{Body, stage, with_all_captured};
+use crate::primitives::body::Body;
 use crate::primitives::call::bind_all;
 use crate::primitives::control::cond::Cond;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stage::{stage, with_all_captured};
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};

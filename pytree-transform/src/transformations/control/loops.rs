@@ -7,10 +7,11 @@ use pytree_core::{TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
-use crate::primitives::body::{Body, stage};
+use crate::primitives::body::Body;
 use crate::primitives::call::bind_all;
 use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::mismatch::{differences, in_both, mend, moved};

@@ -6,10 +6,11 @@ use pytree_core::crossing::take_apart;
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
-use crate::primitives::body::{Body, stage};
+use crate::primitives::body::Body;
 use crate::primitives::call::bind_all;
 use crate::primitives::control::while_loop::While;
 use crate::tensor::Tensor;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend, moved};

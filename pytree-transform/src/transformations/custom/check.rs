@@ -3,9 +3,9 @@
 use pytree_core::{TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
-use crate::primitives::body::stage;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};

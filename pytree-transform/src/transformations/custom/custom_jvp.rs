@@ -7,11 +7,10 @@ use pytree_core::graph;
 
 use crate::executor::compile;
 use crate::primitives::body::tape::record_linear;
-use crate::primitives::body::{
-    Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
-};
+use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
+use crate::tensor::stage::{stage, with_all_captured};
 use crate::tensor::trace::{Recorder, at_line, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};

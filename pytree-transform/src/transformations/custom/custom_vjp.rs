@@ -8,13 +8,12 @@ use pytree_core::graph;
 
 use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
-use crate::primitives::body::{
-    Body, Derivative, GivenRule, Linearized, chosen, in_places, stage, with_all_captured,
-};
+use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::custom_vjp::Backward;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stage::{stage, with_all_captured};
 use crate::tensor::trace::{Recorder, at_line, at_own_lines, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use crate::base::dtype::AbstractArray;
-use crate::primitives::body::{Body, in_places, stage};
+use crate::primitives::body::{Body, in_places};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::control::scan::{Derivatives, Scan, fixed_point};
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
+use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
 /// Where the linear part of a scan finds a residual of its body.

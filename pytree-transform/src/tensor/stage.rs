@@ -10,8 +10,8 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace};
 
-/// Records a function of tensors. Gives the traced tensors
-/// that it captured from levels below, too: they are the last inputs of the jaxpr.
+/// Records a function of tensors. Gives the traced tensors that it captured from levels below, too: they are the last
+/// inputs of the jaxpr.
 pub(crate) fn stage<R>(
     recorder: Recorder,
     inputs: &[AbstractArray],
