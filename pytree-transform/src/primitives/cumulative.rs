@@ -14,13 +14,14 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::binary;
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
+use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Binary;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
     Primitive, WithTangents, not_linear, one, take,
 };
-use crate::tensor::trace::{bind_one, tangent_of};
+use crate::tensor::trace::bind_one;
 
 /// An axis, and from which end it is run through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

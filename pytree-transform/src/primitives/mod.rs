@@ -18,4 +18,5 @@ pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod slice;
 pub(crate) mod sort;
+pub(crate) mod tangent;
 pub(crate) mod windows;

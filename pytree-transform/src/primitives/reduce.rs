@@ -16,13 +16,14 @@ use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::primitives::shape::{batched_axis, broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
+use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands,
     Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
-use crate::tensor::trace::{bind_one, tangent_of};
+use crate::tensor::trace::bind_one;
 
 /// The sum over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

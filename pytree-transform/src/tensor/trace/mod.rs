@@ -25,7 +25,7 @@ pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::BatchAxis;
@@ -220,19 +220,6 @@ impl Trace {
             _ => (tensor.clone(), None),
         })
     }
-}
-
-/// The tangent of the result of a function of one tensor.
-pub(crate) fn tangent_of(
-    function: impl FnOnce(&Tensor) -> Tensor,
-    primal: &Tensor,
-    tangent: &Tensor,
-) -> Tensor {
-    let trace = Trace::begin(Interpreter::Jvp);
-    let result = function(&trace.dual(primal.clone(), Some(tangent.clone())));
-    let (value, tangent) = or_panic(trace.undual(&result));
-    drop(trace);
-    tangent.unwrap_or_else(|| Tensor::zeros_like(&value))
 }
 
 impl Drop for Trace {

@@ -1,0 +1,18 @@
+//! The tangent of a rule that is written as a function.
+
+use crate::base::error::or_panic;
+use crate::tensor::Tensor;
+use crate::tensor::trace::{Interpreter, Trace};
+
+/// The tangent of the result of a function of one tensor.
+pub(crate) fn tangent_of(
+    function: impl FnOnce(&Tensor) -> Tensor,
+    primal: &Tensor,
+    tangent: &Tensor,
+) -> Tensor {
+    let trace = Trace::begin(Interpreter::Jvp);
+    let result = function(&trace.dual(primal.clone(), Some(tangent.clone())));
+    let (value, tangent) = or_panic(trace.undual(&result));
+    drop(trace);
+    tangent.unwrap_or_else(|| Tensor::zeros_like(&value))
+}
