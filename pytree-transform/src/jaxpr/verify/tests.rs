@@ -176,14 +176,14 @@ fn operands_of_calls_are_inputs_of_their_jaxprs() {
         &["gives `jaxpr` the inputs (f32[2]), which takes (f32[2], f32[])"],
     );
     let other = broken(function.clone(), "jit", |equation, _, [x, ..]| {
-        equation.inputs[1] = x
+        equation.inputs[1] = x;
     });
     says(
         &other,
         &["the inputs (f32[2], f32[2]), which takes (f32[2], f32[])"],
     );
     let result = broken(function, "jit", |equation, variables, _| {
-        retyped(equation, variables, 0)
+        retyped(equation, variables, 0);
     });
     says(
         &result,
@@ -199,11 +199,11 @@ fn operands_of_branches_are_those_of_each() {
         crate::cond(&i.equal(0), scaled, shifted, (x, n))
     };
     let index = broken(function, "cond", |equation, _, [_, n, _]| {
-        equation.inputs[0] = n
+        equation.inputs[0] = n;
     });
     says(&index, &["expected an index i32[], found f32[]"]);
     let operand = broken(function, "cond", |equation, _, [x, ..]| {
-        equation.inputs[2] = x
+        equation.inputs[2] = x;
     });
     says(
         &operand,
@@ -211,7 +211,7 @@ fn operands_of_branches_are_those_of_each() {
     );
     assert_eq!(operand.matches("gives `branches`").count(), 2, "{operand}");
     let result = broken(function, "cond", |equation, variables, _| {
-        retyped(equation, variables, 0)
+        retyped(equation, variables, 0);
     });
     says(
         &result,
@@ -229,25 +229,25 @@ fn scanned_operands_are_stacks_of_inputs() {
         carry + each.sum()
     };
     let carry = broken(function, "scan", |equation, _, [x, ..]| {
-        equation.inputs[0] = x
+        equation.inputs[0] = x;
     });
     says(
         &carry,
         &["gives `jaxpr` the inputs (f32[2], f32[]), which takes (f32[], f32[])"],
     );
     let length = broken(function, "scan", |equation, _, [_, n, _]| {
-        equation.inputs[1] = n
+        equation.inputs[1] = n;
     });
     says(&length, &["expected a first axis of length 2, found f32[]"]);
     let carried = broken(function, "scan", |equation, variables, _| {
-        retyped(equation, variables, 0)
+        retyped(equation, variables, 0);
     });
     says(
         &carried,
         &["needs of `jaxpr` the outputs (f64[7], f32[]), which gives (f32[], f32[])"],
     );
     let stacked = broken(function, "scan", |equation, variables, _| {
-        retyped(equation, variables, 1)
+        retyped(equation, variables, 1);
     });
     says(
         &stacked,
@@ -274,7 +274,7 @@ fn loops_carry_what_their_bodies_give() {
         ],
     );
     let result = broken(function, "while", |equation, variables, _| {
-        retyped(equation, variables, 0)
+        retyped(equation, variables, 0);
     });
     says(
         &result,
