@@ -24,6 +24,7 @@ impl Builder {
         self.enter_with_target(shape, count(arity), 0);
     }
 
+    #[inline]
     fn enter_with_target(&mut self, shape: &'static NodeShape, arity: u32, target: u32) {
         self.open.push(count(self.nodes.len()));
         self.depth = self.depth.max(self.open.len());
@@ -176,12 +177,11 @@ impl Builder {
 }
 
 /// Counts of nodes fit in 32 bits: a tree of more would need over 100 GB.
+#[inline]
 pub(crate) fn count(value: usize) -> u32 {
     match u32::try_from(value) {
         Ok(count) => count,
-        Err(_) => bug(format_args!(
-            "fewer than 2^32 nodes, children and static values in a tree, found {value}"
-        )),
+        Err(_) => bug("fewer than 2^32 nodes, children and static values in a tree"),
     }
 }
 
