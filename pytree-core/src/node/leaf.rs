@@ -363,7 +363,7 @@ impl fmt::Debug for AnyLeaf {
         self.0.fmt(f)
     }
 }
-/// As [`diff`](crate::tools::diff()) compares leaves: arrays and numbers by shape, element type and elements, of which NaN equals
+/// As [`diff`](crate::diff()) compares leaves: arrays and numbers by shape, element type and elements, of which NaN equals
 /// NaN, and other leaves by their type and what they display. What cannot be read, as inside of a compiled function,
 /// equals nothing.
 impl PartialEq for AnyLeaf {

@@ -1,4 +1,4 @@
-//! The implementation of the functions in [`tree`](crate::tree) and [`graph`](crate::graph).
+//! The implementation of the functions in [`tree`](mod@crate::tree) and [`graph`](crate::graph).
 //!
 //! Each function takes how shared nodes are visited as its first argument; the two public modules pass a constant.
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places has its leaves listed once, at the
 //! first place, and is one node again in a value built by these functions. A node may contain itself. The functions of
-//! [`tree`](crate::tree) visit a shared node at each of its places. Without shared nodes the two modules agree.
+//! [`tree`](mod@crate::tree) visit a shared node at each of its places. Without shared nodes the two modules agree.
 //!
 //! # Panics
 //! All functions that visit a value panic if it is nested more than 256 nodes deep.
