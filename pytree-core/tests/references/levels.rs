@@ -102,3 +102,22 @@ fn nothing_is_written_if_one_reference_may_not_be() {
     drop(level);
     assert_eq!((outside.0.get(), outside.1.get()), (1, 2));
 }
+
+#[test]
+fn captured_reference_is_not_returned() {
+    let (captured, argument) = (Ref::new(1), Ref::new(2));
+    let level = TraceLevel::begin("vmap", LevelKind::Running);
+    let (_, _, references) = take_apart::<i32, _>(&argument);
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        Outcome::of::<i32, _>(&captured, &references, Vec::new())
+    }));
+    let message = *panic.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(
+        message,
+        "cannot return a reference inside of `vmap` that was made outside of it: another one would come out; pass it as part of the argument"
+    );
+    // What came with the argument is returned.
+    let (leaves, _) = Outcome::of::<i32, _>(&argument, &references, Vec::new());
+    assert_eq!(leaves, []);
+    drop(level);
+}
