@@ -376,7 +376,7 @@ impl Inner {
 }
 
 impl Node {
-    /// The number of the node that an alias leads to; none if it leads to nothing, or is no alias.
+    /// The number of the node that an alias leads to; none if it leads to nothing, or is not an alias.
     pub(crate) fn target(&self) -> Option<usize> {
         (self.shape.kind == NodeKind::Alias && self.target != NOTHING)
             .then_some(self.target as usize)

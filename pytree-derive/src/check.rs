@@ -54,7 +54,7 @@ pub(crate) fn lifetimes(generics: &Generics, macro_: Macro, errors: &mut Errors)
     Owner::of(macro_).lifetimes(generics, errors);
 }
 
-/// A field is no reference without lifetime, for which rustc would ask for a lifetime parameter.
+/// A field is not a reference without lifetime, for which rustc would ask for a lifetime parameter.
 pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     for held in held_types(ty) {
         let Type::Reference(reference) = held else {
@@ -67,7 +67,7 @@ pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     }
 }
 
-/// A value knows which of its fields are there: it is no union.
+/// A value knows which of its fields are there: it is not a union.
 pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     if let Data::Union(data) = data {
         let what = match macro_ {

@@ -21,7 +21,7 @@ pub enum InputError {
         /// How to mend it.
         mend: &'static str,
     },
-    /// A label that is no class.
+    /// A label that is not a class.
     #[error(
         "{what} expects labels in 0..{classes}, found {label} at position {position}; check the number of classes, or the order of the arguments"
     )]

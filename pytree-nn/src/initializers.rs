@@ -109,7 +109,7 @@ impl Initializer {
     /// A new parameter: `[..shape]`.
     ///
     /// # Panics
-    /// If `dtype` is no float, or if the variance depends on inputs and outputs and the shape has fewer than
+    /// If `dtype` is not a float, or if the variance depends on inputs and outputs and the shape has fewer than
     /// two axes.
     #[track_caller]
     pub fn initialize(&self, key: &Key, dtype: DType, shape: &[usize]) -> Tensor {

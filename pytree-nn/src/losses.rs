@@ -25,9 +25,9 @@ const MSE: &str = "mse";
 /// ```
 ///
 /// # Panics
-/// If the shapes do not go together, if the logits are no floats or the labels no integers, or if a label is
-/// not in `0..classes`; [`try_softmax_cross_entropy`] tells instead. Under `jit` and `vmap` labels are
-/// not checked, and one that is no class counts as a logit of 0 after the largest was subtracted.
+/// If the shapes do not go together, if the logits are not floats, the labels are not integers, or if a label is
+/// not in `0..classes`. See [`try_softmax_cross_entropy`] for a fallible version. Under `jit` and `vmap` labels are
+/// not checked, and one that is not a class counts as a logit of 0 after the largest was subtracted.
 #[track_caller]
 pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     or_panic(try_softmax_cross_entropy(logits, labels))
@@ -60,7 +60,7 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
 /// ```
 ///
 /// # Panics
-/// If shapes or element types differ; [`try_mse`] tells instead.
+/// If shapes or element types differ. See [`try_mse`] for a fallible version.
 #[track_caller]
 pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
     or_panic(try_mse(predictions, targets))

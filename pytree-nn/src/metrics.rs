@@ -21,8 +21,8 @@ const CONFUSION: &str = "confusion_matrix";
 /// ```
 ///
 /// # Panics
-/// If the shapes do not go together, if the logits are no floats or the labels no integers, or if a label is
-/// not in `0..classes`; [`try_accuracy`] tells instead.
+/// If the shapes do not go together, if the logits are not floats or the labels no integers, or if a label is
+/// not in `0..classes`. See [`try_accuracy`] for a fallible version.
 #[track_caller]
 pub fn accuracy(logits: &Tensor, labels: &Tensor) -> Tensor {
     or_panic(try_accuracy(logits, labels))
@@ -52,8 +52,8 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 /// ```
 ///
 /// # Panics
-/// If the shapes differ, if one is not of integers in `0..classes`, or under `jit` and `vmap`;
-/// [`try_confusion_matrix`] tells instead.
+/// If the shapes differ, if one is not of integers in `0..classes`, or under `jit` and `vmap`.
+/// See [`try_confusion_matrix`] for a fallible version.
 #[track_caller]
 pub fn confusion_matrix(predictions: &Tensor, labels: &Tensor, classes: usize) -> Vec<Vec<usize>> {
     or_panic(try_confusion_matrix(predictions, labels, classes))

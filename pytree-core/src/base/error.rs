@@ -87,7 +87,7 @@ pub enum TreeError {
         /// Each difference, from the root down.
         differences: Vec<Difference>,
     },
-    /// A tree is no prefix of another.
+    /// A tree is not a prefix of another.
     #[error("{doing}: the first tree is no prefix: {}; a leaf of a prefix stands for a whole subtree, and above its leaves are the nodes of the full tree", list(.misfits))]
     Prefix {
         /// What was being done.
@@ -244,7 +244,7 @@ pub enum TreeError {
         /// Where the first node too deep is.
         path: KeyPath,
     },
-    /// A text is no key path.
+    /// A text is not a key path.
     #[error(
         "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
     )]
@@ -266,7 +266,7 @@ pub enum TreeError {
         /// What it displays.
         text: String,
     },
-    /// Bytes are no treedef.
+    /// Bytes are not a treedef.
     #[error(
         "cannot read a treedef: expected {expected} at byte {position}, found {found}; pass the bytes that `TreeDef::to_bytes` gave, whole and unchanged"
     )]

@@ -122,7 +122,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree are no recursion: they don't count. Its aliases have numbers of their own.
+        // The nodes of a dynamic tree are not recursion: they don't count. Its aliases have numbers of their own.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(shape, arity) => self.node(shape, arity),

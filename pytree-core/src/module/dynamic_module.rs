@@ -67,7 +67,7 @@ impl DynamicModule<AnyLeaf> {
     /// A module of a name, without fields, whose leaves may be of any types.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is no identifier.
+    /// [`TreeError::Registration`] if the name is not an identifier.
     pub fn new(name: &str) -> Result<Self, TreeError> {
         Self::typed(name)
     }
@@ -78,7 +78,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// be traced.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is no identifier.
+    /// [`TreeError::Registration`] if the name is not an identifier.
     pub fn typed(name: &str) -> Result<Self, TreeError> {
         if let Err(problem) = check_name(name) {
             return Err(failed("create", name, vec![problem]));
@@ -105,7 +105,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// A struct of any type, derived or not, as a module whose fields can be changed at run time.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the value is no struct or has leaves of another type than `L`.
+    /// [`TreeError::Registration`] if the value is not a struct or has leaves of another type than `L`.
     ///
     /// # Examples
     /// ```
@@ -131,7 +131,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// A tree whose root is a struct as a module.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the root is no struct.
+    /// [`TreeError::Registration`] if the root is not a struct.
     pub fn from_tree(tree: Tree<L>) -> Result<Self, TreeError> {
         let root = tree.treedef().0.nodes.first().copied();
         let Some(root) =

@@ -204,7 +204,7 @@ impl TreeDef {
         fits
     }
 
-    /// Every reason why this structure is no prefix of `full`, from the root down; none if it is. Below a difference
+    /// Every reason why this structure is not a prefix of `full`, from the root down; none if it is. Below a difference
     /// nothing is compared, but where only static values differ.
     ///
     /// # Examples
@@ -221,7 +221,7 @@ impl TreeDef {
         self.misfits(full, Fit::Prefix)
     }
 
-    /// The reasons why this is no prefix of a tree, which may be one of several.
+    /// The reasons why this is not a prefix of a tree, which may be one of several.
     pub(crate) fn prefix_misfits(&self, full: &Self, tree: Option<usize>) -> Vec<PrefixMisfit> {
         let differences = self.prefix_differences(full).into_iter();
         differences

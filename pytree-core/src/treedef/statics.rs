@@ -29,7 +29,7 @@ impl TreeDef {
     }
 
     /// The static fields of the type `T`: their positions among all static values, and their paths. Keys of maps
-    /// are no fields.
+    /// are not fields.
     pub(crate) fn static_fields<T: StaticValue>(&self) -> Vec<(usize, KeyPath)> {
         let nodes = &self.0.nodes;
         let with_fields: Vec<usize> = (0..nodes.len())

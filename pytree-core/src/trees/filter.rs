@@ -60,7 +60,7 @@ impl Filter {
     /// Leaves at or below a path such as `layers[0]`. Where the filter is used, the path must be there.
     ///
     /// # Panics
-    /// If the text is no key path.
+    /// If the text is not a key path.
     #[track_caller]
     pub fn path(path: impl AsRef<str>) -> Self {
         match path.as_ref().parse() {
@@ -91,7 +91,7 @@ impl Filter {
         self.0.accepts(path, kind, Some(leaf))
     }
 
-    /// Whether what is no leaf, a static field, is accepted: by its path. Kinds, types and predicates are of leaves
+    /// Whether what is not a leaf, a static field, is accepted: by its path. Kinds, types and predicates are of leaves
     /// and accept none.
     pub(crate) fn accepts_static(&self, path: &KeyPath) -> bool {
         self.0.accepts(path, None, None)

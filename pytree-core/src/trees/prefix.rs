@@ -13,7 +13,7 @@ impl TreeDef {
     /// For each leaf of this prefix, the subtree of `tree` that it stands for.
     ///
     /// # Errors
-    /// [`TreeError::Prefix`] with all differences, if this is no prefix of the tree's structure.
+    /// [`TreeError::Prefix`] with all differences, if this is not a prefix of the tree's structure.
     ///
     /// # Examples
     /// ```
@@ -57,7 +57,7 @@ impl<L> Tree<L> {
     /// that it stands for.
     ///
     /// # Errors
-    /// [`TreeError::Prefix`] with all differences, if this is no prefix of `full`.
+    /// [`TreeError::Prefix`] with all differences, if this is not a prefix of `full`.
     ///
     /// # Examples
     /// ```

@@ -420,7 +420,7 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
 }
 
 /// Returns the value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. The arguments of a generic type
-/// are no part of a structure, so a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`, and back.
+/// are not part of a structure, so a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`, and back.
 ///
 /// # Errors
 /// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.

@@ -25,7 +25,7 @@ pub enum CheckpointError {
         /// Why not.
         source: io::Error,
     },
-    /// The file is no safetensors file.
+    /// The file is not a safetensors file.
     #[error("cannot read the checkpoint `{}`: it is no safetensors file ({problem}); give the path of a file that `save` wrote", .path.display())]
     Format {
         /// The file.

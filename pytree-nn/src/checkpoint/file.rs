@@ -37,7 +37,7 @@ fn length_of_header(bytes: &[u8]) -> Option<usize> {
     const OFFSETS: &str = "\"data_offsets\":[";
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let header = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    // What is no safetensors file has nearly always an absurd length here.
+    // What is not a safetensors file has nearly always an absurd length here.
     if rest.first() != Some(&b'{') {
         return None;
     }

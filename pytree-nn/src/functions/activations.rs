@@ -17,7 +17,7 @@ use pytree_transform::{Tensor, ix, raw};
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn relu(x: &Tensor) -> Tensor {
     let _called = raw::called("relu");
@@ -37,7 +37,7 @@ pub fn relu(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn relu6(x: &Tensor) -> Tensor {
     let _called = raw::called("relu6");
@@ -57,7 +57,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     let _called = raw::called_with_floats("leaky_relu", x);
@@ -78,7 +78,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
@@ -102,7 +102,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn selu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("selu", x);
@@ -122,7 +122,7 @@ pub fn selu(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("celu", x);
@@ -143,7 +143,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("gelu", x);
@@ -165,7 +165,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("gelu_exact", x);
@@ -185,7 +185,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("silu", x);
@@ -203,7 +203,7 @@ pub fn silu(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn softplus(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("softplus", x);
@@ -221,7 +221,7 @@ pub fn softplus(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("sigmoid", x);
@@ -239,7 +239,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("log_sigmoid", x);
@@ -259,7 +259,7 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("hard_sigmoid", x);
@@ -279,7 +279,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn hard_silu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("hard_silu", x);
@@ -297,7 +297,7 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn hard_tanh(x: &Tensor) -> Tensor {
     let _called = raw::called("hard_tanh");
@@ -317,7 +317,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn soft_sign(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("soft_sign", x);
@@ -337,7 +337,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn mish(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("mish", x);
@@ -357,7 +357,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If `x` is no tensor of floats.
+/// If `x` is not a tensor of floats.
 #[track_caller]
 pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     let _called = raw::called_with_floats("squareplus", x);
@@ -377,7 +377,7 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there or its length is odd, or if `x` is no tensor of floats.
+/// If the axis is not there or its length is odd, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("glu");

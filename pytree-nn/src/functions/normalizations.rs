@@ -15,7 +15,7 @@ use pytree_transform::{Tensor, raw};
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is no tensor of floats.
+/// If the axis is not there, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("logsumexp");
@@ -38,7 +38,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is no tensor of floats.
+/// If the axis is not there, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("softmax");
@@ -58,7 +58,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is no tensor of floats.
+/// If the axis is not there, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("log_softmax");
@@ -80,7 +80,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is no tensor of floats.
+/// If the axis is not there, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
     let _called = raw::called("standardize");

@@ -112,7 +112,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     ///
     /// # Panics
     /// If the value is of another shape, element type or structure than the first time, or if it is the first time and a
-    /// derivative is being taken of the value; [`try_perturb`](Self::try_perturb) tells instead.
+    /// derivative is being taken of the value. See [`try_perturb`](Self::try_perturb) for a fallible version.
     #[must_use = "the gradient is that of what this returns"]
     #[track_caller]
     pub fn perturb(&mut self, value: &T) -> T {

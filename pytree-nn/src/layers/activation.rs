@@ -80,7 +80,7 @@ impl Activation {
     /// The function of each element: `x: [..]` to `[..]`.
     ///
     /// # Panics
-    /// If `x` is no tensor of floats.
+    /// If `x` is not a tensor of floats.
     #[track_caller]
     pub fn apply(self, x: &Tensor) -> Tensor {
         match self {

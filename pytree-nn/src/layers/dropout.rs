@@ -59,7 +59,7 @@ impl Dropout {
     /// `x: [..]` to `[..]`. In [`Mode::Eval`], `x` itself.
     ///
     /// # Panics
-    /// If `x` is no tensor of floats; [`try_forward`](Self::try_forward) tells instead.
+    /// If `x` is not a tensor of floats. See [`try_forward`](Self::try_forward) for a fallible version.
     #[track_caller]
     pub fn forward(&mut self, x: &Tensor) -> Tensor {
         or_panic(self.try_forward(x))
@@ -68,7 +68,7 @@ impl Dropout {
     /// As [`forward`](Self::forward).
     ///
     /// # Errors
-    /// [`InputError`] if `x` is no tensor of floats.
+    /// [`InputError`] if `x` is not a tensor of floats.
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         if !x.dtype().is_float() {

@@ -65,7 +65,7 @@ impl Embed {
     /// A table of the given element type and beginning.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is no float.
+    /// If there is no stream to draw from, or if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializer(
         embeddings: usize,
@@ -83,8 +83,8 @@ impl Embed {
     /// The rows that `indices: [..]`, integers, name: `[.., features]`. Negative ones count from the end.
     ///
     /// # Panics
-    /// If the indices are no integers, or if there is no such row; [`try_forward`](Self::try_forward) tells
-    /// instead. Under `jit` and `vmap` the values are not known, and a row that is not there is NaN, as in Flax.
+    /// If the indices are not integers, or if there is no such row. See [`try_forward`](Self::try_forward) for a fallible
+    /// version. Under `jit` and `vmap` the values are not known, and a row that is not there is NaN, as in Flax.
     #[track_caller]
     pub fn forward(&self, indices: &Tensor) -> Tensor {
         or_panic(self.try_forward(indices))
@@ -133,8 +133,8 @@ impl Embed {
     /// The products with all rows: `query: [.., features]` to `[.., embeddings]`.
     ///
     /// # Panics
-    /// If the last axis of `query` is not as long as a row, or of another element type;
-    /// [`try_attend`](Self::try_attend) tells instead.
+    /// If the last axis of `query` is not as long as a row, or of another element type.
+    /// See [`try_attend`](Self::try_attend) for a fallible version.
     #[track_caller]
     pub fn attend(&self, query: &Tensor) -> Tensor {
         or_panic(self.try_attend(query))

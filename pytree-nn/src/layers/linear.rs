@@ -65,7 +65,7 @@ impl Linear {
     /// A layer of the given element type and beginnings; without a bias if it has none.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is no float.
+    /// If there is no stream to draw from, or if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializers(
         inputs: usize,
@@ -90,8 +90,8 @@ impl Linear {
     /// `x: [.., inputs]` to `[.., outputs]`.
     ///
     /// # Panics
-    /// If the last axis of `x` is not as long as the layer has inputs, or of another element type;
-    /// [`try_forward`](Self::try_forward) tells instead.
+    /// If the last axis of `x` is not as long as the layer has inputs, or of another element type.
+    /// See [`try_forward`](Self::try_forward) for a fallible version.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         or_panic(self.try_forward(x))

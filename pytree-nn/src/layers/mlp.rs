@@ -47,8 +47,8 @@ impl Mlp {
     /// `x: [.., inputs]` to `[.., outputs]`.
     ///
     /// # Panics
-    /// If the last axis of `x` is not as long as there are inputs;
-    /// [`try_forward`](Self::try_forward) tells instead.
+    /// If the last axis of `x` is not as long as there are inputs.
+    /// See [`try_forward`](Self::try_forward) for a fallible version.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         or_panic(self.try_forward(x))

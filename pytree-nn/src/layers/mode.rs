@@ -80,7 +80,7 @@ pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 /// ```
 ///
 /// # Panics
-/// If the filter selects no mode, or has a path that leads nowhere; [`edit::set_static`] tells instead.
+/// If the filter selects no mode, or has a path that leads nowhere. See [`edit::set_static`] for a fallible version.
 #[must_use]
 #[track_caller]
 pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {

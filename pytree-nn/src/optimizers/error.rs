@@ -27,7 +27,7 @@ pub enum OptimizerError {
         /// The leaves of the model to update.
         found: usize,
     },
-    /// A leaf to be trained is no float.
+    /// A leaf to be trained is not a float.
     #[error(
         "cannot train {path}: expected f32 or f64, found {found}; make it a state, or choose the leaves with `Optimizer::with_filter`"
     )]

@@ -58,7 +58,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// An optimiser of all parameters of a model, and of its leaves without kind.
     ///
     /// # Panics
-    /// If there is no parameter, as where all are frozen, or one is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
+    /// If there is no parameter, as where all are frozen, or one is not a float.
+    /// See [`try_with_filter`](Self::try_with_filter) for a fallible version.
     #[track_caller]
     pub fn new(model: &M, transformation: Chain) -> Self {
         Self::with_filter(model, transformation, &!Filter::any_state())
@@ -84,7 +85,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the filter accepts no leaf, or one that is no float; [`try_with_filter`](Self::try_with_filter) tells instead.
+    /// If the filter accepts no leaf, or one that is not a float.
+    /// See [`try_with_filter`](Self::try_with_filter) for a fallible version.
     #[track_caller]
     pub fn with_filter(model: &M, transformation: Chain, filter: &Filter) -> Self {
         or_panic(Self::try_with_filter(model, transformation, filter))
@@ -151,7 +153,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the chain has none, or it is not one number; [`try_set_learning_rate`](Self::try_set_learning_rate) tells instead.
+    /// If the chain has none, or it is not one number.
+    /// See [`try_set_learning_rate`](Self::try_set_learning_rate) for a fallible version.
     #[track_caller]
     pub fn set_learning_rate(&mut self, rate: impl Into<Tensor>) {
         or_panic(self.try_set_learning_rate(rate));
@@ -181,7 +184,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     ///
     /// # Panics
     /// If a parameter received no gradient or a frozen leaf did, if a gradient has another shape than its
-    /// parameter, or if the model has another structure; [`try_update`](Self::try_update) tells instead.
+    /// parameter, or if the model has another structure. See [`try_update`](Self::try_update) for a fallible version.
     #[track_caller]
     pub fn update(&mut self, model: &mut M, gradients: &Gradient<M>)
     where

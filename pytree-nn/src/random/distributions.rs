@@ -25,7 +25,7 @@ impl Key {
     /// Numbers evenly distributed in [0, 1): `[..shape]`.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is no float.
+    /// If this is a stack of keys, or if `dtype` is not a float.
     #[track_caller]
     pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("uniform");
@@ -36,7 +36,7 @@ impl Key {
     /// Numbers evenly distributed in [`low`, `high`): `[..shape]`.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is no float.
+    /// If this is a stack of keys, or if `dtype` is not a float.
     #[track_caller]
     pub fn uniform_between(
         &self,
@@ -57,7 +57,7 @@ impl Key {
     /// x = √2 · erf⁻¹(u) with u uniform in (-1, 1).
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is no float.
+    /// If this is a stack of keys, or if `dtype` is not a float.
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
@@ -77,7 +77,7 @@ impl Key {
     /// `[..shape]`.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is no float.
+    /// If this is a stack of keys, or if `dtype` is not a float.
     #[track_caller]
     pub fn truncated_normal(
         &self,

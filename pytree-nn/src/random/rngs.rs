@@ -258,7 +258,7 @@ impl Rngs {
     /// Numbers evenly distributed in [0, 1), from the next key of `default`: `[..shape]`.
     ///
     /// # Panics
-    /// As [`next`](Self::next), or if `dtype` is no float.
+    /// As [`next`](Self::next), or if `dtype` is not a float.
     #[track_caller]
     pub fn uniform(&mut self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.next(DEFAULT).uniform(dtype, shape)
@@ -267,7 +267,7 @@ impl Rngs {
     /// Numbers of the standard normal distribution, from the next key of `default`: `[..shape]`.
     ///
     /// # Panics
-    /// As [`next`](Self::next), or if `dtype` is no float.
+    /// As [`next`](Self::next), or if `dtype` is not a float.
     #[track_caller]
     pub fn normal(&mut self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.next(DEFAULT).normal(dtype, shape)

@@ -41,7 +41,7 @@ pub(super) enum Scheduled {
 /// What a pass reads for a variable.
 pub(super) enum Resolved {
     Constant(f64),
-    /// A value that is in memory or made by an equation that is no view.
+    /// A value that is in memory or made by an equation that is not a view.
     Value {
         base: Variable,
         pattern: Pattern,

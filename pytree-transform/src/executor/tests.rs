@@ -193,7 +193,7 @@ fn views_are_read_in_place_and_made_where_they_are_needed() {
 
 #[test]
 fn numbers_that_a_pass_waits_for_come_first() {
-    // The conversion is no operation of a pass, and would stand in its middle.
+    // The conversion is not an operation of a pass, and would stand in its middle.
     let (passes, _) = passes(&recorded(&[&[100], &[]], |x| {
         let y = &x[0] * 2.0 + 1.0;
         let rate = x[1].convert(DType::F64).sqrt().convert(DType::F32);

@@ -39,7 +39,7 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// All elements of an array that is no result.
+    /// All elements of an array that is not a result.
     #[inline(always)]
     pub(super) fn floats<F: Float>(&self) -> &[F] {
         match self {

@@ -115,8 +115,8 @@ impl Convolution {
     /// The convolution of `x` with a kernel.
     ///
     /// # Panics
-    /// If the shapes, the element types and what was set do not fit; every problem is named, and
-    /// [`try_apply`](Self::try_apply) tells instead.
+    /// If the shapes, the element types and what was set do not fit; every problem is named.
+    /// See [`try_apply`](Self::try_apply) for a fallible version.
     #[must_use]
     #[track_caller]
     pub fn apply(&self, x: &Tensor, kernel: &Tensor) -> Tensor {
@@ -139,8 +139,8 @@ impl Convolution {
     /// so that the result is larger by them. The kernel is `[size…, in, out]` and is not turned round.
     ///
     /// # Panics
-    /// As [`apply`](Self::apply), and if an input dilation or groups are set;
-    /// [`try_apply_transposed`](Self::try_apply_transposed) tells instead.
+    /// As [`apply`](Self::apply), and if an input dilation or groups are set.
+    /// See [`try_apply_transposed`](Self::try_apply_transposed) for a fallible version.
     ///
     /// # Examples
     /// ```

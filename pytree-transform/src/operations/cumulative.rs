@@ -19,8 +19,8 @@ impl Tensor {
     /// Running sums along an axis: each element with all before it.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cumsum`](Self::try_cumsum) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cumsum`](Self::try_cumsum) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -47,8 +47,8 @@ impl Tensor {
     /// Running sums along an axis: each element with all behind it, as `reverse=True` in JAX.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cumsum_reversed`](Self::try_cumsum_reversed) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cumsum_reversed`](Self::try_cumsum_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -75,8 +75,8 @@ impl Tensor {
     /// Running products along an axis: each element with all before it.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cumprod`](Self::try_cumprod) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cumprod`](Self::try_cumprod) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -103,8 +103,8 @@ impl Tensor {
     /// Running products along an axis: each element with all behind it, as `reverse=True` in JAX.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cumprod_reversed`](Self::try_cumprod_reversed) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cumprod_reversed`](Self::try_cumprod_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -131,8 +131,8 @@ impl Tensor {
     /// Running maxima, NaN from the first one on, along an axis: each element with all before it.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cummax`](Self::try_cummax) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cummax`](Self::try_cummax) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -159,8 +159,8 @@ impl Tensor {
     /// Running maxima, NaN from the first one on, along an axis: each element with all behind it, as `reverse=True` in JAX.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cummax_reversed`](Self::try_cummax_reversed) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cummax_reversed`](Self::try_cummax_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -187,8 +187,8 @@ impl Tensor {
     /// Running minima, NaN from the first one on, along an axis: each element with all before it.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cummin`](Self::try_cummin) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cummin`](Self::try_cummin) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -215,8 +215,8 @@ impl Tensor {
     /// Running minima, NaN from the first one on, along an axis: each element with all behind it, as `reverse=True` in JAX.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not numbers;
-    /// [`try_cummin_reversed`](Self::try_cummin_reversed) tells instead.
+    /// If there is no such axis, or the elements are not numbers.
+    /// See [`try_cummin_reversed`](Self::try_cummin_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -243,8 +243,8 @@ impl Tensor {
     /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all before it.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not f32 or f64;
-    /// [`try_cumlogsumexp`](Self::try_cumlogsumexp) tells instead.
+    /// If there is no such axis, or the elements are not f32 or f64.
+    /// See [`try_cumlogsumexp`](Self::try_cumlogsumexp) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -272,8 +272,8 @@ impl Tensor {
     /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all behind it, as `reverse=True` in JAX.
     ///
     /// # Panics
-    /// If there is no such axis, or the elements are not f32 or f64;
-    /// [`try_cumlogsumexp_reversed`](Self::try_cumlogsumexp_reversed) tells instead.
+    /// If there is no such axis, or the elements are not f32 or f64.
+    /// See [`try_cumlogsumexp_reversed`](Self::try_cumlogsumexp_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```

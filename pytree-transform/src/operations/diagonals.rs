@@ -76,7 +76,7 @@ impl Tensor {
     /// many below it go if it is negative.
     ///
     /// # Panics
-    /// If there are fewer than two axes; [`try_tril`](Self::try_tril) tells instead.
+    /// If there are fewer than two axes. See [`try_tril`](Self::try_tril) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -102,7 +102,7 @@ impl Tensor {
     /// many below it stay if it is negative.
     ///
     /// # Panics
-    /// If there are fewer than two axes; [`try_triu`](Self::try_triu) tells instead.
+    /// If there are fewer than two axes. See [`try_triu`](Self::try_triu) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -127,7 +127,7 @@ impl Tensor {
     /// The diagonal of two axes, `offset` to the right of the main one; it becomes the last axis, and the two go.
     ///
     /// # Panics
-    /// If there is no such axis, or both are the same; [`try_diagonal`](Self::try_diagonal) tells instead.
+    /// If there is no such axis, or both are the same. See [`try_diagonal`](Self::try_diagonal) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -172,7 +172,8 @@ impl Tensor {
     /// The sum of the diagonal of the first two axes.
     ///
     /// # Panics
-    /// If there are fewer than two axes, or the elements are bool; [`try_trace`](Self::try_trace) tells instead.
+    /// If there are fewer than two axes, or the elements are bool.
+    /// See [`try_trace`](Self::try_trace) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -201,7 +202,7 @@ impl Tensor {
     /// `[n]` becomes `[n + |offset|, n + |offset|]`. The way back is [`diagonal`](Self::diagonal).
     ///
     /// # Panics
-    /// If there is not one axis; [`try_diag`](Self::try_diag) tells instead.
+    /// If there is not one axis. See [`try_diag`](Self::try_diag) for a fallible version.
     ///
     /// # Examples
     /// ```

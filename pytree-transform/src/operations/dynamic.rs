@@ -66,7 +66,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is not one start and one size for each axis, a size is larger than its axis, or a start is no
-    /// integer without axes; [`try_dynamic_slice`](Self::try_dynamic_slice) tells instead.
+    /// integer without axes. See [`try_dynamic_slice`](Self::try_dynamic_slice) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -112,9 +112,9 @@ impl Tensor {
     /// end, as in `jax.lax.dynamic_update_slice`.
     ///
     /// # Panics
-    /// If there is not one start for each axis, an axis of the update is longer, a start is no integer without
-    /// axes, or the element types differ;
-    /// [`try_dynamic_update_slice`](Self::try_dynamic_update_slice) tells instead.
+    /// If there is not one start for each axis, an axis of the update is longer, a start is not an integer without
+    /// axes, or the element types differ.
+    /// See [`try_dynamic_update_slice`](Self::try_dynamic_update_slice) for a fallible version.
     ///
     /// # Examples
     /// ```

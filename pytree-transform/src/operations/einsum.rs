@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 /// the order of the alphabet.
 ///
 /// # Panics
-/// If the letters do not fit the operands, or the element types differ; [`try_einsum`] tells instead.
+/// If the letters do not fit the operands, or the element types differ. See [`try_einsum`] for a fallible version.
 ///
 /// # Examples
 /// ```

@@ -28,8 +28,8 @@ impl Tensor {
     /// The least of the elements over some axes, which go.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if one has no elements;
-    /// [`try_min_axes`](Self::try_min_axes) tells instead.
+    /// If there is no such axis, if one is given twice, or if one has no elements.
+    /// See [`try_min_axes`](Self::try_min_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -76,7 +76,7 @@ impl Tensor {
     /// The position along an axis of the first minimum, as i32; NaN counts as the minimum.
     ///
     /// # Panics
-    /// If there is no such axis, or it has no elements; [`try_argmin`](Self::try_argmin) tells instead.
+    /// If there is no such axis, or it has no elements. See [`try_argmin`](Self::try_argmin) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -120,8 +120,8 @@ impl Tensor {
     /// The product of the elements over some axes, which go.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if the elements are bool;
-    /// [`try_prod_axes`](Self::try_prod_axes) tells instead.
+    /// If there is no such axis, if one is given twice, or if the elements are bool.
+    /// See [`try_prod_axes`](Self::try_prod_axes) for a fallible version.
     ///
     /// # Examples
     /// ```

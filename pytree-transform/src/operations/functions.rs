@@ -137,7 +137,7 @@ impl Tensor {
     /// 1 / x.
     ///
     /// # Panics
-    /// If this is no tensor of floats.
+    /// If this is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -154,7 +154,7 @@ impl Tensor {
     /// The whole numbers that are left without what is behind the point.
     ///
     /// # Panics
-    /// If this is no tensor of floats.
+    /// If this is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -172,7 +172,7 @@ impl Tensor {
     /// The logarithm to base 2.
     ///
     /// # Panics
-    /// If this is no tensor of floats.
+    /// If this is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -190,7 +190,7 @@ impl Tensor {
     /// The logarithm to base 10.
     ///
     /// # Panics
-    /// If this is no tensor of floats.
+    /// If this is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -208,7 +208,7 @@ impl Tensor {
     /// Radians of degrees.
     ///
     /// # Panics
-    /// If this is no tensor of floats.
+    /// If this is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -226,7 +226,7 @@ impl Tensor {
     /// Degrees of radians.
     ///
     /// # Panics
-    /// If this is no tensor of floats.
+    /// If this is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -266,7 +266,7 @@ impl Tensor {
     /// The number of bits that are 1, in the same type.
     ///
     /// # Panics
-    /// If this is no tensor of integers.
+    /// If this is not a tensor of integers.
     ///
     /// # Examples
     /// ```

@@ -122,8 +122,8 @@ impl Tensor {
     /// [`ix!`](crate::ix) makes the indices of positions and ranges, which mean what they do in NumPy.
     ///
     /// # Panics
-    /// If a position is not on its axis, or there are more indices than axes;
-    /// [`try_index`](Self::try_index) tells instead.
+    /// If a position is not on its axis, or there are more indices than axes.
+    /// See [`try_index`](Self::try_index) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -152,8 +152,8 @@ impl Tensor {
     /// a negative one reads position 0.
     ///
     /// # Panics
-    /// If there is no such axis, or the indices are not integers; [`try_take`](Self::try_take) tells
-    /// instead.
+    /// If there is no such axis, or the indices are not integers. See [`try_take`](Self::try_take) for a fallible
+    /// version.
     ///
     /// # Examples
     /// ```

@@ -40,8 +40,8 @@ impl Tensor {
     /// Whether every element along some axes is true, or not 0; the axes go.
     ///
     /// # Panics
-    /// If there is no such axis, or one is given twice;
-    /// [`try_all_axes`](Self::try_all_axes) tells instead.
+    /// If there is no such axis, or one is given twice.
+    /// See [`try_all_axes`](Self::try_all_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -104,8 +104,8 @@ impl Tensor {
     /// Whether any element along some axes is true, or not 0; the axes go.
     ///
     /// # Panics
-    /// If there is no such axis, or one is given twice;
-    /// [`try_any_axes`](Self::try_any_axes) tells instead.
+    /// If there is no such axis, or one is given twice.
+    /// See [`try_any_axes`](Self::try_any_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -169,8 +169,8 @@ impl Tensor {
     /// How many elements along some axes are true, or not 0, as i32; the axes go.
     ///
     /// # Panics
-    /// If there is no such axis, or one is given twice;
-    /// [`try_count_nonzero_axes`](Self::try_count_nonzero_axes) tells instead.
+    /// If there is no such axis, or one is given twice.
+    /// See [`try_count_nonzero_axes`](Self::try_count_nonzero_axes) for a fallible version.
     ///
     /// # Examples
     /// ```

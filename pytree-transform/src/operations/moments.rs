@@ -11,8 +11,8 @@ impl Tensor {
     /// more than `correction` elements go into one.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if this is no tensor of floats;
-    /// [`try_variance_with`](Self::try_variance_with) tells instead.
+    /// If there is no such axis, if one is given twice, or if this is not a tensor of floats.
+    /// See [`try_variance_with`](Self::try_variance_with) for a fallible version.
     ///
     /// # Examples
     /// ```

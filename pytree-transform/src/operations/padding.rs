@@ -20,7 +20,7 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// If there is not one triple for each axis; [`try_pad`](Self::try_pad) tells instead.
+    /// If there is not one triple for each axis. See [`try_pad`](Self::try_pad) for a fallible version.
     #[must_use]
     #[track_caller]
     pub fn pad(&self, value: impl Operand, padding: impl AsRef<[(isize, isize, usize)]>) -> Self {

@@ -86,8 +86,8 @@ impl Tensor {
     /// The quotient rounded down, as Python's `//` and `jnp.floor_divide`.
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast;
-    /// [`try_floor_divide`](Self::try_floor_divide) tells instead.
+    /// If the element types differ or the shapes do not broadcast.
+    /// See [`try_floor_divide`](Self::try_floor_divide) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -132,8 +132,8 @@ impl Tensor {
     /// and `jnp.remainder`; an integer divided by 0 leaves 0. [`rem`](Self::rem) is Rust's.
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast;
-    /// [`try_remainder`](Self::try_remainder) tells instead.
+    /// If the element types differ or the shapes do not broadcast.
+    /// See [`try_remainder`](Self::try_remainder) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -175,8 +175,8 @@ impl Tensor {
     /// √(x² + y²), which neither overflows nor underflows on the way.
     ///
     /// # Panics
-    /// If these are no tensors of floats of one element type, or the shapes do not broadcast;
-    /// [`try_hypot`](Self::try_hypot) tells instead.
+    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
+    /// See [`try_hypot`](Self::try_hypot) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -194,7 +194,7 @@ impl Tensor {
     /// As [`hypot`](Self::hypot).
     ///
     /// # Errors
-    /// If these are no tensors of floats of one element type, or the shapes do not broadcast.
+    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
     #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
@@ -214,8 +214,8 @@ impl Tensor {
     /// 0 where this tensor is negative, 1 where it is positive, the other where it is 0, and NaN where it is NaN.
     ///
     /// # Panics
-    /// If these are no tensors of floats of one element type, or the shapes do not broadcast;
-    /// [`try_heaviside`](Self::try_heaviside) tells instead.
+    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
+    /// See [`try_heaviside`](Self::try_heaviside) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -231,7 +231,7 @@ impl Tensor {
     /// As [`heaviside`](Self::heaviside).
     ///
     /// # Errors
-    /// If these are no tensors of floats of one element type, or the shapes do not broadcast.
+    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
     #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
@@ -265,8 +265,8 @@ impl Tensor {
     /// the element strictly between the bounds, and to the bound strictly beyond.
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast;
-    /// [`try_clamp`](Self::try_clamp) tells instead.
+    /// If the element types differ or the shapes do not broadcast.
+    /// See [`try_clamp`](Self::try_clamp) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -307,8 +307,8 @@ impl Tensor {
     /// harmless number where the function is not wanted, and then the result.
     ///
     /// # Panics
-    /// If this is no tensor of bools, if the element types differ or the shapes do not broadcast;
-    /// [`try_select`](Self::try_select) tells instead.
+    /// If this is not a tensor of bools, if the element types differ or the shapes do not broadcast.
+    /// See [`try_select`](Self::try_select) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -333,7 +333,7 @@ impl Tensor {
     /// As [`select`](Self::select).
     ///
     /// # Errors
-    /// If this is no tensor of bools, if the element types differ or the shapes do not broadcast.
+    /// If this is not a tensor of bools, if the element types differ or the shapes do not broadcast.
     #[track_caller]
     pub fn try_select(&self, on_true: &Self, on_false: &Self) -> Result<Self, TensorError> {
         let (on_true, on_false) = elementwise::broadcast_together("select", on_true, on_false)?;

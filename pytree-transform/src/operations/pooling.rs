@@ -79,8 +79,8 @@ impl Pooling {
     /// The greatest element of each window; the gradient goes to the first of equal ones, as in JAX.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is of bools;
-    /// [`try_max`](Self::try_max) tells instead.
+    /// If the window, strides or padding do not fit `x`, or it is of bools.
+    /// See [`try_max`](Self::try_max) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -106,8 +106,8 @@ impl Pooling {
     /// The least element of each window; the gradient goes to the first of equal ones, as in JAX.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is of bools;
-    /// [`try_min`](Self::try_min) tells instead.
+    /// If the window, strides or padding do not fit `x`, or it is of bools.
+    /// See [`try_min`](Self::try_min) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -133,8 +133,8 @@ impl Pooling {
     /// The sum of each window.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is of bools;
-    /// [`try_sum`](Self::try_sum) tells instead.
+    /// If the window, strides or padding do not fit `x`, or it is of bools.
+    /// See [`try_sum`](Self::try_sum) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -162,8 +162,8 @@ impl Pooling {
     /// The mean of each window.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is no tensor of floats;
-    /// [`try_average`](Self::try_average) tells instead.
+    /// If the window, strides or padding do not fit `x`, or it is not a tensor of floats.
+    /// See [`try_average`](Self::try_average) for a fallible version.
     ///
     /// # Examples
     /// ```

@@ -42,7 +42,7 @@ pub struct Unravel<M> {
 /// ```
 ///
 /// # Panics
-/// If leaves differ in element type; [`try_ravel`] tells instead.
+/// If leaves differ in element type. See [`try_ravel`] for a fallible version.
 #[track_caller]
 pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
     match try_ravel(model) {
@@ -106,7 +106,7 @@ impl<M: Traceable> Unravel<M> {
     /// The model whose leaves are the elements of `vector`.
     ///
     /// # Errors
-    /// [`TreeError::Unravel`] if it is no vector or of another length, [`TreeError::LeafTypes`] if its element type is
+    /// [`TreeError::Unravel`] if it is not a vector or of another length, [`TreeError::LeafTypes`] if its element type is
     /// not that of the leaves.
     pub fn unravel(&self, vector: &Tensor) -> Result<M, TreeError> {
         if vector.shape() != [self.length] {

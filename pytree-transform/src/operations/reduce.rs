@@ -77,8 +77,8 @@ impl Tensor {
     /// The sum over some axes, which go.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if the elements are bool;
-    /// [`try_sum_axes`](Self::try_sum_axes) tells instead.
+    /// If there is no such axis, if one is given twice, or if the elements are bool.
+    /// See [`try_sum_axes`](Self::try_sum_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -138,8 +138,8 @@ impl Tensor {
     /// The mean over some axes, which go.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if the elements are not floats;
-    /// [`try_mean_axes`](Self::try_mean_axes) tells instead.
+    /// If there is no such axis, if one is given twice, or if the elements are not floats.
+    /// See [`try_mean_axes`](Self::try_mean_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -205,8 +205,8 @@ impl Tensor {
     /// The maxima over some axes, which go.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if one has no elements;
-    /// [`try_max_axes`](Self::try_max_axes) tells instead.
+    /// If there is no such axis, if one is given twice, or if one has no elements.
+    /// See [`try_max_axes`](Self::try_max_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -253,7 +253,7 @@ impl Tensor {
     /// The position along an axis of the first maximum, as i32; NaN counts as the maximum.
     ///
     /// # Panics
-    /// If there is no such axis, or it has no elements; [`try_argmax`](Self::try_argmax) tells instead.
+    /// If there is no such axis, or it has no elements. See [`try_argmax`](Self::try_argmax) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -279,7 +279,7 @@ impl Tensor {
     /// The variance over some axes, which go: the mean of (x - mean)², without Bessel's correction.
     ///
     /// # Panics
-    /// As [`mean_axes`](Self::mean_axes); [`try_variance_axes`](Self::try_variance_axes) tells instead.
+    /// As [`mean_axes`](Self::mean_axes). See [`try_variance_axes`](Self::try_variance_axes) for a fallible version.
     ///
     /// # Examples
     /// ```

@@ -25,7 +25,7 @@ impl Tensor {
     /// at the other.
     ///
     /// # Panics
-    /// If there is no such axis; [`try_roll`](Self::try_roll) tells instead.
+    /// If there is no such axis. See [`try_roll`](Self::try_roll) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -99,7 +99,7 @@ impl Tensor {
     /// Each element repeated so many times along an axis.
     ///
     /// # Panics
-    /// If there is no such axis; [`try_repeat`](Self::try_repeat) tells instead.
+    /// If there is no such axis. See [`try_repeat`](Self::try_repeat) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -134,7 +134,8 @@ impl Tensor {
     /// The tensor cut into so many parts of equal length along an axis.
     ///
     /// # Panics
-    /// If there is no such axis, or its length does not divide; [`try_split`](Self::try_split) tells instead, and
+    /// If there is no such axis, or its length does not divide.
+    /// See [`try_split`](Self::try_split) for a fallible version, and
     /// [`array_split`](Self::array_split) cuts into parts that are nearly equal.
     ///
     /// # Examples
@@ -173,7 +174,8 @@ impl Tensor {
     /// divide.
     ///
     /// # Panics
-    /// If there is no such axis, or no parts are wanted; [`try_array_split`](Self::try_array_split) tells instead.
+    /// If there is no such axis, or no parts are wanted.
+    /// See [`try_array_split`](Self::try_array_split) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -225,7 +227,8 @@ impl Tensor {
     /// part, as in NumPy.
     ///
     /// # Panics
-    /// If there is no such axis, or the positions descend; [`try_split_at`](Self::try_split_at) tells instead.
+    /// If there is no such axis, or the positions descend.
+    /// See [`try_split_at`](Self::try_split_at) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -272,7 +275,7 @@ impl Tensor {
     /// The tensor with two axes in each other's place.
     ///
     /// # Panics
-    /// If there is no such axis; [`try_swap_axes`](Self::try_swap_axes) tells instead.
+    /// If there is no such axis. See [`try_swap_axes`](Self::try_swap_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -304,7 +307,7 @@ impl Tensor {
     /// So many numbers at equal distances, from `start` to `end` itself: `[count]`.
     ///
     /// # Panics
-    /// If the element type is no float.
+    /// If the element type is not a float.
     ///
     /// # Examples
     /// ```
@@ -334,7 +337,7 @@ impl Tensor {
     /// axis of its place (`indexing="ij"` of NumPy; the default there swaps the first two).
     ///
     /// # Panics
-    /// If one has not one axis; [`try_meshgrid`](Self::try_meshgrid) tells instead.
+    /// If one has not one axis. See [`try_meshgrid`](Self::try_meshgrid) for a fallible version.
     ///
     /// # Examples
     /// ```

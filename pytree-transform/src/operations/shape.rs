@@ -69,7 +69,7 @@ impl Tensor {
     /// The same elements in row-major order with another shape.
     ///
     /// # Panics
-    /// If the number of elements differs; [`try_reshape`](Self::try_reshape) tells instead.
+    /// If the number of elements differs. See [`try_reshape`](Self::try_reshape) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -127,7 +127,8 @@ impl Tensor {
     /// The tensor with its axes in another order: axis `i` of the result is axis `permutation[i]`.
     ///
     /// # Panics
-    /// If `permutation` does not name each axis once; [`try_transpose`](Self::try_transpose) tells instead.
+    /// If `permutation` does not name each axis once.
+    /// See [`try_transpose`](Self::try_transpose) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -221,7 +222,7 @@ impl Tensor {
     /// those of length 1 repeat.
     ///
     /// # Panics
-    /// If it does not fit; [`try_broadcast_to`](Self::try_broadcast_to) tells instead.
+    /// If it does not fit. See [`try_broadcast_to`](Self::try_broadcast_to) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -246,8 +247,8 @@ impl Tensor {
     /// Tensors of one shape along a new axis at this place of the result.
     ///
     /// # Panics
-    /// If the shapes or element types differ, if there are no tensors, or no such place;
-    /// [`try_stack`](Self::try_stack) tells instead.
+    /// If the shapes or element types differ, if there are no tensors, or no such place.
+    /// See [`try_stack`](Self::try_stack) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -296,8 +297,8 @@ impl Tensor {
     /// Tensors one behind the other along an axis.
     ///
     /// # Panics
-    /// If they differ in another axis or in element type, if there are none, or no such axis;
-    /// [`try_concatenate`](Self::try_concatenate) tells instead.
+    /// If they differ in another axis or in element type, if there are none, or no such axis.
+    /// See [`try_concatenate`](Self::try_concatenate) for a fallible version.
     ///
     /// # Examples
     /// ```

@@ -23,7 +23,7 @@ impl Tensor {
     /// The elements in ascending order along an axis; equal ones stay in their order, NaN comes last.
     ///
     /// # Panics
-    /// If there is no such axis; [`try_sort`](Self::try_sort) tells instead.
+    /// If there is no such axis. See [`try_sort`](Self::try_sort) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -51,7 +51,7 @@ impl Tensor {
     /// their order, NaN comes last.
     ///
     /// # Panics
-    /// If there is no such axis; [`try_argsort`](Self::try_argsort) tells instead.
+    /// If there is no such axis. See [`try_argsort`](Self::try_argsort) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -77,7 +77,7 @@ impl Tensor {
     /// ones the first comes first, and NaN before all numbers. It is `jax.lax.top_k`.
     ///
     /// # Panics
-    /// If there is no axis, or the last is shorter than `k`; [`try_top_k`](Self::try_top_k) tells instead.
+    /// If there is no axis, or the last is shorter than `k`. See [`try_top_k`](Self::try_top_k) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -123,7 +123,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, the numbers of axes differ, the other axes do not broadcast, or the indices
-    /// are not integers; [`try_take_along_axis`](Self::try_take_along_axis) tells instead.
+    /// are not integers. See [`try_take_along_axis`](Self::try_take_along_axis) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -179,8 +179,8 @@ impl Tensor {
     /// each element.
     ///
     /// # Panics
-    /// If this has not one axis, or the element types differ;
-    /// [`try_searchsorted`](Self::try_searchsorted) tells instead.
+    /// If this has not one axis, or the element types differ.
+    /// See [`try_searchsorted`](Self::try_searchsorted) for a fallible version.
     ///
     /// # Examples
     /// ```

@@ -28,8 +28,8 @@ impl Tensor {
     /// has the batch axes, then the other axes of this tensor, then those of the other.
     ///
     /// # Panics
-    /// If an axis is not there or named twice, if lengths or element types differ, or the elements are bool;
-    /// [`try_dot_general`](Self::try_dot_general) tells instead.
+    /// If an axis is not there or named twice, if lengths or element types differ, or the elements are bool.
+    /// See [`try_dot_general`](Self::try_dot_general) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -82,7 +82,7 @@ impl Tensor {
     /// the other are summed over and go. Negative axes count from the end.
     ///
     /// # Panics
-    /// As [`dot_general`](Self::dot_general); [`try_tensordot`](Self::try_tensordot) tells instead.
+    /// As [`dot_general`](Self::dot_general). See [`try_tensordot`](Self::try_tensordot) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -116,7 +116,7 @@ impl Tensor {
     /// The products of all pairs of elements: `[m] × [n] → [m, n]`. Both are flattened first, as in NumPy.
     ///
     /// # Panics
-    /// If the element types differ, or are bool; [`try_outer`](Self::try_outer) tells instead.
+    /// If the element types differ, or are bool. See [`try_outer`](Self::try_outer) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -143,7 +143,7 @@ impl Tensor {
     /// The sum of products over the last axes: `[…, k] × [.., k] → […, ..]`; a tensor without axes multiplies.
     ///
     /// # Panics
-    /// If the lengths or the element types differ; [`try_inner`](Self::try_inner) tells instead.
+    /// If the lengths or the element types differ. See [`try_inner`](Self::try_inner) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -173,7 +173,7 @@ impl Tensor {
     /// The sum of the products of all elements, of two tensors with equally many: `jnp.vdot`.
     ///
     /// # Panics
-    /// If their numbers or the element types differ; [`try_vdot`](Self::try_vdot) tells instead.
+    /// If their numbers or the element types differ. See [`try_vdot`](Self::try_vdot) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -205,7 +205,7 @@ impl Tensor {
     /// axes are in front, with length 1.
     ///
     /// # Panics
-    /// If the element types differ, or are bool; [`try_kron`](Self::try_kron) tells instead.
+    /// If the element types differ, or are bool. See [`try_kron`](Self::try_kron) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -261,8 +261,8 @@ impl Tensor {
     /// The root of the sum of squares over some axes, which go.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or the elements are not floats;
-    /// [`try_norm_axes`](Self::try_norm_axes) tells instead.
+    /// If there is no such axis, if one is given twice, or the elements are not floats.
+    /// See [`try_norm_axes`](Self::try_norm_axes) for a fallible version.
     ///
     /// # Examples
     /// ```

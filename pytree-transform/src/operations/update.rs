@@ -90,7 +90,7 @@ impl At<'_> {
     /// The part itself.
     ///
     /// # Panics
-    /// If the place is not in the tensor; [`try_get`](Self::try_get) tells instead.
+    /// If the place is not in the tensor. See [`try_get`](Self::try_get) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -124,7 +124,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ; [`try_set`](Self::try_set) tells instead.
+    /// types differ. See [`try_set`](Self::try_set) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -151,7 +151,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool; [`try_add`](Self::try_add) tells instead.
+    /// types differ, or are bool. See [`try_add`](Self::try_add) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -180,7 +180,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool; [`try_multiply`](Self::try_multiply) tells instead.
+    /// types differ, or are bool. See [`try_multiply`](Self::try_multiply) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -207,7 +207,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool; [`try_min`](Self::try_min) tells instead.
+    /// types differ, or are bool. See [`try_min`](Self::try_min) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -234,7 +234,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool; [`try_max`](Self::try_max) tells instead.
+    /// types differ, or are bool. See [`try_max`](Self::try_max) for a fallible version.
     ///
     /// # Examples
     /// ```

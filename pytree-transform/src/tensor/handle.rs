@@ -38,7 +38,7 @@ impl Tensor {
     /// A tensor from its elements in row-major order.
     ///
     /// # Panics
-    /// If the number of elements does not fit the shape; [`try_new`](Self::try_new) tells instead.
+    /// If the number of elements does not fit the shape. See [`try_new`](Self::try_new) for a fallible version.
     #[track_caller]
     pub fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: impl Into<Vec<T>>) -> Self {
         or_panic(Self::try_new(shape, elements))
@@ -196,8 +196,8 @@ impl Tensor {
     /// Under `grad` it is the value at hand; under `jit` and `vmap` there is none yet.
     ///
     /// # Panics
-    /// If there is not exactly one element, if it is of another type, or under `jit` and `vmap`;
-    /// [`try_item`](Self::try_item) tells instead.
+    /// If there is not exactly one element, if it is of another type, or under `jit` and `vmap`.
+    /// See [`try_item`](Self::try_item) for a fallible version.
     #[track_caller]
     pub fn item<T: TensorElement>(&self) -> T {
         or_panic(self.try_item())
@@ -223,7 +223,8 @@ impl Tensor {
     /// The elements in row-major order.
     ///
     /// # Panics
-    /// If they are of another type, or under `jit` and `vmap`; [`try_to_vec`](Self::try_to_vec) tells instead.
+    /// If they are of another type, or under `jit` and `vmap`.
+    /// See [`try_to_vec`](Self::try_to_vec) for a fallible version.
     #[track_caller]
     pub fn to_vec<T: TensorElement>(&self) -> Vec<T> {
         or_panic(self.try_to_vec())

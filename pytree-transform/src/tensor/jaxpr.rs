@@ -94,8 +94,8 @@ impl Jaxpr {
     /// be traced, so that a jaxpr is differentiated, batched and recorded like any function.
     ///
     /// # Panics
-    /// If number, shapes or element types of the inputs differ from the recorded ones;
-    /// [`try_evaluate`](Self::try_evaluate) tells instead.
+    /// If number, shapes or element types of the inputs differ from the recorded ones.
+    /// See [`try_evaluate`](Self::try_evaluate) for a fallible version.
     #[track_caller]
     pub fn evaluate(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         or_panic(self.try_evaluate(inputs))

@@ -116,7 +116,7 @@ impl Axes {
     /// The axis of each leaf of a structure.
     ///
     /// # Errors
-    /// All ways in which the axes are no prefix of the structure.
+    /// All ways in which the axes are not prefix of the structure.
     pub(crate) fn of_leaves(
         &self,
         treedef: &TreeDef,

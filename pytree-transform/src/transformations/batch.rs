@@ -381,7 +381,7 @@ macro_rules! mapping_options {
             /// ```
             ///
             /// # Panics
-            /// When called: if the axes are no prefix of the argument, or a leaf has no such axis.
+            /// When called: if the axes are not prefix of the argument, or a leaf has no such axis.
             #[must_use]
             pub fn in_axes(self, axes: impl Into<Axes>) -> Self {
                 self.with(|mapping| mapping.in_axes = axes.into())

@@ -33,7 +33,7 @@ pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 /// ```
 ///
 /// # Panics
-/// When called: if the loss is no floating-point scalar, or a leaf to differentiate is no float.
+/// When called: if the loss is not a floating-point scalar, or a leaf to differentiate is not a float.
 #[track_caller]
 pub fn grad<'f, M, L, F>(function: F) -> Grad<'f, M>
 where
@@ -354,7 +354,7 @@ fn into_part<M: SelectPart<Tensor>>(tree: Tree<Tensor>) -> Gradient<M> {
 /// ```
 ///
 /// # Panics
-/// If a leaf to differentiate is no float.
+/// If a leaf to differentiate is not a float.
 #[track_caller]
 pub fn vjp<M, R, F>(function: F, primals: &M) -> (R, Pullback<M, R>)
 where

@@ -130,7 +130,7 @@ impl Argument {
 /// ```
 ///
 /// # Panics
-/// When called: if a leaf to differentiate, or of the result, is no float.
+/// When called: if a leaf to differentiate, or of the result, is not a float.
 #[track_caller]
 pub fn jacrev<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
 where

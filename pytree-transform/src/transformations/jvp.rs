@@ -14,7 +14,7 @@ use crate::transformations::function::{
 
 /// The result of a function and its derivative along a direction, by forward-mode differentiation.
 ///
-/// `tangents` has the structure of `primals`; tangents of leaves that are no floats are ignored.
+/// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored.
 ///
 /// # Examples
 /// ```

@@ -76,7 +76,7 @@ pub struct Linearization<M, R> {
 }
 
 impl<M: Traceable, R: Traceable> Linearization<M, R> {
-    /// The tangent of the result. Tangents of leaves that are no floats are ignored.
+    /// The tangent of the result. Tangents of leaves that are not floats are ignored.
     ///
     /// # Panics
     /// If the tangents differ from the point in structure, shapes or element types.
@@ -164,7 +164,7 @@ where
 /// ```
 ///
 /// # Panics
-/// If the function is not linear, or a leaf to transpose to is no float.
+/// If the function is not linear, or a leaf to transpose to is not a float.
 #[track_caller]
 pub fn linear_transpose<M, R, F>(function: F, example: &M) -> Pullback<M, R>
 where

@@ -86,7 +86,7 @@ impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
     /// ```
     ///
     /// # Panics
-    /// When called: if the axes are no prefix of the result, if a result has no such axis, or if the axis of one that
+    /// When called: if the axes are not prefix of the result, if a result has no such axis, or if the axis of one that
     /// differs between the examples is `None`.
     #[must_use]
     pub fn out_axes(self, axes: impl Into<Axes>) -> Self {

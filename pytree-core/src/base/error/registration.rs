@@ -67,7 +67,7 @@ pub enum RegistrationProblem {
         /// The value that is there.
         found: String,
     },
-    /// A name is no identifier, so that paths could not name what is there.
+    /// A name is not an identifier, so that paths could not name what is there.
     NotAName {
         /// The name.
         name: String,

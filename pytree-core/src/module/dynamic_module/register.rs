@@ -11,7 +11,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are trained.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that is no float array or number, has a
+    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that is not a float array or number, has a
     /// kind of its own, or is of another type than `L`.
     pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Param), &value)

@@ -340,7 +340,7 @@ fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
     while let Some(siblings) = open.last_mut() {
         let Some(at) = siblings.next() else {
             open.pop();
-            // The first of all is no node: it has the root as its only child.
+            // The first of all is not a node: it has the root as its only child.
             builder.exit();
             continue;
         };

@@ -66,7 +66,7 @@ impl<L> Tree<L> {
     ///
     /// # Errors
     /// [`TreeError::Transpose`] with all differences, if the tree is of another structure; [`TreeError::Prefix`] if
-    /// `inner` is not given and `outer` is no prefix; [`TreeError::Build`] if it is not given and `outer` has no
+    /// `inner` is not given and `outer` is not a prefix; [`TreeError::Build`] if it is not given and `outer` has no
     /// leaf.
     ///
     /// # Examples

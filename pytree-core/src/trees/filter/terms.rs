@@ -91,7 +91,7 @@ impl Index {
         last.is_some_and(|last| last.is_prefix_of(path))
     }
 
-    /// The terms that are no sorted paths.
+    /// The terms that are not sorted paths.
     pub(super) fn others<'t>(&self, terms: &'t Terms) -> impl Iterator<Item = &'t Rule> {
         self.others.iter().map(|&position| &terms.terms[position])
     }

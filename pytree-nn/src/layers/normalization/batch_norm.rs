@@ -93,7 +93,7 @@ impl BatchNorm {
     /// for each.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is no float.
+    /// If there is no stream to draw from, or if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializers(
         features: usize,
@@ -141,8 +141,8 @@ impl BatchNorm {
     /// shape that broadcasts to that of `x`. All elements are normalised.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`;
-    /// [`try_forward_masked`](Self::try_forward_masked) tells instead.
+    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
     #[track_caller]
     pub fn forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Tensor {
         or_panic(self.try_forward_masked(x, mask))

@@ -63,7 +63,7 @@ impl GroupNorm {
     /// for each.
     ///
     /// # Panics
-    /// As [`new`](Self::new), and if `dtype` is no float.
+    /// As [`new`](Self::new), and if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializers(
         features: usize,
@@ -91,8 +91,8 @@ impl GroupNorm {
     /// `x: [batch, .., features]` to the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type;
-    /// [`try_forward`](Self::try_forward) tells instead.
+    /// If `x` has not as many features, or another element type.
+    /// See [`try_forward`](Self::try_forward) for a fallible version.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         or_panic(self.try_forward(x))
@@ -111,8 +111,8 @@ impl GroupNorm {
     /// shape that broadcasts to that of `x`. All elements are normalised.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`;
-    /// [`try_forward_masked`](Self::try_forward_masked) tells instead.
+    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
     #[track_caller]
     pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
         or_panic(self.try_forward_masked(x, mask))

@@ -61,7 +61,7 @@ impl LayerNorm {
     /// for each.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is no float.
+    /// If there is no stream to draw from, or if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializers(
         features: usize,
@@ -84,8 +84,8 @@ impl LayerNorm {
     /// `x: [.., features]`, or with the features on `feature_axes`, to the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type;
-    /// [`try_forward`](Self::try_forward) tells instead.
+    /// If `x` has not as many features, or another element type.
+    /// See [`try_forward`](Self::try_forward) for a fallible version.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         or_panic(self.try_forward(x))
@@ -104,8 +104,8 @@ impl LayerNorm {
     /// shape that broadcasts to that of `x`. All elements are normalised.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`;
-    /// [`try_forward_masked`](Self::try_forward_masked) tells instead.
+    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
     #[track_caller]
     pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
         or_panic(self.try_forward_masked(x, mask))
@@ -176,7 +176,7 @@ impl RmsNorm {
     /// A layer of the given element type and beginning; without a scale if it has none, and no key is drawn.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is no float.
+    /// If there is no stream to draw from, or if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializers(
         features: usize,
@@ -196,8 +196,8 @@ impl RmsNorm {
     /// `x: [.., features]`, or with the features on `feature_axes`, to the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type;
-    /// [`try_forward`](Self::try_forward) tells instead.
+    /// If `x` has not as many features, or another element type.
+    /// See [`try_forward`](Self::try_forward) for a fallible version.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         or_panic(self.try_forward(x))
@@ -216,8 +216,8 @@ impl RmsNorm {
     /// of a shape that broadcasts to that of `x`. All elements are normalised.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`;
-    /// [`try_forward_masked`](Self::try_forward_masked) tells instead.
+    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
     #[track_caller]
     pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
         or_panic(self.try_forward_masked(x, mask))

@@ -167,7 +167,7 @@ pub(super) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
 /// The mask with the shape of `x`.
 ///
 /// # Errors
-/// [`InputError`] if it is no tensor of bools, or does not broadcast to `x`.
+/// [`InputError`] if it is not a tensor of bools, or does not broadcast to `x`.
 #[track_caller]
 pub(super) fn mask_for(
     layer: &'static str,

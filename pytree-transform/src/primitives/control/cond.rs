@@ -232,7 +232,7 @@ where
 }
 
 /// The operands of a branch that is computed for all examples: of those that it is not for, nothing is
-/// differentiated, or a derivative there that is no number would spoil that of the branch that is.
+/// differentiated, or a derivative there that is not a number would spoil that of the branch that is.
 fn guarded(
     taken: &Tensor,
     operands: &[Tensor],

@@ -196,7 +196,7 @@ impl Primitive for While {
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
-        // The condition is no number: what it depends on alone has no influence on a tangent.
+        // The condition is not a number: what it depends on alone has no influence on a tangent.
         let of_body = &tangents[self.condition_constants..];
         if of_body.iter().all(Option::is_none) {
             let results = bind_all(self, primals);

@@ -99,7 +99,7 @@ pub(super) fn reduce<T: TensorElement>(
     combine: impl Fn(T, T) -> T + Copy,
 ) -> Array {
     let shape = operand.shape();
-    // Axes of length 1 are no part of the order: they neither reduce nor separate others.
+    // Axes of length 1 are not part of the order: they neither reduce nor separate others.
     let long: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
     let length = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
     let is_reduced = |axis: &usize| axes.contains(axis);

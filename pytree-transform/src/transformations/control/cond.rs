@@ -34,7 +34,7 @@ use crate::transformations::function::{Ending, call_inside_with_all, rebuild_res
 /// ```
 ///
 /// # Panics
-/// If the predicate is no bool without axes, or the results differ in structure, shapes or element types.
+/// If the predicate is not a bool without axes, or the results differ in structure, shapes or element types.
 #[track_caller]
 pub fn cond<A, R>(
     predicate: &Tensor,
@@ -80,7 +80,7 @@ where
 /// ```
 ///
 /// # Panics
-/// If the index is no integer without axes, there is no branch, or the results differ in structure, shapes or
+/// If the index is not an integer without axes, there is no branch, or the results differ in structure, shapes or
 /// element types.
 #[track_caller]
 pub fn switch<A, R>(index: &Tensor, branches: &[&dyn Fn(A) -> R], operand: A) -> R

@@ -299,7 +299,7 @@ impl From<&Tensor> for Bound {
 /// ```
 ///
 /// # Panics
-/// If a bound is no i32 without axes, or the function gives a carry of another structure, shape or element type, or
+/// If a bound is not an i32 without axes, or the function gives a carry of another structure, shape or element type, or
 /// with other references.
 #[track_caller]
 pub fn fori_loop<C: Traceable>(

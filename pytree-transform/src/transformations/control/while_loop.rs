@@ -35,7 +35,7 @@ use crate::transformations::function::{Ending, call_reading, inside, rebuild_wit
 /// ```
 ///
 /// # Panics
-/// If the condition is no bool without axes, or the body gives a carry of another structure, shape or element
+/// If the condition is not a bool without axes, or the body gives a carry of another structure, shape or element
 /// type, or with other references.
 #[track_caller]
 pub fn while_loop<C: Traceable>(

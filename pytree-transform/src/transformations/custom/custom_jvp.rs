@@ -19,7 +19,7 @@ use crate::transformations::function::{call_reading, transformed};
 /// A function whose derivative is a rule: from the argument and its tangent to the result and its tangent.
 ///
 /// The rule must be linear in the tangent; reverse mode transposes it, and derivatives of higher order
-/// differentiate it. Tangents of leaves that are no floats are zeros, and are ignored in the result.
+/// differentiate it. Tangents of leaves that are not floats are zeros, and are ignored in the result.
 /// Function and rule may capture values; with respect to those there is no derivative.
 ///
 /// # Examples

@@ -24,7 +24,7 @@ use crate::transformations::function::{call_reading, transformed};
 /// result.
 ///
 /// Derivatives of higher order differentiate both halves. In forward mode there is none. Cotangents of leaves
-/// that are no floats are zeros, and are ignored in the argument's. All three functions may capture
+/// that are not floats are zeros, and are ignored in the argument's. All three functions may capture
 /// values; with respect to those there is no derivative.
 ///
 /// # Examples
