@@ -30,6 +30,9 @@ fn run_again(test: &str, threads: usize) -> Vec<String> {
         .env(PROGRAM, test)
         .env("PYTREE_NUM_THREADS", threads.to_string())
         .env("RAYON_NUM_THREADS", threads.to_string())
+        // The C library gives large blocks back to the system as soon as they are freed, so that the memory of the process
+        // is what the library keeps.
+        .env("MALLOC_MMAP_THRESHOLD_", "1048576")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
