@@ -69,4 +69,6 @@ mod documents {
     struct AddingALayer;
     #[doc = include_str!("../docs/adding-a-primitive.md")]
     struct AddingAPrimitive;
+    #[doc = include_str!("../docs/how-it-works.md")]
+    struct HowItWorks;
 }

@@ -133,6 +133,24 @@ fn quoted_rules_of_primitives_are_in_their_files() {
 }
 
 #[test]
+fn excerpts_of_how_it_works_are_in_its_files() {
+    let document = read("docs/how-it-works.md");
+    let paths: Vec<&str> = quoted(&document)
+        .into_iter()
+        .filter(|text| text.ends_with(".rs") && !text.contains(char::is_whitespace))
+        .collect();
+    assert!(paths.len() > 20, "the paths are read");
+    let sources: Vec<String> = paths.iter().map(|path| unformatted(&read(path))).collect();
+    let blocks = text_blocks(&document);
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let block = unformatted(block);
+        let is_there = sources.iter().any(|source| source.contains(&block));
+        assert!(is_there, "not there:\n{block}");
+    }
+}
+
+#[test]
 fn the_message_in_the_guide_is_the_compilers() {
     let document = read("docs/guide.md");
     let message = read("tests/ui/missing_kind/float_array.stderr");
