@@ -137,7 +137,8 @@ fn excerpts_of_how_it_works_are_in_its_files() {
     let document = read("docs/how-it-works.md");
     let paths: Vec<&str> = quoted(&document)
         .into_iter()
-        .filter(|text| text.ends_with(".rs") && !text.contains(char::is_whitespace))
+        .filter(|text| !text.contains(char::is_whitespace))
+        .filter(|text| Path::new(text).extension().is_some_and(|end| end == "rs"))
         .collect();
     assert!(paths.len() > 20, "the paths are read");
     let sources: Vec<String> = paths.iter().map(|path| unformatted(&read(path))).collect();
