@@ -1,4 +1,4 @@
-//! Every public function that panics at its caller's line says when.
+//! Every public function that panics at its caller's line says when, and nothing is said in unclear phrases.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -70,5 +70,48 @@ fn functions_that_panic_say_when() {
         problems.is_empty(),
         "these do not say when they panic:\n{}",
         problems.join("\n")
+    );
+}
+
+/// Phrases that no reader understands at once, and for which there are plain words.
+const UNCLEAR: [&str; 5] = [
+    "tells instead",
+    "in vain",
+    "is no float",
+    "is no prefix",
+    "is no class",
+];
+
+#[test]
+fn unclear_phrases_are_gone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in [
+        "pytree-core/src",
+        "pytree-derive/src",
+        "pytree-transform/src",
+        "pytree-nn/src",
+        "src",
+        "examples",
+    ] {
+        files.extend(sources(&root.join(folder)));
+    }
+    let documents = fs::read_dir(root.join("docs")).unwrap();
+    files.extend(documents.map(|entry| entry.unwrap().path()));
+    files.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.is_file()) {
+        // Some files are pictures.
+        let text = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
+        for (number, line) in text.lines().enumerate() {
+            for phrase in UNCLEAR.iter().filter(|phrase| line.contains(**phrase)) {
+                found.push(format!("{}:{}: {phrase}", file.display(), number + 1));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "say it in plain words:\n{}",
+        found.join("\n")
     );
 }

@@ -299,7 +299,7 @@ fn axes_that_do_not_fit_are_told_all_at_once() {
     assert!(text.contains("[0].scale: f64[2] has no axis 3; [0].mean: f64[] has no axis 3; [1]: f64[1] has no axis -2"), "{text}");
     let tree: Tree<Tensor> = Tree::from_value(&(Tensor::from(1.0), Tensor::from(1.0)));
     let text = call(Axes::from((Axes::from(tree.map(|_| Some(0))), 0)));
-    assert!(text.contains("is no prefix"), "{text}");
+    assert!(text.contains("is not a prefix"), "{text}");
     let twice = Axes::fields([("scale", Some(0)), ("scale", None), ("mean", None)]);
     let text = call(Axes::from((twice, 0)));
     assert!(

@@ -88,7 +88,7 @@ pub enum TreeError {
         differences: Vec<Difference>,
     },
     /// A tree is not a prefix of another.
-    #[error("{doing}: the first tree is no prefix: {}; a leaf of a prefix stands for a whole subtree, and above its leaves are the nodes of the full tree", list(.misfits))]
+    #[error("{doing}: the first tree is not a prefix: {}; above the leaves of a prefix are the nodes of the full tree, and each leaf replaces a whole subtree", list(.misfits))]
     Prefix {
         /// What was being done.
         doing: &'static str,

@@ -283,7 +283,7 @@ fn errors_of_a_single_tree_are_told() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot take the subtrees at the leaves of a prefix: the first tree is no prefix: node type at [0]: a list of 1 against a tuple of 1; a leaf of a prefix stands for a whole subtree, and above its leaves are the nodes of the full tree"
+        "cannot take the subtrees at the leaves of a prefix: the first tree is not a prefix: node type at [0]: a list of 1 against a tuple of 1; above the leaves of a prefix are the nodes of the full tree, and each leaf replaces a whole subtree"
     );
     let error = prefix.broadcast_to(full.treedef()).unwrap_err();
     assert_eq!(
