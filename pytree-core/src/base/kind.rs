@@ -38,7 +38,7 @@ const NAME_SIZE: usize = 32;
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 /// A [`Collection`] as a value: two are equal if their names are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId {
     name: &'static str,
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for CollectionId {
 }
 
 /// What a field of a module is: the values of the name-to-kind registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldKind {
     /// Trained: `#[param]`.
     Param,

@@ -15,7 +15,7 @@ use crate::base::kind::{CollectionId, FieldKind, Frozen};
 pub(crate) const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());
 
 /// The family a node belongs to; it decides how children are keyed and how the node is displayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NodeKind {
     /// A leaf.

@@ -4,7 +4,7 @@
 //! rest: hostile bytes fail, and nothing else does.
 
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Dynamic, Field, NodeKind, NodeShape};
@@ -20,7 +20,8 @@ type DynamicKey = (
     Vec<String>,
 );
 
-static SHAPES: Mutex<Option<HashMap<DynamicKey, &'static NodeShape>>> = Mutex::new(None);
+/// Ordered, since a table of hashes would now and then move all that it holds while it reads a few bytes.
+static SHAPES: Mutex<BTreeMap<DynamicKey, &'static NodeShape>> = Mutex::new(BTreeMap::new());
 
 /// About how many bytes a shape takes, besides its names.
 const SHAPE_SIZE: usize = 128;
@@ -72,8 +73,7 @@ impl NodeShape {
         statics: &[&str],
     ) -> &'static Self {
         let key = key(kind, name, fields, statics);
-        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = shapes.get_or_insert_default();
+        let mut known = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(key).or_insert_with_key(make)
     }
 
@@ -89,8 +89,7 @@ impl NodeShape {
         statics: &[&str],
     ) -> Result<&'static Self, TreeError> {
         let key = key(kind, name, fields, statics);
-        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = shapes.get_or_insert_default();
+        let mut known = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(&key) {
             return Ok(found);
         }
