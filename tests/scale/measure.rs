@@ -34,8 +34,8 @@ const STACK: usize = 2 << 20;
 /// Set in the processes that measure.
 const MEASURES: &str = "PYTREE_SCALE_MEASURES";
 
-/// The C library keeps what is freed, whatever its size: memory that each run takes from the system and gives back costs
-/// more at the larger size, where blocks are larger.
+/// Settings by which the C library keeps freed memory of any size. Without them each run takes large blocks from the system
+/// and returns them, which costs more at the larger size.
 const KEEP_FREED_MEMORY: [(&str, &str); 3] = [
     ("MALLOC_ARENA_MAX", "1"),
     ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
@@ -61,7 +61,7 @@ impl Sheet {
             let mut least = Duration::MAX;
             let mut spent = Duration::ZERO;
             for _ in 0..RUNS {
-                // What other programs on the machine do is not counted.
+                // Counts the processor time of this thread, not the time of other programs.
                 let start = ThreadTime::now();
                 drop(black_box(run(black_box(&mut prepared))));
                 let time = start.elapsed();
