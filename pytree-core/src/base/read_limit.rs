@@ -1,7 +1,8 @@
-//! How much of what is read from bytes may stay for the life of the process.
+//! Bounds the bytes that stay allocated for the life of the process because they were read.
 //!
-//! Names of collections and shapes of structs are kept once they are known. Those that a program makes itself are as
-//! many as it says; those that it reads from bytes are bounded, so that hostile bytes fail and nothing else does.
+//! Names of collections and shapes of structs are never freed. A program may make any number of them; those that it reads
+//! from bytes are bounded. Once the bound is reached, structures are refused that need a name or shape which the process
+//! does not know yet, honest ones too.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

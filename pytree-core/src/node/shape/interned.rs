@@ -1,7 +1,6 @@
-//! Shapes made at run time: equal ones are one, and each is kept for the life of the process.
+//! Shapes made at run time: equal shapes are stored once and never freed.
 //!
-//! What a program makes itself is as much as it says. What it reads from bytes is bounded, and takes nothing from the
-//! rest: hostile bytes fail, and nothing else does.
+//! A program may make any number of them. [`read_limit`] bounds those that are read from bytes.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ type DynamicKey = (
     Vec<String>,
 );
 
-/// Ordered, since a table of hashes would now and then move all that it holds while it reads a few bytes.
+/// A map that grows in small steps: a hash table reallocates all entries at once, however few bytes are read.
 static SHAPES: Mutex<BTreeMap<DynamicKey, &'static NodeShape>> = Mutex::new(BTreeMap::new());
 
 /// About how many bytes a shape takes, besides its names.
@@ -77,8 +76,8 @@ impl NodeShape {
         known.entry(key).or_insert_with_key(make)
     }
 
-    /// As [`interned`](Self::interned), of a shape that was read from bytes: if the program has not made it, it counts
-    /// as much as its names and `more` are long.
+    /// As [`interned`](Self::interned), of a shape that is read from bytes. A shape that the process does not know yet
+    /// counts towards the limit.
     ///
     /// # Errors
     /// [`TreeError::Build`] if too much was read already.
