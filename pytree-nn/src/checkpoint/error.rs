@@ -26,7 +26,7 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// The file is not a safetensors file.
-    #[error("cannot read the checkpoint `{}`: it is no safetensors file ({problem}); give the path of a file that `save` wrote", .path.display())]
+    #[error("cannot read the checkpoint `{}`: it is not a safetensors file ({problem}); give the path of a file that `save` wrote", .path.display())]
     Format {
         /// The file.
         path: PathBuf,

@@ -269,7 +269,7 @@ fn another_file_is_no_checkpoint() {
     let scratch = Scratch::new("other");
     fs::write(&scratch.0, "this is a text, and not a checkpoint").unwrap();
     let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
-    assert!(error.contains("it is no safetensors file"), "{error}");
+    assert!(error.contains("it is not a safetensors file"), "{error}");
     let error = load(scratch.0.with_file_name("nowhere"), &mlp(&[2, 3])).unwrap_err();
     assert!(
         matches!(
