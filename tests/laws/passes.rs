@@ -13,7 +13,7 @@ fn rewritten(program: &Program, inputs: &[Tensor]) -> (Jaxpr, Vec<(&'static str,
     let p = program.clone();
     let jaxpr = make_jaxpr(move |inputs: Vec<Tensor>| p.run(&inputs))(inputs.to_vec());
     assert_eq!(verify(&jaxpr), Ok(()), "{jaxpr}");
-    let all = each_pass(&jaxpr);
+    let all: Vec<_> = each_pass(&jaxpr).collect();
     for (name, optimized) in &all {
         assert_eq!(verify(optimized), Ok(()), "{name}: {optimized}");
         assert!(

@@ -5,8 +5,7 @@
 //! shape of one row, or of everything, end in a pass. An equation joins the pass of an earlier one if all
 //! it needs is there by then, so equations in between do not break a chain.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::pass::{Level, Pass, PassBuilder};

@@ -1,49 +1,73 @@
 //! Computes once what several equations compute.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
 use super::Replacements;
 use crate::base::array::{Array, Data};
-use crate::tensor::jaxpr::{Jaxpr, Variable};
-use crate::tensor::primitive::Primitive;
+use crate::base::dtype::AbstractArray;
+use crate::tensor::jaxpr::{Equation, Jaxpr};
 
 /// Constants with more elements are compared by where they are in memory.
 const MOST_ELEMENTS: usize = 64;
 
-/// What an equation computes: primitive and operands.
-type Key = (Arc<dyn Primitive>, SmallVec<[Variable; 4]>);
-
 /// Lets the first of several equations with the same primitive, parameters and operands stand for all of
 /// them. Constants of the same bits are one, too. Effects are never merged.
+///
+/// Tables hold positions, and are large enough from the start: growing them would hash everything again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut replacements = Replacements::none(&jaxpr);
-    let mut constants: HashMap<String, Variable> = HashMap::new();
-    for (variable, tensor) in &jaxpr.constants {
-        if let Some(array) = tensor.array() {
-            match constants.entry(bits(array)) {
-                Entry::Occupied(first) => replacements.replace(*variable, *first.get()),
-                Entry::Vacant(place) => {
-                    place.insert(*variable);
-                }
+    merge_constants(&jaxpr, &mut replacements);
+    merge_equations(&mut jaxpr, &mut replacements);
+    replacements.in_outputs(&mut jaxpr);
+    jaxpr
+}
+
+/// The table holds the positions of the constants that come first.
+fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
+    let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.constants.len());
+    let hasher = DefaultHashBuilder::default();
+    let constant = |position: usize| jaxpr.constants[position].1.array().map(Constant::of);
+    let hash = |&position: &usize| hasher.hash_one(constant(position));
+    for (position, (variable, _)) in jaxpr.constants.iter().enumerate() {
+        let of_this = constant(position);
+        let is_same = |&known: &usize| of_this.is_some() && constant(known) == of_this;
+        match first.entry(hash(&position), is_same, hash) {
+            Entry::Occupied(known) => {
+                replacements.replace(*variable, jaxpr.constants[*known.get()].0);
+            }
+            Entry::Vacant(place) => {
+                place.insert(position);
             }
         }
     }
-    let mut known: HashMap<Key, usize> = HashMap::new();
+}
+
+/// The table holds the positions of the equations that compute something first.
+fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
+    let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.equations.len());
+    let hasher = DefaultHashBuilder::default();
+    let hash = |equation: &Equation| hasher.hash_one((&equation.primitive, &equation.inputs));
     for position in 0..jaxpr.equations.len() {
         replacements.in_inputs(&mut jaxpr.equations[position]);
         let equation = &jaxpr.equations[position];
         if equation.primitive.has_effect() {
             continue;
         }
-        let key = (Arc::clone(&equation.primitive), equation.inputs.clone());
-        match known.entry(key) {
-            Entry::Occupied(first) => {
-                let first = &jaxpr.equations[*first.get()];
-                for (output, by) in equation.outputs.iter().zip(&first.outputs) {
+        let is_same = |&known: &usize| {
+            let known = &jaxpr.equations[known];
+            known.inputs == equation.inputs && *known.primitive == *equation.primitive
+        };
+        match first.entry(hash(equation), is_same, |&known| {
+            hash(&jaxpr.equations[known])
+        }) {
+            Entry::Occupied(known) => {
+                let known = &jaxpr.equations[*known.get()];
+                for (output, by) in equation.outputs.iter().zip(&known.outputs) {
                     replacements.replace(*output, *by);
                 }
             }
@@ -52,25 +76,33 @@ pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
             }
         }
     }
-    replacements.in_outputs(&mut jaxpr);
-    jaxpr
 }
 
-/// What small constants share exactly if they are the same, down to the signs of zeros and the bits of NaN.
-fn bits(array: &Array) -> String {
-    if array.info.len() > MOST_ELEMENTS {
-        return format!("{:p}", std::ptr::from_ref(array));
+/// What constants share exactly if they are the same, down to the signs of zeros and the bits of NaN.
+#[derive(PartialEq, Eq, Hash)]
+enum Constant<'j> {
+    /// Few elements: their type, shape and bits.
+    Bits(&'j AbstractArray, SmallVec<[u64; 4]>),
+    /// Many elements: where they are in memory.
+    Address(*const Array),
+}
+
+impl<'j> Constant<'j> {
+    fn of(array: &'j Arc<Array>) -> Self {
+        if array.info.len() > MOST_ELEMENTS {
+            return Self::Address(Arc::as_ptr(array));
+        }
+        let bits = match &array.data {
+            Data::F32(elements) => elements.iter().map(|x| u64::from(x.to_bits())).collect(),
+            Data::F64(elements) => elements.iter().map(|x| x.to_bits()).collect(),
+            Data::I64(elements) => elements.iter().map(|x| x.cast_unsigned()).collect(),
+            Data::I32(elements) => elements
+                .iter()
+                .map(|x| u64::from(x.cast_unsigned()))
+                .collect(),
+            Data::U32(elements) => elements.iter().map(|&x| u64::from(x)).collect(),
+            Data::Bool(elements) => elements.iter().map(|&x| u64::from(x)).collect(),
+        };
+        Self::Bits(&array.info, bits)
     }
-    let elements: Vec<u64> = match &array.data {
-        Data::F32(elements) => elements.iter().map(|x| u64::from(x.to_bits())).collect(),
-        Data::F64(elements) => elements.iter().map(|x| x.to_bits()).collect(),
-        Data::I64(elements) => elements.iter().map(|x| x.cast_unsigned()).collect(),
-        Data::I32(elements) => elements
-            .iter()
-            .map(|x| u64::from(x.cast_unsigned()))
-            .collect(),
-        Data::U32(elements) => elements.iter().map(|&x| u64::from(x)).collect(),
-        Data::Bool(elements) => elements.iter().map(|&x| u64::from(x)).collect(),
-    };
-    format!("{} {elements:?}", array.info)
 }

@@ -32,24 +32,22 @@ pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     for (variable, tensor) in &jaxpr.constants {
         known[variable.index()] = tensor.array().cloned().map(Known::Value);
     }
-    let mut kept = Vec::with_capacity(jaxpr.equations.len());
-    for equation in std::mem::take(&mut jaxpr.equations) {
-        match fold(&jaxpr, &equation, &mut known) {
-            Some(Folded::Constant(variable, array)) => {
-                jaxpr
-                    .constants
-                    .push((variable, Tensor::from_shared(Arc::clone(&array))));
-                known[variable.index()] = Some(Known::Value(array));
-            }
-            Some(Folded::Full(full)) => kept.push(Equation {
-                primitive: Arc::new(full),
-                inputs: smallvec::smallvec![],
-                ..equation
-            }),
-            None => kept.push(equation),
+    let mut equations = std::mem::take(&mut jaxpr.equations);
+    equations.retain_mut(|equation| match fold(&jaxpr, equation, &mut known) {
+        Some(Folded::Constant(variable, array)) => {
+            let constant = Tensor::from_shared(Arc::clone(&array));
+            jaxpr.constants.push((variable, constant));
+            known[variable.index()] = Some(Known::Value(array));
+            false
         }
-    }
-    jaxpr.equations = kept;
+        Some(Folded::Full(full)) => {
+            equation.primitive = Arc::new(full);
+            equation.inputs.clear();
+            true
+        }
+        None => true,
+    });
+    jaxpr.equations = equations;
     jaxpr
 }
 

@@ -37,13 +37,12 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
 
 /// Each pass alone, and all in order: for tests.
 #[doc(hidden)]
-pub fn each_pass(jaxpr: &Jaxpr) -> Vec<(&'static str, Jaxpr)> {
+pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     let alone = PASSES
         .iter()
         .map(|(name, pass)| (*name, pass(jaxpr.clone())));
-    alone
-        .chain([("all passes", optimize(jaxpr.clone()))])
-        .collect()
+    let all = std::iter::once_with(|| ("all passes", optimize(jaxpr.clone())));
+    alone.chain(all)
 }
 
 /// Which variable stands for which, while a pass goes through the equations.

@@ -238,22 +238,22 @@ impl Jaxpr {
     /// Without the equations and constants that neither an output nor an effect needs.
     pub(crate) fn without_dead_code(mut self) -> Self {
         let mut needed = vec![false; self.variables.len()];
-        self.outputs
-            .iter()
-            .for_each(|output| needed[output.index()] = true);
-        let mut kept = Vec::with_capacity(self.equations.len());
-        for equation in self.equations.into_iter().rev() {
+        for output in &self.outputs {
+            needed[output.index()] = true;
+        }
+        let is_needed = |equation: &Equation, needed: &[bool]| {
             let mut outputs = equation.outputs.iter();
-            if outputs.any(|output| needed[output.index()]) || equation.primitive.has_effect() {
-                equation
-                    .inputs
-                    .iter()
-                    .for_each(|input| needed[input.index()] = true);
-                kept.push(equation);
+            outputs.any(|output| needed[output.index()]) || equation.primitive.has_effect()
+        };
+        for equation in self.equations.iter().rev() {
+            if is_needed(equation, &needed) {
+                for input in &equation.inputs {
+                    needed[input.index()] = true;
+                }
             }
         }
-        kept.reverse();
-        self.equations = kept;
+        self.equations
+            .retain(|equation| is_needed(equation, &needed));
         self.constants
             .retain(|(variable, _)| needed[variable.index()]);
         self

@@ -1,9 +1,10 @@
 //! Flat states: a tree as an ordered list of paths with their leaves, and back.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use indexmap::IndexMap;
+use smallvec::SmallVec;
 
 use crate::base::bug::{bug, expect_next};
 use crate::base::error::{PlaceProblem, TreeError};
@@ -118,15 +119,16 @@ fn place<L>(
     whole: bool,
 ) -> Result<Tree<L>, TreeError> {
     let places = Places::of(treedef);
-    // Two keys that display alike make two places of one path.
-    let mut free: HashMap<&KeyPath, VecDeque<usize>> = HashMap::new();
-    for (position, (path, _)) in places.all.iter().enumerate() {
-        free.entry(path).or_default().push_back(position);
+    // Two keys that display alike make two places of one path: the first of them is the last in the list.
+    let mut free: HashMap<&KeyPath, SmallVec<[usize; 1]>> =
+        HashMap::with_capacity(places.all.len());
+    for (position, (path, _)) in places.all.iter().enumerate().rev() {
+        free.entry(path).or_default().push(position);
     }
     let mut leaves: Vec<Option<L>> = places.all.iter().map(|_| None).collect();
     let mut problems = Vec::new();
     for (path, leaf) in entries {
-        match free.get_mut(&path).map(VecDeque::pop_front) {
+        match free.get_mut(&path).map(SmallVec::pop) {
             Some(Some(position)) => leaves[position] = Some(leaf),
             Some(None) => problems.push(PlaceProblem::Twice(path)),
             None => problems.push(places.unknown(path)),

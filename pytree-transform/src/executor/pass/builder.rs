@@ -1,7 +1,6 @@
 //! Puts a pass together, equation by equation.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::{Fill, LONGEST_UNIT, Level, Pass, Place, Step, Store, TILE, Total, Work};
