@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 
 use pytree::core::ravel::ravel;
 use pytree::kind::OptState;
@@ -9,7 +10,7 @@ use pytree::nn::{checkpoint, summary};
 use pytree::prelude::*;
 use pytree::{Dictionary, PytreeOf, nodes};
 
-use crate::measure::{SOME, Sheet, measure, refused};
+use crate::measure::{Sheet, measure, refused};
 use crate::models::{Layer, Layers, Sown, hashed, layers, numbers, sorted};
 
 fn hash(treedef: &TreeDef) -> u64 {
@@ -184,7 +185,7 @@ fn walk<T: PytreeOf<f32> + Clone + Debug>(sheet: &mut Sheet, name: &str, value: 
 
 #[test]
 fn trees_are_linear_in_leaves() {
-    measure(SOME, |sheet| {
+    measure(|sheet| {
         walk(sheet, "list", numbers);
         walk(sheet, "map", hashed);
         walk(sheet, "sorted map", sorted);
@@ -193,7 +194,7 @@ fn trees_are_linear_in_leaves() {
 
 #[test]
 fn reports_are_linear_in_leaves() {
-    measure(SOME, |sheet| {
+    measure(|sheet| {
         let other = |size: usize| {
             let other = |number: usize| (format!("other {number}"), number as f32);
             (0..size)
@@ -281,16 +282,25 @@ fn reports_are_linear_in_leaves() {
     });
 }
 
-fn file(name: &str) -> std::path::PathBuf {
-    std::env::temp_dir().join(format!(
-        "pytree-scale-{}-{name}.safetensors",
-        std::process::id()
-    ))
+/// A file that is removed in the end.
+struct File(PathBuf);
+
+impl File {
+    fn new() -> Self {
+        let name = format!("pytree-scale-{}.safetensors", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).unwrap();
+    }
 }
 
 #[test]
 fn models_are_linear_in_leaves() {
-    measure(SOME, |sheet| {
+    measure(|sheet| {
         let loss = |model: &Layers| {
             let terms = model.layers.iter().map(|layer| &layer.weight * 2.0);
             terms.fold(Tensor::from(0.0_f32), |sum, term| sum + term)
@@ -383,37 +393,31 @@ fn models_are_linear_in_leaves() {
             let optimizer = Optimizer::new(layers, adam(1e-3));
             partition::filter::<_, Tensor>(&optimizer, &Filter::state::<OptState>())
         });
-        sheet.add("model: checkpoint saved", layers, |layers| {
-            checkpoint::save(file("saved"), layers).unwrap();
-        });
+        sheet.add(
+            "model: checkpoint saved",
+            |size| (layers(size), File::new()),
+            |(layers, file)| checkpoint::save(&file.0, layers).unwrap(),
+        );
         sheet.add(
             "model: checkpoint loaded",
             |size| {
-                let layers = layers(size);
-                let path = file(&size.to_string());
-                checkpoint::save(&path, &layers).unwrap();
-                (path, layers)
+                let (layers, file) = (layers(size), File::new());
+                checkpoint::save(&file.0, &layers).unwrap();
+                (layers, file)
             },
-            |(path, layers)| {
+            |(layers, file)| {
                 (
-                    checkpoint::load(&*path, layers).unwrap(),
-                    checkpoint::inspect(&*path).unwrap(),
+                    checkpoint::load(&file.0, layers).unwrap(),
+                    checkpoint::inspect(&file.0).unwrap(),
                 )
             },
         );
-        for name in [
-            "saved".to_owned(),
-            SOME.to_string(),
-            (SOME / 10).to_string(),
-        ] {
-            std::fs::remove_file(file(&name)).unwrap();
-        }
     });
 }
 
 #[test]
 fn dynamic_modules_are_linear_in_fields() {
-    measure(SOME, |sheet| {
+    measure(|sheet| {
         let names = |size: usize| {
             (0..size)
                 .map(|number| format!("field_{number}"))

@@ -1,9 +1,8 @@
 //! Time grows with the number of equations or leaves, not with its square.
 //!
-//! Each operation is measured at a size and at a tenth of it: 10⁵ for the longest programs and 2·10⁴ for all others. It may
-//! take at most 30 times as long. The goal is 20; on a quiet machine, where the smaller size stays in the caches, up to 26
-//! were measured. The least time of some runs counts, and only the time that the thread itself runs, so that other programs
-//! on the machine matter little.
+//! Each operation is measured at 10⁵ equations or leaves and at 10⁴, in a process of its own. It may take at most 25 times
+//! as long. The least time of some runs counts, and only the time that the thread itself runs, so that other programs on the
+//! machine matter little.
 //!
 //! The test runs in release builds and by name, `cargo test --release --test scale`: debug builds have a tenth of these
 //! sizes, where a schedule that looks 256 equations ahead is not yet linear. Everything runs on a thread with 2 MiB of

@@ -5,7 +5,7 @@ use pytree::core::refs;
 use pytree::prelude::*;
 use pytree::{Dictionary, Ref, Shared, Weak, nodes};
 
-use crate::measure::{SOME, measure};
+use crate::measure::measure;
 
 /// Each node at two places.
 type Tied = (Vec<Shared<f32>>, Vec<Shared<f32>>);
@@ -39,7 +39,7 @@ fn weak(size: usize) -> (Shared<f32>, Vec<Weak<f32>>) {
 
 #[test]
 fn graphs_are_linear_in_nodes() {
-    measure(SOME, |sheet| {
+    measure(|sheet| {
         sheet.add("shared: flatten", tied, |tied| {
             graph::flatten::<f32, _>(tied)
         });
@@ -116,7 +116,7 @@ fn graphs_are_linear_in_nodes() {
 
 #[test]
 fn references_are_linear() {
-    measure(SOME, |sheet| {
+    measure(|sheet| {
         sheet.add("references: flatten", references, |all| {
             graph::flatten::<f32, _>(all)
         });
