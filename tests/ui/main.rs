@@ -22,5 +22,5 @@ fn mistakes_are_explained_and_forms_accepted() {
     ] {
         cases.compile_fail(format!("tests/ui/{folder}/*.rs"));
     }
-    cases.pass("tests/ui/pass/*.rs");
+    cases.pass("tests/forms/*.rs");
 }
