@@ -27,8 +27,12 @@ struct Model {
     seen: u32,
 }
 
-fn main() {
+#[test]
+fn states_name_their_collections() {
     let collection = CollectionId::of::<inner::Average>();
-    assert_eq!(Model::REGISTRY[4], ("average", FieldKind::State(collection)));
+    assert_eq!(
+        Model::REGISTRY[4],
+        ("average", FieldKind::State(collection))
+    );
     assert_eq!(<Seen as Collection>::NAME, "Seen");
 }

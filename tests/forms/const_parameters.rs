@@ -29,7 +29,8 @@ struct Model<const N: usize> {
     key: Key<2>,
 }
 
-fn main() {
+#[test]
+fn const_parameters_have_defaults_or_none() {
     let scales = || Scales { factors: [1.0; 3] };
     let stack: Stack<Scales<3>> = Stack {
         layers: [scales(), scales()],

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
 
 use ndarray::{Array1, ArrayD};
-use pytree_core::{Module, Partition, Shared, Tree};
+use pytree_core::{Module, ModuleType, Partition, Shared, Tree};
 
 #[derive(Module, Clone)]
 struct Linear {
@@ -46,4 +46,8 @@ struct Leaves {
     sizes: HashMap<String, (usize, Option<f32>)>,
 }
 
-fn main() {}
+#[test]
+fn containers_are_what_they_hold() {
+    assert_eq!(Modules::REGISTRY.len(), 8);
+    assert_eq!(Leaves::REGISTRY.len(), 8);
+}

@@ -19,7 +19,8 @@ struct Batch<I = Vec<f32>, L = i32> {
     label: L,
 }
 
-fn main() {
+#[test]
+fn parameters_have_defaults() {
     let model: Model = Model {
         layers: [Scale { factor: 1.0 }],
     };

@@ -20,7 +20,8 @@ struct Fixed;
 #[derive(Module)]
 struct Model(Unit, Braces, Parentheses, #[r#static] Fixed);
 
-fn main() {
+#[test]
+fn structs_without_fields_have_no_leaves() {
     let model = Model(Unit, Braces {}, Parentheses(), Fixed);
     assert!(tree::any_leaves(&model).is_empty());
     assert!(tree::any_leaves(&Nothing).is_empty());

@@ -55,14 +55,19 @@ struct Model {
     padding: [Padding; 3],
 }
 
-fn main() {
+#[test]
+fn enums_have_variants_of_all_forms() {
     let scale = || Box::new(Layer::Scale(1.0));
     let model = Model {
         layer: Layer::Nested(scale(), Some(scale())),
         one: One::Scale(1.0),
         never: None,
         numbered: Numbered::Second,
-        padding: [Padding::Same, Padding::By(1, 0.5), Padding::Named { left: 1 }],
+        padding: [
+            Padding::Same,
+            Padding::By(1, 0.5),
+            Padding::Named { left: 1 },
+        ],
     };
     assert_eq!(tree::any_leaves(&model).len(), 3);
     let _ = [Layer::Identity, Layer::Empty(), Layer::Braces {}];

@@ -43,7 +43,8 @@ fn count<M: Module>(model: &Scale<f32>, other: &Either<M, M>) -> usize {
     tree::any_leaves(model).len() + tree::any_leaves(other).len()
 }
 
-fn main() {
+#[test]
+fn bounds_of_parameters_are_inferred() {
     let everything = Everything {
         inner: Scale { factor: 1.0_f32 },
         others: Vec::new(),

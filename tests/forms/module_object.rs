@@ -36,7 +36,8 @@ struct Model {
     named: Option<Box<dyn Named>>,
 }
 
-fn main() {
+#[test]
+fn boxes_of_traits_are_modules() {
     let model = Model {
         layers: vec![Box::new(Scale { factor: 1.0 })],
         named: Some(Box::new(Scale { factor: 1.0 })),

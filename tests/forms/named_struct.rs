@@ -32,7 +32,8 @@ struct Model {
     name: String,
 }
 
-fn main() {
+#[test]
+fn named_fields_are_of_every_kind() {
     let model = Model {
         layers: Vec::new(),
         scale: 1.0,

@@ -1,9 +1,13 @@
 //! Attributes of others, documentation among them, are passed over.
 
 #![deny(missing_docs, warnings)]
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    clippy::non_minimal_cfg,
+    reason = "what the other attributes say is all that this file is for"
+)]
 
-use pytree_core::Module;
+use pytree_core::{FieldKind, Module, ModuleType};
 
 /// A module.
 #[derive(Module, Clone, Debug)]
@@ -30,4 +34,7 @@ pub enum Layer {
     Scale(#[param] f32),
 }
 
-fn main() {}
+#[test]
+fn attributes_of_others_are_passed_over() {
+    assert_eq!(Scale::REGISTRY, [("factor", FieldKind::Param)]);
+}

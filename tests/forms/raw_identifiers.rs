@@ -1,6 +1,9 @@
 //! Raw identifiers as names of items, variants, fields and parameters; they show without their prefix.
 
-#![allow(non_camel_case_types)]
+#![allow(
+    non_camel_case_types,
+    reason = "keywords are in lower case, and types are named by them here"
+)]
 
 use pytree_core::{Collection, Module, ModuleType, Static, tree};
 
@@ -23,7 +26,8 @@ enum r#enum {
 #[derive(Collection)]
 struct r#use;
 
-fn main() {
+#[test]
+fn raw_identifiers_show_without_prefix() {
     let value = r#struct {
         r#fn: 1.0_f32,
         r#match: 2.0,

@@ -44,7 +44,8 @@ struct Setting {
     inner: Vec<Setting>,
 }
 
-fn main() {
+#[test]
+fn items_hold_themselves() {
     let leaf = || Node {
         value: 1.0,
         children: Vec::new(),

@@ -7,7 +7,7 @@ use renamed::{Collection, Leaf, Module, Pytree, Static, module_object, tree};
 mod pytree {}
 
 #[derive(Module, Clone)]
-#[module(crate = crate::renamed)]
+#[module(crate = crate::renamed_crate::renamed)]
 struct Scale {
     #[param]
     factor: renamed::Tensor,
@@ -46,7 +46,8 @@ struct Model {
     setting: Setting,
 }
 
-fn main() {
+#[test]
+fn the_facade_may_be_renamed() {
     let scale = || Scale {
         factor: renamed::Tensor::from(1.0_f32),
         mean: 0.0,

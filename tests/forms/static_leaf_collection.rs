@@ -41,7 +41,8 @@ struct Model {
     setting: Setting,
 }
 
-fn main() {
+#[test]
+fn other_derives_work_beside_module() {
     let setting = || Setting {
         rate: 0.5,
         hashed: None,

@@ -40,7 +40,8 @@ struct Model {
     setting: Setting,
 }
 
-fn main() {
+#[test]
+fn the_facade_alone_is_enough() {
     let tensor = || Tensor::from(1.0_f32);
     let line = Line {
         slope: tensor(),
@@ -53,5 +54,8 @@ fn main() {
         setting: Setting::Rate(0.5),
     };
     assert_eq!(tree::any_leaves(&model).len(), 3);
-    assert_eq!(tree::leaves::<Tensor, _>(&Batch(tensor(), tensor())).len(), 2);
+    assert_eq!(
+        tree::leaves::<Tensor, _>(&Batch(tensor(), tensor())).len(),
+        2
+    );
 }

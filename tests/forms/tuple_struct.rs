@@ -14,7 +14,8 @@ struct Scales(
     #[module(static)] &'static str,
 );
 
-fn main() {
+#[test]
+fn attributes_stand_before_types() {
     let _ = Scales(Scale(1.0), Vec::new(), 0, 1, "scales");
     assert_eq!(Scales::REGISTRY[3], ("3", FieldKind::Static));
 }

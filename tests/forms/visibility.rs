@@ -20,7 +20,7 @@ mod inner {
         #[param]
         pub(super) pair: Pair,
         #[r#static]
-        pub(in crate::inner) name: String,
+        pub(in crate::visibility::inner) name: String,
     }
 
     impl Shown {
@@ -34,7 +34,8 @@ mod inner {
     }
 }
 
-fn main() {
+#[test]
+fn visibility_is_free() {
     #[derive(Module)]
     struct Local {
         shown: inner::Shown,

@@ -50,7 +50,8 @@ where
     values: Vec<T>,
 }
 
-fn main() {
+#[test]
+fn own_bounds_are_kept() {
     let leaf = Node::Leaf { value: 1.0_f32 };
     let residual = Residual {
         inner: vec![Node::Inner(vec![leaf.clone(), leaf])],
