@@ -1,4 +1,4 @@
-//! The folders of a crate are layers: each imports only from those below it.
+//! The folders of a crate are layers: each imports only from those below it. And every test of `tests` is run.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, Item};
+
+/// The folder of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The layers of each crate, from the lowest to the highest: ARCHITECTURE.md says what each is for.
 const CRATES: [(&str, &[&str]); 2] = [
@@ -212,7 +215,7 @@ fn module_of(file: &Path) -> Vec<String> {
 fn layers_import_from_below() {
     let mut mistakes = Vec::new();
     for (name, layers) in CRATES {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(name).join("src");
+        let source = Path::new(ROOT).join(name).join("src");
         for path in sources(&source) {
             let text = std::fs::read_to_string(&path).unwrap();
             let parsed = syn::parse_file(&text).unwrap();
@@ -239,5 +242,28 @@ fn layers_import_from_below() {
         mistakes.is_empty(),
         "{} paths go up:\n{report}",
         mistakes.len()
+    );
+}
+
+/// Cargo finds no test of that package by itself, and a file that it does not know is never run.
+#[test]
+fn every_test_is_named_in_its_package() {
+    let folder = Path::new(ROOT).join("tests");
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let mut targets = Vec::new();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            targets.push(name);
+        } else if path.join("main.rs").is_file() && !path.join("Cargo.toml").is_file() {
+            targets.push(format!("{name}/main.rs"));
+        }
+    }
+    assert!(targets.len() > 10, "the tests are found");
+    targets.retain(|target| !manifest.contains(&format!("path = \"{target}\"")));
+    assert!(
+        targets.is_empty(),
+        "tests/Cargo.toml names no test of: {targets:?}"
     );
 }

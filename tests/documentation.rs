@@ -5,6 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The folder of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
 /// All Rust files in a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -51,7 +54,7 @@ fn silent(text: &str) -> (usize, Vec<String>) {
 
 #[test]
 fn functions_that_panic_say_when() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let (mut marked, mut problems) = (0, Vec::new());
     for member in ["pytree-core", "pytree-transform", "pytree-nn", "."] {
         for file in sources(&root.join(member).join("src")) {
@@ -84,7 +87,7 @@ const UNCLEAR: [&str; 5] = [
 
 #[test]
 fn unclear_phrases_are_gone() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(ROOT);
     let mut files = Vec::new();
     for folder in [
         "pytree-core/src",

@@ -4,8 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+/// The folder of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
 fn read(path: &str) -> String {
-    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let whole = Path::new(ROOT).join(path);
     fs::read_to_string(&whole)
         .unwrap_or_else(|error| panic!("{} cannot be read: {error}", whole.display()))
 }
@@ -94,7 +97,7 @@ fn every_test_that_the_features_name_exists() {
             .iter()
             .filter(|name| name.starts_with("tests/"))
         {
-            if !Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).is_dir() {
+            if !Path::new(ROOT).join(folder).is_dir() {
                 problems.push(format!("`{feature}` names `{folder}`, which is no folder"));
             }
         }

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// Where a fixture is; it is there, or is made by `write` if that is allowed.
 fn fixture(name: &str, present: bool, write: impl FnOnce(&PathBuf)) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/formats");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats");
     let path = folder.join(name);
     if !path.exists() && present && std::env::var_os("PYTREE_WRITE_FIXTURES").is_some() {
         write(&path);

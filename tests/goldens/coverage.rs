@@ -22,7 +22,7 @@ fn operations(file: &str) -> BTreeSet<String> {
 
 #[test]
 fn many_operations_have_goldens() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
     let covered: Vec<(String, BTreeSet<String>)> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

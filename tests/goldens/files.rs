@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A golden file.
 pub fn read(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
+        .join("golden")
         .join(name);
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -6,7 +6,7 @@ use crate::random::Random;
 use crate::{fuzz, read};
 
 fn folder() -> std::path::PathBuf {
-    std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/formats")
+    std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats")
 }
 
 /// The stored files of one format.

@@ -20,6 +20,6 @@ fn mistakes_are_explained() {
         "use",
         "wrong_kind",
     ] {
-        cases.compile_fail(format!("tests/ui/{folder}/*.rs"));
+        cases.compile_fail(format!("{folder}/*.rs"));
     }
 }
