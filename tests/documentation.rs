@@ -1,4 +1,5 @@
-//! Every public function that panics at its caller's line says when, and nothing is said in unclear phrases.
+//! Every public function that panics at its caller's line says when, nothing is said in unclear phrases, and links of
+//! documents lead somewhere.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -117,4 +118,101 @@ fn unclear_phrases_are_gone() {
         "say it in plain words:\n{}",
         found.join("\n")
     );
+}
+
+/// The documents of the top folder and of the book, by their paths from the top folder.
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(ROOT);
+    let tops = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned);
+    let pages = fs::read_dir(root.join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "md"))
+        .map(|name| format!("docs/{name}"));
+    tops.into_iter()
+        .chain(pages)
+        .map(|path| {
+            let text = fs::read_to_string(root.join(&path)).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// A document without its blocks of code and without what it has in backticks.
+fn prose(document: &str) -> String {
+    let blocks = document.split("```").step_by(2);
+    blocks
+        .flat_map(|text| text.split('`').step_by(2))
+        .collect::<Vec<_>>()
+        .join("")
+}
+
+/// Where the links of a document lead, other than to the web.
+fn links(document: &str) -> Vec<String> {
+    prose(document)
+        .split("](")
+        .skip(1)
+        .filter_map(|after| after.split(')').next())
+        .filter(|target| !target.starts_with("https://"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The names by which links lead to the headings of a document.
+fn anchors(document: &str) -> Vec<String> {
+    document
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            line.trim_start_matches(['#', ' '])
+                .to_lowercase()
+                .replace(' ', "-")
+                .replace(
+                    |letter: char| !letter.is_alphanumeric() && !"-_".contains(letter),
+                    "",
+                )
+        })
+        .collect()
+}
+
+#[test]
+fn links_lead_to_pages_and_headings() {
+    let (mut count, mut problems) = (0, Vec::new());
+    for (path, text) in documents() {
+        let folder = Path::new(&path).parent().unwrap();
+        for link in links(&text) {
+            count += 1;
+            let (page, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match page {
+                "" => path.clone(),
+                page => folder.join(page).display().to_string(),
+            };
+            let found = fs::read_to_string(Path::new(ROOT).join(&target)).ok();
+            if target.contains("..") {
+                problems.push(format!("{path}: `{link}` leads out of the book"));
+            } else if !found.is_some_and(|page| {
+                heading.is_empty() || anchors(&page).contains(&heading.to_owned())
+            }) {
+                problems.push(format!("{path}: `{link}` leads nowhere"));
+            }
+        }
+    }
+    assert!(count > 30, "only {count} links were found");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn book_has_every_page_once() {
+    let documents = documents();
+    let summary = documents.iter().find(|(path, _)| path == "docs/SUMMARY.md");
+    let mut listed = links(&summary.expect("the book has a summary").1);
+    let mut pages: Vec<String> = documents
+        .iter()
+        .filter_map(|(path, _)| path.strip_prefix("docs/"))
+        .filter(|page| *page != "SUMMARY.md")
+        .map(str::to_owned)
+        .collect();
+    listed.sort();
+    pages.sort();
+    assert_eq!(listed, pages);
 }
