@@ -1,5 +1,5 @@
-//! Every public function that panics at its caller's line says when, nothing is said in unclear phrases, and links of
-//! documents lead somewhere.
+//! Every public function that panics at its caller's line says when, nothing is said in unclear phrases, and what the
+//! documents lead to is there: pages, files and dependencies.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -215,4 +215,108 @@ fn book_has_every_page_once() {
     listed.sort();
     pages.sort();
     assert_eq!(listed, pages);
+}
+
+/// All files of a folder but those that a build or git makes, by their paths from the top folder.
+fn all_files(folder: &Path, files: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy();
+        if !path.is_dir() {
+            let inside = path.strip_prefix(ROOT).unwrap();
+            files.push(inside.to_string_lossy().replace('\\', "/"));
+        } else if name != "target" && name != ".git" {
+            all_files(&path, files);
+        }
+    }
+}
+
+#[test]
+fn files_named_in_documents_exist() {
+    let mut files = Vec::new();
+    all_files(Path::new(ROOT), &mut files);
+    // A path may leave out its first folders, as long as it leads to one file.
+    let is_one = |name: &str| {
+        let inside = format!("/{name}");
+        let found = files.iter().filter(|file| file.ends_with(&inside)).count();
+        let is_of_any_folder = ["main.rs", "lib.rs", "mod.rs", "README.md", "Cargo.toml"];
+        let is_general = is_of_any_folder.contains(&name);
+        files.iter().any(|file| file == name) || found == 1 || found > 1 && is_general
+    };
+    let (mut count, mut problems) = (0, Vec::new());
+    for (path, text) in documents() {
+        let is_of_a_path = |letter: char| letter.is_alphanumeric() || "_-./".contains(letter);
+        for word in text.split(|letter| !is_of_a_path(letter)) {
+            let name = word.trim_start_matches("../").trim_end_matches('.');
+            let is_file = Path::new(name).extension().is_some_and(|end| {
+                ["rs", "md", "json", "py", "toml"]
+                    .iter()
+                    .any(|known| end == *known)
+            });
+            // An address of the web, and the program of a user.
+            if !is_file || name.starts_with("//") || name == "src/main.rs" {
+                continue;
+            }
+            count += 1;
+            if !is_one(name) {
+                problems.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    assert!(count > 100, "only {count} files are named");
+    assert!(
+        problems.is_empty(),
+        "no file, or more than one:\n{}",
+        problems.join("\n")
+    );
+}
+
+/// What the manifests of the repository depend on, other than its own packages.
+fn dependencies() -> Vec<String> {
+    let mut files = Vec::new();
+    all_files(Path::new(ROOT), &mut files);
+    let mut names = Vec::new();
+    for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
+        let manifest = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+        for section in manifest.split("\n[") {
+            let (head, body) = section.split_once('\n').unwrap_or((section, ""));
+            if head.ends_with("dependencies]") {
+                let named = body.lines().filter(|line| !line.starts_with('#'));
+                let named = named.filter_map(|line| line.split(['.', '=', ' ']).next());
+                let of_others =
+                    named.filter(|name| !name.is_empty() && !name.starts_with("pytree-"));
+                names.extend(of_others.map(str::to_owned));
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let document = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = document
+        .split_once("## Dependencies")
+        .expect("there is a section");
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    let named: Vec<&str> = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    let needed = dependencies();
+    assert!(needed.len() > 15, "the manifests are read: {needed:?}");
+    let without: Vec<&String> = needed
+        .iter()
+        .filter(|name| !named.contains(&name.as_str()))
+        .collect();
+    let gone: Vec<&&str> = named
+        .iter()
+        .filter(|name| !needed.iter().any(|needed| needed == *name))
+        .collect();
+    assert!(
+        without.is_empty() && gone.is_empty(),
+        "without a row: {without:?}; no dependency any more: {gone:?}"
+    );
 }
