@@ -143,9 +143,12 @@ impl AbstractArray {
             })
     }
 
-    /// Whether there could be memory for all elements: less than 64 TiB, half of what a process can address.
+    /// Whether there could be memory for all elements: less than 64 TiB, or than half of what a process can address.
     pub(crate) fn fits_memory(&self) -> bool {
-        const LARGEST: usize = 1 << 46;
+        const LARGEST: usize = match 1_usize.checked_shl(46) {
+            Some(bytes) => bytes,
+            None => isize::MAX.unsigned_abs(),
+        };
         self.spanned_bytes().is_some_and(|bytes| {
             bytes < LARGEST || (self.shape.contains(&0) && isize::try_from(bytes).is_ok())
         })
