@@ -100,7 +100,7 @@ pub mod raw {
         match tensor.tracer().map(|tracer| &tracer.payload) {
             Some(Payload::Jvp { tangent, .. }) => tangent.is_some(),
             Some(Payload::Batch { value, .. }) => is_differentiated(value),
-            Some(Payload::Tape(_) | Payload::Stage(_)) | None => false,
+            Some(Payload::Tape(_) | Payload::Stage(..)) | None => false,
         }
     }
 

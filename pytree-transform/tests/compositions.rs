@@ -10,8 +10,8 @@
 )]
 
 use pytree_transform::{
-    DType, Function, Tensor, grad, hessian, ix, jit, jvp, value_and_grad, value_and_grad_mut, vjp,
-    vmap,
+    DType, Function, Tensor, grad, hessian, ix, jit, jvp, scan, value_and_grad, value_and_grad_mut,
+    vjp, vmap,
 };
 
 fn scalar(value: f64) -> Tensor {
@@ -172,6 +172,22 @@ fn a_traced_tensor_that_escapes_is_an_error_when_used() {
     assert!(
         message.contains("the grad that made it is over"),
         "{message}"
+    );
+}
+
+#[test]
+fn escaped_tensor_names_what_recorded_it() {
+    let stolen = std::sync::Mutex::new(None);
+    let step = |x: Tensor, _: Tensor| {
+        *stolen.lock().unwrap() = Some(x.clone());
+        (x.clone(), x)
+    };
+    scan(step, scalar(1.0), Tensor::from([1.0_f64, 2.0]));
+    let stolen = stolen.lock().unwrap().take().unwrap();
+    let error = stolen.try_add(1.0).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot add a traced f64[]: the scan that made it is over, or runs on another thread; return the tensor from the function instead of storing it"
     );
 }
 

@@ -1,9 +1,16 @@
-//! Trace levels: inside of which transformations the code of a thread runs.
+//! Trace levels: the stack of transformations inside of which the code of a thread runs.
+//!
+//! This is the only such stack. A library of transformations begins a level on it, and keeps there what it needs to
+//! trace operations; references need the level's number and kind only.
 //!
 //! A reference remembers the level it was made at. It is written at that level only, or what is traced would leak out
 //! of its transformation; and it is not read where a function is recorded, or its value would become a constant there.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::error::{Access, ReferenceError};
@@ -17,11 +24,39 @@ pub enum LevelKind {
     Recording,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    id: u64,
+/// The number of a level; no number is used twice in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelId(u64);
+
+/// A level of the stack: one transformation in progress.
+#[derive(Clone)]
+pub struct Level {
+    id: LevelId,
     name: &'static str,
     kind: LevelKind,
+    content: Rc<dyn Any>,
+}
+
+impl Level {
+    /// Its number.
+    pub fn id(&self) -> LevelId {
+        self.id
+    }
+
+    /// What the library that began it keeps there.
+    pub fn content(&self) -> &Rc<dyn Any> {
+        &self.content
+    }
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Level")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
 }
 
 thread_local! {
@@ -29,6 +64,12 @@ thread_local! {
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Calls a function with the levels of this thread, the outermost first. It must not begin or end a level.
+#[inline]
+pub fn with_levels<R>(look: impl FnOnce(&[Level]) -> R) -> R {
+    LEVELS.with_borrow(|levels| look(levels))
+}
 
 /// A transformation in progress on this thread, until it is dropped: what a library of transformations holds while it
 /// runs a user's function.
@@ -46,43 +87,100 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub struct TraceLevel {
     depth: usize,
+    id: LevelId,
+    /// The stack belongs to this thread.
+    thread: PhantomData<Rc<()>>,
 }
 
 impl TraceLevel {
     /// Begins a transformation, named as messages name it.
     #[must_use]
     pub fn begin(name: &'static str, kind: LevelKind) -> Self {
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self::begin_with(name, kind, Rc::new(()))
+    }
+
+    /// Begins a transformation that keeps something at its level, where [`with_levels`] finds it.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::rc::Rc;
+    /// use pytree_core::level::{LevelKind, TraceLevel, with_levels};
+    /// let level = TraceLevel::begin_with("jit", LevelKind::Recording, Rc::new(7_u32));
+    /// let kept = with_levels(|levels| levels[level.depth()].content().downcast_ref().copied());
+    /// assert_eq!(kept, Some(7_u32));
+    /// ```
+    #[must_use]
+    pub fn begin_with(name: &'static str, kind: LevelKind, content: Rc<dyn Any>) -> Self {
+        let id = LevelId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let level = Level {
+            id,
+            name,
+            kind,
+            content,
+        };
         LEVELS.with_borrow_mut(|levels| {
-            levels.push(Level { id, name, kind });
+            levels.push(level);
             Self {
                 depth: levels.len() - 1,
+                id,
+                thread: PhantomData,
             }
         })
+    }
+
+    /// How many levels are outside of it.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Its number.
+    pub fn id(&self) -> LevelId {
+        self.id
     }
 }
 
 impl Drop for TraceLevel {
     fn drop(&mut self) {
-        LEVELS.with_borrow_mut(|levels| levels.truncate(self.depth));
+        let innermost = || {
+            LEVELS.with_borrow_mut(|levels| {
+                let is_inside = levels.len() > self.depth;
+                is_inside.then(|| levels.pop()).flatten()
+            })
+        };
+        // What a level keeps is dropped while the stack is not borrowed.
+        while let Some(level) = innermost() {
+            drop(level);
+        }
     }
 }
 
 /// The level at which a reference was made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin(Option<Level>);
+pub(crate) struct Origin(Option<OriginLevel>);
+
+/// What a reference keeps of its level, which it may outlive.
+#[derive(Clone, Copy, Debug)]
+struct OriginLevel {
+    id: LevelId,
+    name: &'static str,
+}
 
 impl Origin {
     /// The innermost level of this thread.
     pub(crate) fn here() -> Self {
-        Self(LEVELS.with_borrow(|levels| levels.last().copied()))
+        Self(with_levels(|levels| {
+            levels.last().map(|level| OriginLevel {
+                id: level.id,
+                name: level.name,
+            })
+        }))
     }
 
     /// Whether a reference made there may be read or written here.
     pub(crate) fn check(&self, access: Access) -> Result<(), ReferenceError> {
-        LEVELS.with_borrow(|levels| {
+        with_levels(|levels| {
             let inside = match self.0 {
-                None => levels.as_slice(),
+                None => levels,
                 Some(own) => match levels.iter().rposition(|level| level.id == own.id) {
                     Some(at) => &levels[at + 1..],
                     None => {

@@ -1,7 +1,9 @@
 //! At which trace level a reference is read and written.
 
 use pytree_core::crossing::{Outcome, put_together_with, take_apart};
-use pytree_core::level::{LevelKind, TraceLevel};
+use std::rc::Rc;
+
+use pytree_core::level::{LevelKind, TraceLevel, with_levels};
 use pytree_core::{Contents, Ref, graph};
 
 #[test]
@@ -64,6 +66,33 @@ fn one_of_the_same_level_is_read_and_written() {
             .to_string()
             .starts_with("cannot write a reference that was made inside of `jit`")
     );
+}
+
+#[test]
+fn level_keeps_content_until_it_ends() {
+    let content: Rc<str> = Rc::from("kept");
+    let plain = TraceLevel::begin("grad", LevelKind::Running);
+    let outer = TraceLevel::begin_with("jit", LevelKind::Recording, Rc::new(Rc::clone(&content)));
+    let inner = TraceLevel::begin("vmap", LevelKind::Running);
+    assert_eq!((plain.depth(), outer.depth(), inner.depth()), (0, 1, 2));
+    with_levels(|levels| {
+        assert_eq!(levels.len(), 3);
+        assert_eq!(levels[1].id(), outer.id());
+        let found: Vec<Option<&Rc<str>>> = levels
+            .iter()
+            .map(|level| level.content().downcast_ref())
+            .collect();
+        assert_eq!(found, [None, Some(&content), None]);
+    });
+    // What ends out of order takes the levels inside of it along.
+    drop(outer);
+    assert_eq!(Rc::strong_count(&content), 1);
+    assert_eq!(with_levels(<[_]>::len), 1);
+    let again = TraceLevel::begin("jit", LevelKind::Recording);
+    assert_ne!(again.id(), inner.id());
+    drop((again, plain));
+    drop(inner);
+    assert_eq!(with_levels(<[_]>::len), 0);
 }
 
 #[test]

@@ -23,15 +23,15 @@ pub(crate) fn stage<R>(
         .iter()
         .map(|info| {
             let variable = builder.borrow_mut().input(info.clone());
-            trace.tensor(info.clone(), Payload::Stage(variable))
+            trace.tensor(info.clone(), Payload::Stage(variable, recorder))
         })
         .collect();
     let (results, rest) = run(tensors);
     let outputs = results
         .iter()
-        .map(|result| match or_panic(trace.payload(result)) {
-            Some(Payload::Stage(variable)) => *variable,
-            _ => builder.borrow_mut().constant(result),
+        .map(|result| {
+            let variable = or_panic(trace.variable(result));
+            variable.unwrap_or_else(|| builder.borrow_mut().constant(result))
         })
         .collect();
     drop(results);

@@ -56,12 +56,7 @@ pub(crate) fn linearize<R>(
     for result in &results {
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
-        outputs.push(
-            tangent.and_then(|tangent| match or_panic(tape.payload(&tangent)) {
-                Some(Payload::Tape(variable)) => Some(*variable),
-                _ => None,
-            }),
-        );
+        outputs.push(tangent.and_then(|tangent| or_panic(tape.variable(&tangent))));
     }
     drop(results);
     drop(duals);
@@ -87,10 +82,7 @@ pub(crate) fn record_linear<R>(
     let (results, rest) = run(tangents);
     let outputs = results
         .iter()
-        .map(|result| match or_panic(tape.payload(result)) {
-            Some(Payload::Tape(variable)) => Some(*variable),
-            _ => None,
-        })
+        .map(|result| or_panic(tape.variable(result)))
         .collect();
     drop(results);
     drop(tape);

@@ -1,33 +1,41 @@
 //! The names of batch axes: which level binds one, and what depends on its length.
 
+use pytree_core::level::{Level, with_levels};
+
 use crate::base::axis_names::AxisName;
 use crate::base::error::TensorError;
 use crate::tensor::primitive::BatchAxis;
-use crate::tensor::trace::{Interpreter, LEVELS, innermost_stage};
+use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
 /// The level that an operation over named axes goes to if no operand is from one above: the innermost that binds
 /// one of its names, or one above that which records for compilation.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
-    let levels = names.iter().filter_map(binder);
+    let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
 }
 
-/// The innermost level that binds the name of a batch axis.
-fn binder(name: &AxisName) -> Option<usize> {
-    LEVELS.with_borrow(|levels| {
-        levels.iter().rposition(
-            |level| matches!(&level.interpreter, Interpreter::Batch(BatchAxis { name: Some(bound), .. }) if bound == name),
-        )
+/// The name that a level binds, with the length of its batch axis.
+fn binding(level: &Level) -> Option<(&AxisName, usize)> {
+    match &Content::of(level)?.interpreter {
+        Interpreter::Batch(BatchAxis { name, size }) => name.as_ref().map(|name| (name, *size)),
+        _ => None,
+    }
+}
+
+/// The innermost level that binds the name of a batch axis, and the length of the axis.
+fn binder(name: &AxisName) -> Option<(usize, usize)> {
+    with_levels(|levels| {
+        let mut levels = levels.iter().enumerate().rev();
+        levels.find_map(|(place, level)| match binding(level)? {
+            (bound, size) if bound == name => Some((place, size)),
+            _ => None,
+        })
     })
 }
 
 /// The length of the batch axis of a name, if it is bound.
 pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
-    let level = binder(name)?;
-    LEVELS.with_borrow(|levels| match &levels.get(level)?.interpreter {
-        Interpreter::Batch(batch) => Some(batch.size),
-        _ => None,
-    })
+    binder(name).map(|(_, length)| length)
 }
 
 /// As [`bound_length`]; what is being recorded for compilation under the batch axis depends on it from now on.
@@ -35,15 +43,15 @@ pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
 /// # Errors
 /// [`TensorError::UnboundAxis`] with the names that are bound.
 pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<usize, TensorError> {
-    let (Some(level), Some(length)) = (binder(name), bound_length(name)) else {
+    let Some((level, length)) = binder(name) else {
         return Err(TensorError::UnboundAxis {
             operation,
             name: name.to_string(),
             bound: bound_names(),
         });
     };
-    LEVELS.with_borrow(|levels| {
-        for above in &levels[level + 1..] {
+    with_levels(|levels| {
+        for above in levels[level + 1..].iter().filter_map(Content::of) {
             if let Interpreter::Stage(builder, _) = &above.interpreter {
                 builder.borrow_mut().depend_on(name, length);
             }
@@ -55,13 +63,9 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
 /// The names of batch axes that are bound, innermost first.
 fn bound_names() -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    LEVELS.with_borrow(|levels| {
-        for level in levels.iter().rev() {
-            if let Interpreter::Batch(BatchAxis {
-                name: Some(name), ..
-            }) = &level.interpreter
-                && !names.iter().any(|known| **known == **name)
-            {
+    with_levels(|levels| {
+        for (name, _) in levels.iter().rev().filter_map(binding) {
+            if !names.iter().any(|known| **known == **name) {
                 names.push(name.to_string());
             }
         }

@@ -2,20 +2,23 @@
 
 use std::cell::RefCell;
 use std::panic::Location;
+use std::rc::Rc;
 
+use pytree_core::level::with_levels;
 use smallvec::SmallVec;
 
 use crate::base::array;
+use crate::base::bug::bug;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::{Builder, Variable};
-use crate::tensor::primitive::{Operands, Outputs, Primitive};
+use crate::tensor::primitive::{BatchAxis, Operands, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::level_of;
 use crate::tensor::trace::lines::{LineGuard, current_line};
 use crate::tensor::trace::{
-    INNERMOST, Interpreter, LEVELS, Level, Payload, Trace, check_alive, innermost_stage,
+    Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
 };
 
 /// Applies a primitive to tensors of whatever levels. All operations go through here.
@@ -31,8 +34,8 @@ pub(crate) fn bind(
     let innermost = operands
         .iter()
         .filter_map(|operand| operand.tracer())
-        .max_by_key(|tracer| tracer.level);
-    let level = innermost.map(|tracer| tracer.level);
+        .max_by_key(|tracer| tracer.place.level);
+    let level = innermost.map(|tracer| tracer.place.level);
     let names = primitive.axis_names();
     let level = if !names.is_empty() {
         level.max(level_of(names))
@@ -105,7 +108,7 @@ pub(crate) fn bind_one(
 fn first<T>(results: Outputs<T>) -> T {
     match results.into_iter().next() {
         Some(result) => result,
-        None => panic!("a primitive gave no result; this is a bug of pytree"),
+        None => bug("a result of a primitive"),
     }
 }
 
@@ -133,24 +136,10 @@ fn interpret(
     results: &Outputs<AbstractArray>,
     line: &'static Location<'static>,
 ) -> Result<Outputs<Tensor>, TensorError> {
-    let found = LEVELS.with_borrow(|levels| levels.get(level).cloned());
-    let Some(Level {
-        id,
-        interpreter,
-        below,
-    }) = found
-    else {
-        return evaluate(primitive, operands, line);
-    };
-    // The level stays on the stack; this handle only makes and reads its tensors.
-    let trace = std::mem::ManuallyDrop::new(Trace {
-        level,
-        id,
-        _level: None,
-    });
+    let (trace, content) = level_at(level, primitive);
     let _line = LineGuard::set(line);
-    let _below = InnermostGuard(INNERMOST.replace(below));
-    match interpreter {
+    let _below = InnermostGuard(INNERMOST.replace(content.below));
+    match &content.interpreter {
         Interpreter::Jvp => {
             let (primals, tangents): (Vec<_>, Vec<_>) = operands
                 .iter()
@@ -165,7 +154,7 @@ fn interpret(
                 .map(|(result, tangent)| trace.dual(result, tangent))
                 .collect())
         }
-        Interpreter::Batch(mut batch) => {
+        Interpreter::Batch(batch) => {
             let (values, axes): (Vec<_>, Vec<_>) = operands
                 .iter()
                 .map(|operand| trace.unbatched(operand))
@@ -173,9 +162,13 @@ fn interpret(
                 .into_iter()
                 .unzip();
             // A name that the primitive does not work over is nothing to its rule.
-            batch.name = batch
-                .name
-                .filter(|name| primitive.axis_names().contains(name));
+            let name = batch.name.as_ref();
+            let batch = BatchAxis {
+                size: batch.size,
+                name: name
+                    .filter(|name| primitive.axis_names().contains(name))
+                    .cloned(),
+            };
             let (results, axes) = primitive.batch(&values, &axes, &batch);
             Ok(results
                 .into_iter()
@@ -187,44 +180,60 @@ fn interpret(
                 .collect())
         }
         Interpreter::Tape(builder) => Ok(record(
-            &trace,
-            &builder,
+            trace,
+            builder,
             primitive,
             operands,
             results,
             line,
             Payload::Tape,
         )),
-        Interpreter::Stage(builder, _) => Ok(record(
-            &trace,
-            &builder,
+        Interpreter::Stage(builder, recorder) => Ok(record(
+            trace,
+            builder,
             primitive,
             operands,
             results,
             line,
-            Payload::Stage,
+            |variable| Payload::Stage(variable, *recorder),
+        )),
+    }
+}
+
+/// The level that interprets an operation. It stays on the stack while it does.
+fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
+    let found = with_levels(|levels| {
+        let found = levels.get(level)?;
+        Some((found.id(), Rc::clone(found.content())))
+    });
+    let Some((id, content)) = found else {
+        let operation = primitive.name();
+        bug(format_args!("level {level} for `{operation}`, found none"))
+    };
+    match content.downcast() {
+        Ok(content) => (Place { level, id }, content),
+        Err(_) => bug(format_args!(
+            "a transformation of tensors at level {level} for `{}`, found another content",
+            primitive.name()
         )),
     }
 }
 
 /// Adds an equation to the jaxpr that a level records.
 fn record(
-    trace: &Trace,
+    trace: Place,
     builder: &RefCell<Builder>,
     primitive: &dyn Primitive,
     operands: &[&Tensor],
     results: &Outputs<AbstractArray>,
     line: &'static Location<'static>,
-    payload: fn(Variable) -> Payload,
+    payload: impl Fn(Variable) -> Payload,
 ) -> Outputs<Tensor> {
     let mut builder = builder.borrow_mut();
     let inputs = operands
         .iter()
         .map(|operand| match operand.tracer() {
-            Some(tracer) if tracer.id == trace.id => match tracer.payload {
-                Payload::Tape(variable) | Payload::Stage(variable) => variable,
-                Payload::Jvp { .. } | Payload::Batch { .. } => builder.constant(operand),
-            },
+            Some(tracer) if tracer.place.id == trace.id => tracer.payload.variable(),
             _ => builder.constant(operand),
         })
         .collect();
@@ -243,5 +252,37 @@ struct InnermostGuard(Option<usize>);
 impl Drop for InnermostGuard {
     fn drop(&mut self) {
         INNERMOST.set(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pytree_core::level::{LevelKind, TraceLevel};
+
+    use super::level_at;
+    use crate::primitives::select::Select;
+    use crate::tensor::trace::{Interpreter, Trace};
+
+    fn message(level: usize) -> String {
+        let find = move || level_at(level, &Select);
+        *std::panic::catch_unwind(find)
+            .unwrap_err()
+            .downcast()
+            .unwrap()
+    }
+
+    #[test]
+    fn unknown_level_is_a_bug() {
+        let outer = Trace::begin(Interpreter::Jvp);
+        assert_eq!(level_at(0, &Select).0.id, outer.id);
+        assert_eq!(
+            message(1),
+            "this is a bug in pytree: expected level 1 for `select`, found none; please report it"
+        );
+        let _other = TraceLevel::begin("other", LevelKind::Running);
+        assert_eq!(
+            message(1),
+            "this is a bug in pytree: expected a transformation of tensors at level 1 for `select`, found another content; please report it"
+        );
     }
 }

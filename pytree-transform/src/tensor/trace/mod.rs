@@ -1,9 +1,9 @@
-//! Traces: the stack of interpreters, and where an operation goes.
+//! Traces: what a transformation does at its level, and where an operation goes.
 //!
-//! Each transformation in progress on this thread is a level of a stack. An operation goes to the
-//! innermost level among its operands; there a rule of its primitive turns it into operations of the
-//! levels below. A level is removed by a guard, so a panic leaves the thread usable, and a traced tensor
-//! that outlived its level is recognised by the level's number, which is never used twice.
+//! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`, and keeps its
+//! interpreter there. An operation goes to the innermost level among its operands; there a rule of its primitive turns
+//! it into operations of the levels below. A level is removed by a guard, so a panic leaves the thread usable, and a
+//! traced tensor that outlived its level is recognised by the level's number, which is never used twice.
 //!
 //! An operation over a named batch axis goes to the innermost level that binds the name, also if no operand is
 //! batched there; levels above it see the operation first.
@@ -14,28 +14,25 @@ mod lines;
 mod recorder;
 
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use pytree_core::level::{LevelKind, TraceLevel};
+use pytree_core::level::{Level, LevelId, LevelKind, TraceLevel, with_levels};
 
 pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;
+use crate::base::bug::bug;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::BatchAxis;
 
-/// The number of one running transformation; never used twice in a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TraceId(u64);
-
 /// What a level of the stack does with an operation.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Interpreter {
     /// Carries tangents along.
     Jvp,
@@ -59,19 +56,25 @@ impl Interpreter {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Level {
-    id: TraceId,
+/// What a level keeps on the stack.
+#[derive(Debug)]
+struct Content {
     interpreter: Interpreter,
     /// The level that was innermost when this one began.
     below: Option<usize>,
 }
 
+impl Content {
+    /// What a level keeps, if a transformation of tensors began it.
+    fn of(level: &Level) -> Option<&Self> {
+        level.content().downcast_ref()
+    }
+}
+
 /// A tensor under a transformation.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    level: usize,
-    id: TraceId,
+    place: Place,
     pub(crate) info: AbstractArray,
     pub(crate) payload: Payload,
 }
@@ -88,31 +91,39 @@ pub(crate) enum Payload {
     Batch { value: Tensor, axis: usize },
     /// The variable of the jaxpr being recorded.
     Tape(Variable),
-    /// The variable of the jaxpr being recorded.
-    Stage(Variable),
+    /// The variable of the jaxpr being recorded, and what records it.
+    Stage(Variable, Recorder),
+}
+
+impl Payload {
+    /// The transformation, as messages name it.
+    fn transformation(&self) -> &'static str {
+        match self {
+            Self::Jvp { .. } | Self::Tape(_) => "grad",
+            Self::Batch { .. } => "vmap",
+            Self::Stage(_, recorder) => recorder.name(),
+        }
+    }
+
+    /// The variable of what its level records.
+    fn variable(&self) -> Variable {
+        match self {
+            Self::Tape(variable) | Self::Stage(variable, _) => *variable,
+            other => mixed("a variable of what is recorded", other),
+        }
+    }
 }
 
 impl Tracer {
     /// The transformation, as messages name it.
     pub(crate) fn transformation(&self) -> &'static str {
-        match self.payload {
-            Payload::Jvp { .. } | Payload::Tape(_) => "grad",
-            Payload::Batch { .. } => "vmap",
-            Payload::Stage(_) => LEVELS.with_borrow(|levels| match levels.get(self.level) {
-                Some(Level {
-                    id,
-                    interpreter: Interpreter::Stage(_, recorder),
-                    ..
-                }) if *id == self.id => recorder.name(),
-                _ => Recorder::Jit.name(),
-            }),
-        }
+        self.payload.transformation()
     }
 }
 
 /// Whether a transformation is in progress on this thread.
 pub(crate) fn is_transforming() -> bool {
-    LEVELS.with_borrow(|levels| !levels.is_empty())
+    with_levels(|levels| !levels.is_empty())
 }
 
 /// Whether the operations on these tangents are recorded for transposition. Then nothing that does not
@@ -126,47 +137,64 @@ pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
 }
 
 thread_local! {
-    static LEVELS: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
     /// The innermost level for the code that runs: while a rule runs, the one below its own.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+/// Where a level is: makes and reads the tensors of the level.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    level: usize,
+    id: LevelId,
+}
 
-/// A level of the stack; dropping it removes the level.
+/// A transformation in progress; dropping it removes its level.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    level: usize,
-    id: TraceId,
-    /// What references know of the level.
-    _level: Option<TraceLevel>,
+    place: Place,
+    below: Option<usize>,
+    /// Removes the level from the stack when it is dropped.
+    _level: TraceLevel,
 }
 
 impl Trace {
     /// Begins a transformation.
     pub(crate) fn begin(interpreter: Interpreter) -> Self {
-        let id = TraceId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         let (name, kind) = interpreter.of_level();
-        LEVELS.with_borrow_mut(|levels| {
-            let level = levels.len();
-            levels.push(Level {
-                id,
-                interpreter,
-                below: INNERMOST.replace(Some(level)),
-            });
-            Self {
-                level,
-                id,
-                _level: Some(TraceLevel::begin(name, kind)),
-            }
-        })
+        let below = INNERMOST.get();
+        let content = Rc::new(Content { interpreter, below });
+        let level = TraceLevel::begin_with(name, kind, content);
+        let place = Place {
+            level: level.depth(),
+            id: level.id(),
+        };
+        INNERMOST.set(Some(place.level));
+        Self {
+            place,
+            below,
+            _level: level,
+        }
     }
+}
 
+impl Deref for Trace {
+    type Target = Place;
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        INNERMOST.set(self.below);
+    }
+}
+
+impl Place {
     /// A tensor of this level.
     pub(crate) fn tensor(&self, info: AbstractArray, payload: Payload) -> Tensor {
         Tensor::traced(Arc::new(Tracer {
-            level: self.level,
-            id: self.id,
+            place: *self,
             info,
             payload,
         }))
@@ -188,12 +216,9 @@ impl Trace {
     ///
     /// # Errors
     /// If the tensor is from a transformation that is over.
-    pub(crate) fn payload<'t>(
-        &self,
-        tensor: &'t Tensor,
-    ) -> Result<Option<&'t Payload>, TensorError> {
+    fn payload<'t>(&self, tensor: &'t Tensor) -> Result<Option<&'t Payload>, TensorError> {
         match tensor.tracer() {
-            Some(tracer) if tracer.id == self.id => Ok(Some(&tracer.payload)),
+            Some(tracer) if tracer.place.id == self.id => Ok(Some(&tracer.payload)),
             Some(tracer) => {
                 check_alive(tracer, "return")?;
                 Ok(None)
@@ -202,11 +227,20 @@ impl Trace {
         }
     }
 
+    /// The variable of a tensor in what this level records; nothing if it is from a level below.
+    ///
+    /// # Errors
+    /// If the tensor is from a transformation that is over.
+    pub(crate) fn variable(&self, tensor: &Tensor) -> Result<Option<Variable>, TensorError> {
+        Ok(self.payload(tensor)?.map(Payload::variable))
+    }
+
     /// Value and tangent of a tensor at this level.
     pub(crate) fn undual(&self, tensor: &Tensor) -> Result<(Tensor, Option<Tensor>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Jvp { primal, tangent }) => (primal.clone(), tangent.clone()),
-            _ => (tensor.clone(), None),
+            Some(other) => mixed("a value with its tangent", other),
+            None => (tensor.clone(), None),
         })
     }
 
@@ -217,26 +251,29 @@ impl Trace {
     ) -> Result<(Tensor, Option<usize>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Batch { value, axis }) => (value.clone(), Some(*axis)),
-            _ => (tensor.clone(), None),
+            Some(other) => mixed("a batch of values", other),
+            None => (tensor.clone(), None),
         })
     }
 }
 
-impl Drop for Trace {
-    fn drop(&mut self) {
-        LEVELS.with_borrow_mut(|levels| {
-            INNERMOST.set(levels.get(self.level).and_then(|level| level.below));
-            levels.truncate(self.level);
-        });
-    }
+/// A level has tensors of one sort: this one has another.
+#[cold]
+#[track_caller]
+fn mixed(expected: &str, found: &Payload) -> ! {
+    let found = found.transformation();
+    bug(format_args!(
+        "{expected} at a level, found a tensor of `{found}`"
+    ))
 }
 
 /// Whether the tracer's level is running on this thread.
 fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorError> {
-    let alive = LEVELS.with_borrow(|levels| {
+    let place = tracer.place;
+    let alive = with_levels(|levels| {
         levels
-            .get(tracer.level)
-            .is_some_and(|level| level.id == tracer.id)
+            .get(place.level)
+            .is_some_and(|level| level.id() == place.id)
     });
     if alive {
         return Ok(());
@@ -251,16 +288,28 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
 /// The innermost level that records for compilation: creations go there, or a jitted `zeros` would
 /// become a stored constant; and effects, or they would happen while the function is recorded.
 fn innermost_stage() -> Option<usize> {
-    LEVELS.with_borrow(|levels| {
-        let mut place = INNERMOST.get();
-        while let Some(level) = place.and_then(|place| levels.get(place)) {
-            if matches!(level.interpreter, Interpreter::Stage(..)) {
-                break;
+    let mut place = INNERMOST.get()?;
+    with_levels(|levels| {
+        loop {
+            let content = content_at(levels, place);
+            if matches!(content.interpreter, Interpreter::Stage(..)) {
+                return Some(place);
             }
-            place = level.below;
+            place = content.below?;
         }
-        place
     })
+}
+
+/// What a level keeps that a transformation of tensors began.
+#[track_caller]
+fn content_at(levels: &[Level], place: usize) -> &Content {
+    match levels.get(place).and_then(Content::of) {
+        Some(content) => content,
+        None => bug(format_args!(
+            "a transformation of tensors at level {place} of {}",
+            levels.len()
+        )),
+    }
 }
 
 /// Whether something records for compilation.
