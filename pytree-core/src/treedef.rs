@@ -420,15 +420,15 @@ fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
 impl PartialEq for TreeDef {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-            || (self.0.nodes.len() == other.0.nodes.len()
-                && self
-                    .0
-                    .nodes
-                    .iter()
-                    .zip(&other.0.nodes)
-                    .all(|(a, b)| a.arity == b.arity && a.target == b.target && a.shape == b.shape)
-                && self.0.aux == other.0.aux)
+            || (same_nodes(&self.0.nodes, &other.0.nodes) && self.0.aux == other.0.aux)
     }
+}
+
+/// Whether nodes are the same but for their static values.
+pub(crate) fn same_nodes(left: &[Node], right: &[Node]) -> bool {
+    let mut pairs = left.iter().zip(right);
+    left.len() == right.len()
+        && pairs.all(|(a, b)| a.arity == b.arity && a.target == b.target && a.shape == b.shape)
 }
 impl Eq for TreeDef {}
 impl Hash for TreeDef {

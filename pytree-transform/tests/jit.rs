@@ -13,7 +13,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use pytree_core::Shared;
+use pytree_core::{Pytree, PytreeOf, Shared, TreeError, Unflattener, Visitor};
 use pytree_transform::{
     DType, Function, Jit, RetraceDifference, Tensor, grad, jit, make_jaxpr, verify, vmap,
 };
@@ -31,6 +31,68 @@ fn counted() -> (Jit<Tensor, Tensor>, Arc<AtomicUsize>) {
         x.sum()
     });
     (f, count)
+}
+
+/// A tensor that counts how often it is visited.
+struct Watched(Tensor, Arc<AtomicUsize>);
+
+impl Pytree for Watched {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        Ok(Self(Tensor::unflatten(source)?, Arc::default()))
+    }
+}
+impl PytreeOf<Tensor> for Watched {}
+
+#[test]
+fn call_walks_its_argument_once_or_twice() {
+    type Argument = (Watched, Vec<Tensor>);
+    let f = jit(|(watched, others): Argument| others.iter().fold(watched.0, |sum, x| sum + x));
+    let visits = Arc::new(AtomicUsize::new(0));
+    let argument = |length: usize, others: usize| -> Argument {
+        let watched = Watched(ones(length), Arc::clone(&visits));
+        (watched, vec![ones(length); others])
+    };
+    let by_value = |length, others| {
+        drop(f(argument(length, others)));
+        visits.swap(0, Ordering::Relaxed)
+    };
+    let by_reference = |length, others| {
+        drop(Function::call(&f, &argument(length, others)));
+        visits.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(by_value(1, 1), 1, "nothing is compiled yet");
+    let signatures = [
+        (2, 1),
+        (3, 2),
+        (4, 2),
+        (5, 3),
+        (6, 1),
+        (7, 2),
+        (8, 3),
+        (9, 3),
+    ];
+    for (number, (length, others)) in signatures.into_iter().enumerate() {
+        let walks = match number % 2 {
+            0 => by_value(length, others),
+            _ => by_reference(length, others),
+        };
+        assert_eq!(walks, 2, "it is compiled for {length}, {others}");
+    }
+    assert_eq!(f.traces(), 9);
+    let (older, newest) = signatures.split_at(4);
+    for &(length, others) in newest {
+        let walks = (by_value(length, others), by_reference(length, others));
+        assert_eq!(walks, (1, 1), "{length}, {others} are among the newest");
+    }
+    for &(length, others) in older {
+        let walks = (by_value(length, others), by_reference(length, others));
+        assert_eq!(walks, (2, 2), "{length}, {others} are found by their hash");
+    }
+    assert_eq!(f.traces(), 9);
 }
 
 #[test]

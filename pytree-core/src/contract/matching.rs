@@ -1,6 +1,9 @@
-//! Matching a value against a stored treedef, without building one.
+//! Matching a value against stored treedefs, without building one.
+//!
+//! One walk is enough for several treedefs: where the value differs from one of them, the walk goes on with another
+//! that is the same so far. Where weak edges lead is compared last, with one treedef only: a value may have the structure
+//! of another one then, and not be found.
 
-use crate::base::bug::expect_at;
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
 use crate::contract::flatten::Sharing;
@@ -11,11 +14,15 @@ use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Inner, Step, TreeDef, path_of};
+use crate::treedef::{Inner, Node, Step, TreeDef, path_of, same_nodes};
 
 /// Compares a tree with a stored treedef without building one, handing each leaf on.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     treedef: &'t Inner,
+    /// Other treedefs by their positions, which begin at 1.
+    others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
+    /// The position of `treedef` among them, or 0. Those before it differ from the value.
+    position: usize,
     on_leaf: F,
     node: usize,
     aux: usize,
@@ -37,6 +44,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     pub(crate) fn new(treedef: &'t TreeDef, sharing: Sharing, on_leaf: F) -> Self {
         Self {
             treedef: &treedef.0,
+            others: None,
+            position: 0,
             on_leaf,
             node: 0,
             aux: 0,
@@ -57,6 +66,12 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
+    /// Goes on with other treedefs where the first one differs. `others` gives them by their positions, which begin at 1.
+    pub(crate) fn or(mut self, others: &'t dyn Fn(usize) -> Option<&'t TreeDef>) -> Self {
+        self.others = Some(others);
+        self
+    }
+
     pub(crate) fn run<T: Pytree + ?Sized>(self, tree: &'a T) -> bool {
         self.run_with_references(tree).is_some()
     }
@@ -67,31 +82,34 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// The references that were met, if the tree is of that structure.
+    /// The references that were met, if the tree is of that structure, and the position of the treedef that it has.
     pub(crate) fn run_with_references<T: Pytree + ?Sized>(
         mut self,
         tree: &'a T,
-    ) -> Option<References> {
+    ) -> Option<(References, usize)> {
         self.references.reserve(self.treedef.numbered);
         tree.visit(&mut self);
+        let (nodes, aux) = (self.node, self.aux);
+        let ends = |treedef: &Inner| treedef.nodes.len() == nodes && treedef.aux.len() == aux;
         let matches = self.matches
-            && self.node == self.treedef.nodes.len()
-            && self.aux == self.treedef.aux.len()
+            && (ends(self.treedef) || self.go_on_with_another(ends))
             && self
                 .weak
                 .iter()
                 .all(|(target, stored)| target.and_then(|target| self.seen.get(target)) == *stored);
-        matches.then_some(self.references)
+        matches.then_some((self.references, self.position))
     }
 
-    /// The number that an alias in the treedef has, which comes next; none, if it is of nothing.
-    fn alias(&mut self) -> Option<usize> {
+    /// An alias of the node with a number, or of nothing.
+    fn alias(&mut self, number: Option<usize>) {
+        self.next_is(|node| *node.shape == shape::ALIAS && node.target() == number);
+    }
+
+    /// The number of the alias that follows in the treedef, wherever it leads.
+    fn stored_alias(&mut self) -> Option<usize> {
+        let at = self.node;
         self.node(&shape::ALIAS, 0);
-        if !self.matches {
-            return None;
-        }
-        let expected = "the node that matched";
-        expect_at(&self.treedef.nodes, self.node - 1, expected).target()
+        self.treedef.nodes.get(at)?.target()
     }
 
     /// The last place that matches.
@@ -101,13 +119,52 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 
     fn node(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.next_is(|node| node.arity as usize == arity && node.shape == shape);
+    }
+
+    /// Compares the node that was met with the next one.
+    #[inline]
+    fn next_is(&mut self, is_met: impl Fn(&Node) -> bool) {
         if !self.matches {
             return;
         }
         match self.treedef.nodes.get(self.node) {
-            Some(node) if node.arity as usize == arity && node.shape == shape => self.node += 1,
-            _ => self.matches = false,
+            Some(node) if is_met(node) => self.node += 1,
+            _ => {
+                let at = self.node;
+                let fits = |treedef: &Inner| treedef.nodes.get(at).is_some_and(&is_met);
+                if self.go_on_with_another(fits) {
+                    self.node += 1;
+                }
+            }
         }
+    }
+
+    /// Goes on with the next treedef that is the same as the last one so far, and fits what was met now. One that does
+    /// not is not looked at again.
+    #[cold]
+    #[inline(never)]
+    fn go_on_with_another(&mut self, fits: impl Fn(&Inner) -> bool) -> bool {
+        while let Some(others) = self.others
+            && let Some(other) = others(self.position + 1)
+        {
+            self.position += 1;
+            if fits(&other.0) && self.is_same_so_far(&other.0) {
+                self.treedef = &other.0;
+                return true;
+            }
+        }
+        self.matches = false;
+        false
+    }
+
+    /// Whether a treedef begins with the nodes and static values that were met.
+    fn is_same_so_far(&self, other: &Inner) -> bool {
+        let (nodes, aux) = (self.node, self.aux);
+        other.nodes.len() >= nodes
+            && other.aux.len() >= aux
+            && same_nodes(&self.treedef.nodes[..nodes], &other.nodes[..nodes])
+            && self.treedef.aux[..aux] == other.aux[..aux]
     }
 }
 
@@ -130,8 +187,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.node(&shape::ABSENT, 0),
             Step::Alias(number) => {
-                let stored = self.alias();
-                self.matches &= stored == number.map(|number| number + before);
+                self.alias(number.map(|number| number + before));
             }
             Step::Exit => {}
         });
@@ -139,11 +195,13 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.references.skip(treedef.0.numbered);
     }
     fn aux(&mut self, value: StaticRef<'a>) {
-        if self.matches {
-            match self.treedef.aux.get(self.aux) {
-                Some(stored) if value == *stored => self.aux += 1,
-                _ => self.matches = false,
-            }
+        if !self.matches {
+            return;
+        }
+        let at = self.aux;
+        let fits = |treedef: &Inner| treedef.aux.get(at).is_some_and(|stored| value == *stored);
+        if fits(self.treedef) || self.go_on_with_another(fits) {
+            self.aux += 1;
         }
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
@@ -162,8 +220,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         match self.seen.insert(identity) {
             Ok(()) => SharedVisit::Descend,
             Err(number) => {
-                let stored = self.alias();
-                self.matches &= stored == Some(number);
+                self.alias(Some(number));
                 SharedVisit::Skip
             }
         }
@@ -205,7 +262,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             crate::base::error::weak_in_a_tree(&self.path())
         );
         self.node(&shape::WEAK, 1);
-        let stored = self.alias();
+        let stored = self.stored_alias();
         self.weak.push((target, stored));
     }
 }

@@ -85,39 +85,48 @@ pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
     treedef: &TreeDef,
     accepts: impl Fn(&[&L]) -> bool,
 ) -> Option<(Vec<L>, References)> {
-    matched(value, treedef, None, accepts)
+    let choose = |position, leaves: &[&L]| accepts(leaves).then_some(position);
+    let (_, leaves, references) = matched(value, treedef, &|_| None, None, choose)?;
+    Some((leaves, references))
 }
 
-/// As [`take_apart_as`], with handles of the shared nodes of some numbers only.
-fn matched<L: Leaf + Clone, T: PytreeOf<L>>(
+/// As [`take_apart_as`] with one of several treedefs, `first` or one of the others, whose positions begin at 1; with
+/// handles of the shared nodes of some numbers only. `choose` gets the position of the treedef that the value has, and
+/// what it chooses is given.
+fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
-    treedef: &TreeDef,
-    wanted: Option<&[u32]>,
-    accepts: impl Fn(&[&L]) -> bool,
-) -> Option<(Vec<L>, References)> {
+    first: &'t TreeDef,
+    others: &'t dyn Fn(usize) -> Option<&'t TreeDef>,
+    wanted: Option<&'t [u32]>,
+    choose: impl Fn(usize, &[&L]) -> Option<usize>,
+) -> Option<(usize, Vec<L>, References)> {
     let mut attempts = Attempts::default();
     loop {
-        let mut leaves: Vec<&L> = Vec::with_capacity(treedef.num_leaves());
+        let mut leaves: Vec<&L> = Vec::with_capacity(first.num_leaves());
         let mut are_typed = true;
         let kept = Kept::default();
-        let mut matching = Match::new(treedef, Sharing::Preserve, |leaf| {
-            match leaf.downcast_ref() {
-                Some(leaf) => leaves.push(leaf),
-                None => are_typed = false,
-            }
+        let mut matching = Match::new(first, Sharing::Preserve, |leaf| match leaf.downcast_ref() {
+            Some(leaf) => leaves.push(leaf),
+            None => are_typed = false,
         })
+        .or(others)
         .keeping(&kept);
         if let Some(wanted) = wanted {
             matching = matching.wanting(wanted);
         }
-        let references = matching.run_with_references(value)?;
-        if !are_typed || !accepts(&leaves) {
+        let (references, position) = matching.run_with_references(value)?;
+        if !are_typed {
             return None;
         }
+        let chosen = choose(position, &leaves)?;
         let leaves = leaves.into_iter().cloned().collect();
+        let treedef = match position {
+            0 => first,
+            _ => others(position)?,
+        };
         let references = references.with_read(kept, treedef);
         if references.outdated().is_none() {
-            return Some((leaves, references));
+            return Some((chosen, leaves, references));
         }
         attempts.conflicted();
     }
@@ -327,15 +336,32 @@ impl Outcome {
         (leaves, outcome)
     }
 
-    /// As [`take_apart_as`], of an argument of the function: shared nodes of it that are not in the result again are
-    /// let go, so that a function that was given its argument may use their memory.
-    pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
-        &self,
+    /// As [`take_apart_as`], of the argument of a function that has an outcome for each of several structures:
+    /// `known` gives them by their positions. The argument is walked once, whichever it has; of structures that differ only in
+    /// where weak edges lead, one is compared. `choose` gets the position
+    /// of a structure that it has, and its leaves, and chooses an outcome for this structure by its position, which is
+    /// given. Shared nodes that are not in this outcome's result again are let go, so that a function that was given its
+    /// argument may use their memory.
+    pub fn take_apart_as_known<'t, L: Leaf + Clone, T: PytreeOf<L>>(
         argument: &T,
-        treedef: &TreeDef,
-        accepts: impl Fn(&[&L]) -> bool,
-    ) -> Option<(Vec<L>, References)> {
-        matched(argument, treedef, Some(&self.returned), accepts)
+        known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
+        choose: impl Fn(usize, &[&L]) -> Option<usize>,
+    ) -> Option<(usize, Vec<L>, References)> {
+        let (treedef, outcome) = known(0)?;
+        let others = |position| known(position).map(|(treedef, _)| treedef);
+        let returned = outcome.returned.as_slice();
+        let found = matched(argument, treedef, &others, Some(returned), &choose)?;
+        if found.0 == 0 {
+            return Some(found);
+        }
+        let (treedef, outcome) = known(found.0)?;
+        if outcome.returned == returned {
+            return Some(found);
+        }
+        // Handles of other nodes are needed.
+        let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
+        let returned = outcome.returned.as_slice();
+        matched(argument, treedef, &|_| None, Some(returned), again)
     }
 
     /// Lets go of the shared nodes of the argument that are not in the result again: then a function that was given

@@ -1,10 +1,12 @@
 //! What goes into a function and comes out of it.
 
+use std::collections::BTreeMap;
+
 use pytree_core::Contents::{Kept, Written};
 use pytree_core::crossing::{
     Outcome, copy, put_together, put_together_with, take_apart, take_apart_as, take_apart_both,
 };
-use pytree_core::{Pytree, Ref, References, Shared, WeakRef, graph};
+use pytree_core::{Pytree, Ref, References, Shared, TreeDef, WeakRef, graph};
 
 #[derive(Pytree, Debug)]
 struct Cells {
@@ -156,6 +158,84 @@ fn a_stored_structure_is_matched_with_references() {
         ..cells()
     };
     assert!(take_apart_as::<i32, _>(&kinds, &treedef, |_| true).is_none());
+}
+
+/// Values of one type and of different structures: the nodes that they share, static values, the number of leaves.
+fn structures() -> Vec<(
+    BTreeMap<String, Vec<Shared<i32>>>,
+    Vec<WeakRef<i32>>,
+    Ref<i32>,
+)> {
+    let value = |keys: &[&str], pattern: &[usize], weak: Option<usize>| {
+        let nodes: Vec<Shared<i32>> = (0..4).map(Shared::new).collect();
+        let (own, other) = (Ref::new(7), Ref::new(8));
+        let list: Vec<Shared<i32>> = pattern.iter().map(|&at| nodes[at].clone()).collect();
+        let all = keys.iter().map(|key| (String::from(*key), list.clone()));
+        let weak = weak.map(|at| [&own, &other][at].downgrade());
+        (all.collect(), weak.into_iter().collect(), own)
+    };
+    let patterns: [&[usize]; 6] = [&[], &[0], &[0, 1, 2], &[0, 1, 0], &[0, 1, 1], &[0, 0, 1]];
+    let keys: [&[&str]; 4] = [&["a"], &["b"], &["a", "b"], &["a", "c"]];
+    let mut values = Vec::new();
+    for pattern in patterns {
+        for keys in keys {
+            values.push(value(keys, pattern, None));
+            values.push(value(keys, pattern, Some(0)));
+        }
+    }
+    values
+}
+
+#[test]
+fn value_is_found_among_several_structures() {
+    let values = structures();
+    let structures: Vec<TreeDef> = values.iter().map(graph::structure).collect();
+    let (_, nothing) = Outcome::of::<i32, _>(&(), &References::default(), Vec::new());
+    for shift in 0..values.len() {
+        let at = |position: usize| (position + shift) % values.len();
+        for count in [1, 5, values.len()] {
+            let known =
+                |position| (position < count).then(|| (&structures[at(position)], &nothing));
+            for (number, value) in values.iter().enumerate() {
+                let (leaves, treedef, _) = take_apart::<i32, _>(value);
+                let choose = |position: usize, found: &[&i32]| {
+                    assert!(found.iter().copied().eq(&leaves));
+                    Some(position)
+                };
+                let found = Outcome::take_apart_as_known::<i32, _>(value, known, choose);
+                let expected = (0..count).find(|&position| structures[at(position)] == treedef);
+                assert_eq!(
+                    found.map(|found| found.0),
+                    expected,
+                    "{number} among {count} at {shift}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn chosen_outcome_says_which_nodes_are_kept() {
+    type Pair = (Shared<i32>, Shared<i32>);
+    let argument: Pair = (Shared::new(1), Shared::new(2));
+    let (leaves, treedef, outside) = take_apart::<i32, _>(&argument);
+    let outcome = |result: fn(Pair) -> Shared<i32>| {
+        let (inner, inside) = put_together(&treedef, leaves.clone()).unwrap();
+        Outcome::of::<i32, _>(&result(inner), &inside, Vec::new()).1
+    };
+    let outcomes = [outcome(|pair| pair.0), outcome(|pair| pair.1)];
+    drop(outside);
+    let known = |at: usize| outcomes.get(at).map(|outcome| (&treedef, outcome));
+    for (chosen, expected) in [&argument.0, &argument.1].into_iter().enumerate() {
+        let choose = |_, _: &[&i32]| Some(chosen);
+        let found = Outcome::take_apart_as_known::<i32, _>(&argument, known, choose);
+        let (at, leaves, references) = found.unwrap();
+        assert_eq!((at, leaves), (chosen, vec![1, 2]));
+        let result: Shared<i32> = outcomes[at]
+            .put_together::<i32, _>(Vec::new(), &references)
+            .unwrap();
+        assert!(result.same(expected));
+    }
 }
 
 #[test]

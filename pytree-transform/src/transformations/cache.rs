@@ -4,6 +4,7 @@
 //! the hash of treedef, shapes and element types, so many entries cost no more than few. A bound keeps
 //! the entries from growing without end; the one that was used longest ago makes room.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
@@ -40,6 +41,12 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
+    /// Whether leaves have these shapes and element types.
+    fn is_of(&self, leaves: &[&Tensor]) -> bool {
+        let mut pairs = leaves.iter().zip(&self.infos);
+        leaves.len() == self.infos.len() && pairs.all(|(leaf, info)| leaf.info() == info)
+    }
+
     fn hashed(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.treedef.hash(&mut hasher);
@@ -176,26 +183,16 @@ impl Cache {
         &self,
         argument: &A,
     ) -> Option<(Arc<Entry>, Vec<Tensor>, References)> {
-        // One by one: comparing runs code of the user, for which no lock is held. If another thread changes the list
-        // meanwhile, an entry may be missed here, which is then found by its hash.
-        for position in 0..NEWEST {
-            let entry = self.read(|entries| entries.newest.iter().rev().nth(position).cloned())?;
-            if !entry.is_under_its_batch_axes() {
-                continue;
-            }
-            let infos = &entry.signature.infos;
-            let fit = |leaves: &[&Tensor]| {
-                let mut pairs = leaves.iter().zip(infos);
-                pairs.all(|(leaf, info)| leaf.info() == info)
-            };
-            let treedef = &entry.signature.treedef;
-            let found = entry.outcome.take_apart_as(argument, treedef, fit);
-            if let Some((leaves, references)) = found {
-                self.used(&entry);
-                return Some((entry, leaves, references));
-            }
-        }
-        None
+        let newest = Newest::of(self)?;
+        let known = |at| {
+            let entry = newest.entry(at)?;
+            Some((&entry.signature.treedef, &entry.outcome))
+        };
+        let choose = |at, leaves: &[&Tensor]| newest.with_leaves(at, leaves);
+        let (at, leaves, references) = Outcome::take_apart_as_known(argument, known, choose)?;
+        let entry = newest.into_entry(at)?;
+        self.used(&entry);
+        Some((entry, leaves, references))
     }
 
     fn known(&self, signature: &Signature, hash: u64) -> Option<Arc<Entry>> {
@@ -253,6 +250,73 @@ impl Cache {
         // What an entry holds is dropped without the lock.
         drop(entries);
         drop(removed);
+    }
+}
+
+/// The newest entries of a cache, the newest first, without those whose batch axes are not bound here.
+///
+/// They are handles: comparing runs code of the user, for which no lock is held. Most calls look at the first only; the
+/// others are copied from the cache when one of them is looked at. If another thread changes the list meanwhile, an entry
+/// may be missed, which is then found by its hash.
+struct Newest<'c> {
+    cache: &'c Cache,
+    first: Arc<Entry>,
+    /// The place of the first in the list.
+    place: usize,
+    others: OnceCell<Vec<Arc<Entry>>>,
+}
+
+impl<'c> Newest<'c> {
+    fn of(cache: &'c Cache) -> Option<Self> {
+        let at = |place| cache.read(|entries| entries.newest.iter().rev().nth(place).cloned());
+        let mut places = (0..NEWEST).map_while(|place| Some((place, at(place)?)));
+        let (place, first) = places.find(|(_, entry)| entry.is_under_its_batch_axes())?;
+        Some(Self {
+            cache,
+            first,
+            place,
+            others: OnceCell::new(),
+        })
+    }
+
+    fn others(&self) -> &[Arc<Entry>] {
+        self.others.get_or_init(|| {
+            let older = |entries: &Entries| -> Vec<Arc<Entry>> {
+                let newest = entries.newest.iter().rev();
+                newest.skip(self.place + 1).cloned().collect()
+            };
+            let mut others = self.cache.read(older);
+            others.retain(|entry| entry.is_under_its_batch_axes());
+            others
+        })
+    }
+
+    fn entry(&self, at: usize) -> Option<&Entry> {
+        match at.checked_sub(1) {
+            None => Some(&self.first),
+            Some(at) => self.others().get(at).map(|entry| &**entry),
+        }
+    }
+
+    /// The entry for leaves in the structure of the entry at a position: that one or a later one, for those before it
+    /// have other structures.
+    fn with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
+        let signature = &self.entry(at)?.signature;
+        if signature.is_of(leaves) {
+            return Some(at);
+        }
+        let later = self.others().iter().enumerate().skip(at);
+        let mut alike = later.filter(|(_, other)| {
+            other.signature.is_of(leaves) && other.signature.treedef == signature.treedef
+        });
+        alike.next().map(|(place, _)| place + 1)
+    }
+
+    fn into_entry(mut self, at: usize) -> Option<Arc<Entry>> {
+        match at.checked_sub(1) {
+            None => Some(self.first),
+            Some(at) => Some(self.others.get_mut()?.swap_remove(at)),
+        }
     }
 }
 

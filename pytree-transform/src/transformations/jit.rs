@@ -1,5 +1,6 @@
 //! `jit`: a function is recorded once for each structure, shapes and element types, and run as compiled.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,19 +100,21 @@ struct History {
 }
 
 impl<A: Traceable, R: Traceable> Compiled<A, R> {
-    fn run(&self, argument: A) -> R {
+    /// Runs it for an argument by value or by reference.
+    fn run(&self, argument: impl Borrow<A>) -> R {
         if self.checks.any() {
             return self.checks.within(|| self.run_now(argument));
         }
         self.run_now(argument)
     }
 
-    fn run_now(&self, argument: A) -> R {
+    fn run_now(&self, argument: impl Borrow<A>) -> R {
         let mut attempts = Attempts::default();
-        let (entry, mut leaves, references) = self.entry(&argument, &mut attempts);
+        let (entry, mut leaves, references) = self.entry(argument.borrow(), &mut attempts);
         if is_evaluated(&entry, &leaves) {
             if entry.is_repeatable() {
-                return self.run_repeatedly(&argument, attempts, (entry, leaves, references));
+                let entered = (entry, leaves, references);
+                return self.run_repeatedly(argument.borrow(), attempts, entered);
             }
             // What nobody else holds is used again.
             drop(argument);
@@ -367,7 +370,7 @@ impl<A: Traceable, R: Traceable> Function<A> for Jit<A, R> {
 impl<'a, A: Traceable, R: Traceable> Function<&'a A> for Jit<A, R> {
     type Output = R;
     fn call(&self, argument: &'a A) -> R {
-        (self.call)(crossing::copy::<Tensor, A>(argument))
+        self.compiled.run(argument)
     }
 }
 

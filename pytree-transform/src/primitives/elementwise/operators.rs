@@ -1,0 +1,149 @@
+//! Operators, and the numbers that may stand beside a tensor.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::elementwise::{self};
+use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Binary, Unary};
+
+/// What an operator accepts on its right: a tensor, or a number that takes the tensor's element type.
+pub trait Operand {
+    /// The operand as a tensor beside `other`.
+    ///
+    /// # Errors
+    /// [`TensorError::Number`] if `other`'s element type can't hold the number.
+    fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError>;
+}
+
+impl Operand for Tensor {
+    fn beside(&self, _: &Tensor) -> Result<Tensor, TensorError> {
+        Ok(self.clone())
+    }
+}
+impl Operand for &Tensor {
+    fn beside(&self, _: &Tensor) -> Result<Tensor, TensorError> {
+        Ok((*self).clone())
+    }
+}
+
+/// The error that a tensor's element type can't hold a number.
+fn number_error(number: impl ToString, tensor: &Tensor) -> TensorError {
+    TensorError::Number {
+        number: number.to_string(),
+        found: tensor.info().clone(),
+    }
+}
+
+macro_rules! floats {
+    ($($number:ty),*) => {$(
+        impl Operand for $number {
+            fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
+                let number = f64::from(*self);
+                if !other.dtype().is_float() {
+                    // A whole number in range may stand beside integers, whatever it is written as.
+                    #[allow(clippy::cast_possible_truncation, reason = "the next line checks it")]
+                    let whole = number as i64;
+                    #[allow(clippy::float_cmp, reason = "only whole numbers are equal to their whole part")]
+                    let same = whole as f64 == number && number.abs() < 9e15;
+                    return if same { whole.beside(other) } else { Err(number_error(self, other)) };
+                }
+                Ok(Tensor::constant(other.dtype(), number))
+            }
+        }
+    )*};
+}
+
+macro_rules! integers {
+    ($($number:ty),*) => {$(
+        impl Operand for $number {
+            fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
+                let number = *self;
+                let out_of_range = || number_error(number, other);
+                Ok(match other.dtype() {
+                    DType::I32 => Tensor::scalar(i32::try_from(number).map_err(|_| out_of_range())?),
+                    DType::I64 => Tensor::scalar(i64::from(number)),
+                    DType::U32 => Tensor::scalar(u32::try_from(number).map_err(|_| out_of_range())?),
+                    DType::Bool => return Err(out_of_range()),
+                    #[allow(clippy::cast_lossless, clippy::cast_precision_loss, reason = "a float takes the nearest number")]
+                    float => Tensor::constant(float, number as f64),
+                })
+            }
+        }
+    )*};
+}
+
+macro_rules! operators {
+    (left $number:ty) => {
+        operators!(left $number, Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
+    };
+    (left $number:ty, $($trait:ident $method:ident $operation:ident),*) => {$(
+        impl $trait<Tensor> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: Tensor) -> Tensor {
+                or_panic(elementwise::binary(Binary::$operation, &or_panic(self.beside(&right)), &right))
+            }
+        }
+        impl $trait<&Tensor> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: &Tensor) -> Tensor {
+                or_panic(elementwise::binary(Binary::$operation, &or_panic(self.beside(right)), right))
+            }
+        }
+    )*};
+    ($($trait:ident $method:ident $operation:ident),*) => {$(
+        impl<R: Operand> $trait<R> for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: R) -> Tensor {
+                or_panic(elementwise::binary(Binary::$operation, &self, &or_panic(right.beside(&self))))
+            }
+        }
+        impl<R: Operand> $trait<R> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: R) -> Tensor {
+                or_panic(elementwise::binary(Binary::$operation, self, &or_panic(right.beside(self))))
+            }
+        }
+    )*};
+}
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
+floats!(f32, f64);
+integers!(i32, i64, u32);
+// On the left only one float and one integer type: a literal there takes them, and `(1.0 - &x).exp()`
+// needs no annotation.
+operators!(left f64);
+operators!(left i32);
+
+impl Neg for Tensor {
+    type Output = Self;
+    #[track_caller]
+    fn neg(self) -> Self {
+        or_panic(elementwise::unary(Unary::Neg, &self))
+    }
+}
+impl Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        or_panic(elementwise::unary(Unary::Neg, self))
+    }
+}
+impl Not for Tensor {
+    type Output = Self;
+    #[track_caller]
+    fn not(self) -> Self {
+        or_panic(elementwise::unary(Unary::Not, &self))
+    }
+}
+impl Not for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        or_panic(elementwise::unary(Unary::Not, self))
+    }
+}
