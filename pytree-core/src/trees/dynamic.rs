@@ -64,6 +64,62 @@ impl<L> Tree<L> {
         Self { treedef, leaves }
     }
 
+    /// Puts a treedef and the leaves of some of its places together: the others are absent, which is not the same as
+    /// `None`. Gradients are made so.
+    ///
+    /// # Errors
+    /// [`TreeError::LeafCount`] if there are too few or too many places.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Tree, tree};
+    /// let treedef = tree::structure(&[1.0_f32, 2.0]);
+    /// let part = Tree::with_absent(&treedef, vec![None, Some(7.0_f32)])?;
+    /// assert_eq!(part.treedef().to_string(), "PyTreeDef([-, *])");
+    /// assert_eq!(part["[1]"], 7.0);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn with_absent(treedef: &TreeDef, leaves: Vec<Option<L>>) -> Result<Self, TreeError> {
+        treedef
+            .check_count(leaves.len())
+            .map_err(|error| error.while_doing("cannot make a tree"))?;
+        let mut leaves = leaves.into_iter();
+        Ok(Self::of_present(treedef, |present| {
+            if present {
+                expect_next(&mut leaves, LEAVES)
+            } else {
+                None
+            }
+        }))
+    }
+
+    /// The leaves of some places: `leaf` gets for each place whether it has a leaf, and gives the one that it has now.
+    fn of_present(treedef: &TreeDef, mut leaf: impl FnMut(bool) -> Option<L>) -> Self {
+        let mut kept = Vec::with_capacity(treedef.num_leaves());
+        let treedef = treedef.with_presence(|present| {
+            let leaf = leaf(present);
+            let is_here = leaf.is_some();
+            kept.extend(leaf);
+            is_here
+        });
+        Self::from_parts(treedef, kept)
+    }
+
+    /// The leaves whose positions `keep` accepts, in their structure.
+    pub(crate) fn select(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Self
+    where
+        L: Clone,
+    {
+        let mut leaves = leaves.iter().enumerate();
+        Self::of_present(treedef, |present| {
+            if !present {
+                return None;
+            }
+            let (position, leaf) = expect_next(&mut leaves, LEAVES);
+            keep(position).then(|| leaf.clone())
+        })
+    }
+
     /// A tree that is a leaf.
     pub fn leaf(leaf: L) -> Self {
         Self::from_parts(TreeDef::leaf(), vec![leaf])

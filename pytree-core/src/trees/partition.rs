@@ -340,17 +340,7 @@ pub fn select<M, L: Clone>(
     leaves: &[L],
     keep: impl Fn(usize) -> bool,
 ) -> Partition<M, L> {
-    let mut position = 0;
-    let mut kept = Vec::with_capacity(leaves.len());
-    let part = treedef.with_presence(|present| {
-        let here = present && keep(position);
-        if here {
-            kept.push(leaves[position].clone());
-        }
-        position += usize::from(present);
-        here
-    });
-    Partition::from_tree(Tree::from_parts(part, kept))
+    Partition::from_tree(Tree::select(treedef, leaves, keep))
 }
 
 /// Merges parts into the whole they were split from.

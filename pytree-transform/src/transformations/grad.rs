@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::crossing::take_apart;
-use pytree_core::{Filter, LeafKind, Partition, SelectPart, Tree, TreeDef, graph, partition};
+use pytree_core::{Filter, LeafKind, SelectPart, Tree, TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::tape::{Tape, linearize};
@@ -17,7 +17,7 @@ use crate::transformations::function::{
 };
 
 /// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
-/// [`Partition`] for everything else.
+/// [`Partition`](pytree_core::Partition) for everything else.
 pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 
 /// The gradient of a loss with respect to the parameters of its argument.
@@ -307,7 +307,7 @@ pub(crate) fn assemble_as<M: SelectPart<Tensor>>(
     let mut cotangents = cotangents.into_iter();
     // A tensor that is the argument, or a member of a tuple, has a gradient that is a tensor.
     let members = treedef.is_tuple_member();
-    let gradients: Vec<Option<Tensor>> = leaves
+    let gradients = leaves
         .iter()
         .zip(active)
         .zip(kinds.iter().zip(members))
@@ -323,18 +323,7 @@ pub(crate) fn assemble_as<M: SelectPart<Tensor>>(
             cotangent
         })
         .collect();
-    let fill: Vec<Tensor> = gradients
-        .iter()
-        .zip(leaves)
-        .map(|(gradient, leaf)| gradient.as_ref().unwrap_or(leaf).clone())
-        .collect();
-    let part: Partition<M, Tensor> =
-        partition::select(treedef, &fill, |position| gradients[position].is_some());
-    into_part::<M>(part.into_tree())
-}
-
-fn into_part<M: SelectPart<Tensor>>(tree: Tree<Tensor>) -> Gradient<M> {
-    match M::select_part(tree) {
+    match Tree::with_absent(treedef, gradients).and_then(M::select_part) {
         Ok(part) => part,
         Err(error) => panic!(
             "cannot give the gradient as the argument's type: {error}; this is a bug of pytree"

@@ -116,10 +116,7 @@ impl<L> Tree<L> {
         let others: HashSet<KeyPath> = other.treedef().leaf_paths().into_iter().collect();
         let paths = self.treedef().leaf_paths();
         let keep: Vec<bool> = paths.iter().map(|path| !others.contains(path)).collect();
-        crate::trees::partition::select::<(), L>(self.treedef(), self.leaves(), |position| {
-            keep[position]
-        })
-        .into_tree()
+        Self::select(self.treedef(), self.leaves(), |position| keep[position])
     }
 
     /// Trees of one structure laid over each other: at each place the leaf of the last that has one.
