@@ -62,6 +62,9 @@ pub use crate::trees::{filter, graph, partition, tree};
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
 
 #[doc(hidden)]
+pub use crate::base::bug;
+
+#[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 
 /// The traits without the macros of the same names: the facade puts its own macros beside them, which

@@ -1,6 +1,6 @@
 //! What everything else names: paths, kinds, identities, suggestions and errors.
 
-pub(crate) mod bug;
+pub mod bug;
 pub mod error;
 pub(crate) mod identity;
 pub mod kind;

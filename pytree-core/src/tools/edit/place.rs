@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
 use crate::base::path::KeyPath;
@@ -49,7 +50,7 @@ impl Places {
 
     /// What is to be replaced if the node given in the tree form is.
     pub(crate) fn target(&self, node: usize) -> Target<'_> {
-        let node = self.graph.get(node).copied().unwrap_or(usize::MAX);
+        let node = *expect_at(&self.graph, node, "a place in the graph form for each node");
         let inside = self.dynamic.iter().find_map(|(start, treedef)| {
             let local = node.checked_sub(*start)?;
             (local < treedef.num_nodes()).then_some((treedef, local))

@@ -308,7 +308,9 @@ impl<'a> Reader<'a> {
         } else {
             number = number.filter(|&number| self.may_refer_to(number));
         }
-        number.map(narrow).ok_or_else(|| {
+        // A weak edge to a number that no node can have is refused at the end, with those to other missing nodes.
+        let narrowed = number.map(|number| u32::try_from(number).unwrap_or(NOTHING));
+        narrowed.ok_or_else(|| {
             fail(
                 position,
                 format!("an alias of one of {} shared nodes", self.numbered.len()),
@@ -496,9 +498,14 @@ fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
         }
 }
 
-/// Counts are bounded by the number of bytes, which fits.
-fn narrow(value: usize) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
+/// A count in 32 bits. The header refuses more bytes than that, and each thing that is counted takes a byte at least.
+fn narrow(count: usize) -> u32 {
+    match u32::try_from(count) {
+        Ok(count) => count,
+        Err(_) => bug(format_args!(
+            "a count below 2^32 in a treedef, found {count}"
+        )),
+    }
 }
 
 fn fail(position: usize, expected: impl Into<String>, found: impl Into<String>) -> TreeError {
