@@ -137,6 +137,24 @@ pub(crate) fn batched_axis(axis: usize, batch: usize) -> usize {
     axis + usize::from(axis >= batch)
 }
 
+/// Fails if an axis has elements at positions that no i32 holds.
+pub(crate) fn check_positions(
+    operation: &'static str,
+    operand: &AbstractArray,
+    axis: usize,
+) -> Result<(), TensorError> {
+    let last = operand.shape[axis].saturating_sub(1);
+    if operand.is_empty() || i32::try_from(last).is_ok() {
+        return Ok(());
+    }
+    Err(TensorError::shape(
+        operation,
+        &[operand],
+        format!("the position {last} of axis {axis} does not fit i32, the type of the result"),
+        "divide the axis with `.reshape(…)`",
+    ))
+}
+
 /// The positions that sort `keys`.
 pub(crate) fn sorting_permutation(keys: &[usize]) -> Shape {
     let mut positions: Shape = (0..keys.len()).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::shape::batched_axis;
+use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
@@ -111,6 +111,7 @@ impl Primitive for ArgSort {
         if self.axis >= operand.rank() {
             return Err(TensorError::axis("sort", operand, self.axis));
         }
+        check_positions("sort", operand, self.axis)?;
         Ok(one(AbstractArray {
             dtype: DType::I32,
             shape: operand.shape.clone(),

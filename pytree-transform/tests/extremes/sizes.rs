@@ -112,6 +112,22 @@ fn results_too_large_are_refused() {
 }
 
 #[test]
+fn positions_beyond_i32_are_refused() {
+    // Only shapes are computed: broadcast, so many bools would take 3 GB.
+    fn of_many(function: impl Fn(Tensor) -> Tensor) -> Tensor {
+        let many = |x: &Tensor| function(x.broadcast_to([3_000_000_000]));
+        eval_shape(many, &Tensor::from(true));
+        Tensor::from(0)
+    }
+    check(&rows! {
+        of_many(|x| x.argmax(0)) => Panic("the position 2999999999 of axis 0 does not fit i32");
+        of_many(|x| x.argmin(-1)) => Panic("the position 2999999999 of axis 0 does not fit i32");
+        of_many(|x| x.argsort(0)) => Panic("cannot sort bool[3000000000]: the position 2999999999");
+        of_many(|x| x.reshape([2, 1_500_000_000]).argsort(1)) => elements([0.0]);
+    });
+}
+
+#[test]
 fn transformations_refuse_lengths_too_large() {
     check(&rows! {
         jit(|x: Tensor| x + Tensor::zeros(DType::F32, [TOP]).sum())(three()) => Panic("by `zeros`");

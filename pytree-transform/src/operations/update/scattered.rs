@@ -6,6 +6,7 @@ use super::Update;
 use crate::base::dtype::DType;
 use crate::base::error::TensorError;
 use crate::operations::shape::axis_of;
+use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
@@ -33,10 +34,21 @@ impl Scattered {
                 "integers as indices",
             ));
         }
+        let length = tensor.shape()[axis];
+        let holds_length = match indices.dtype() {
+            DType::I32 => i32::try_from(length).is_ok(),
+            DType::U32 => u32::try_from(length).is_ok(),
+            _ => true,
+        };
+        let indices = if holds_length {
+            indices.clone()
+        } else {
+            convert(indices, DType::I64)?
+        };
         let number = |number: usize| Tensor::constant(indices.dtype(), number as f64);
-        let (zero, length) = (number(0), number(tensor.shape()[axis]));
-        let negative = compare(Comparison::Lt, indices, &zero)?;
-        let indices = negative.try_select(&indices.try_add(&length)?, indices)?;
+        let (zero, length) = (number(0), number(length));
+        let negative = compare(Comparison::Lt, &indices, &zero)?;
+        let indices = negative.try_select(&indices.try_add(&length)?, &indices)?;
         let not_negative = compare(Comparison::Ge, &indices, &zero)?;
         let below = compare(Comparison::Lt, &indices, &length)?;
         Ok(Self {
@@ -121,5 +133,47 @@ impl Scattered {
             &chosen,
             tensor,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::AbstractArray;
+    use crate::tensor::stage::stage;
+    use crate::tensor::trace::Recorder;
+
+    #[test]
+    fn indices_count_axes_that_their_type_does_not() {
+        let recorded = |length: usize, dtype: DType| {
+            let infos = [
+                AbstractArray::new(DType::Bool, [length]),
+                AbstractArray::new(dtype, [1]),
+            ];
+            let (jaxpr, _, ()) = stage(Recorder::EvalShape, &infos, |inputs| {
+                (vec![inputs[0].at_indices(&inputs[1], 0).get()], ())
+            });
+            jaxpr.to_string()
+        };
+        let text = recorded(3_000_000_000, DType::I32);
+        assert!(
+            text.contains("[dtype=i64 shape=(1,) value=3000000000.0]"),
+            "{text}"
+        );
+        let text = recorded(3_000_000_000, DType::U32);
+        assert!(
+            text.contains("[dtype=u32 shape=(1,) value=3000000000.0]"),
+            "{text}"
+        );
+        let text = recorded(5_000_000_000, DType::U32);
+        assert!(
+            text.contains("[dtype=i64 shape=(1,) value=5000000000.0]"),
+            "{text}"
+        );
+        let text = recorded(2_000_000_000, DType::I32);
+        assert!(
+            text.contains("[dtype=i32 shape=(1,) value=2000000000.0]"),
+            "{text}"
+        );
     }
 }

@@ -7,6 +7,7 @@ use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::shape::check_positions;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
@@ -50,6 +51,7 @@ impl Primitive for ArgExtremum {
         let operand = operands[0];
         axes_exist(Primitive::name(self), operand, &[self.axis])?;
         not_empty(Primitive::name(self), operand, &[self.axis])?;
+        check_positions(Primitive::name(self), operand, self.axis)?;
         Ok(one(AbstractArray {
             dtype: DType::I32,
             shape: without_axes(&operand.shape, &[self.axis]),
