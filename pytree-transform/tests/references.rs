@@ -699,6 +699,12 @@ fn one_node_at_two_places_has_one_axis_and_one_kind() {
         text.starts_with("cannot vmap: one node is at several places, for which `.in_axes(…)` has different axes: 0 for [0], None for [1]; give the same for all"),
         "{text}"
     );
+    // What is said of a later place must fit, too: or what is said of others would not be compared.
+    let text = panics(|| vmap(sum).in_axes((0, (0, 1)))(pair()));
+    assert!(
+        text.starts_with("cannot vmap: the axes of `.in_axes(…)` do not fit: "),
+        "{text}"
+    );
     assert_eq!(
         vmap(sum).in_axes((0, 0))(pair()).to_vec::<f64>(),
         [2.0, 4.0]

@@ -1,5 +1,6 @@
 //! One node at several places must mean one thing at all of them.
 
+use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
 /// What is said differently of the places of one node: the first place of each leaf of which something else is said
@@ -18,14 +19,11 @@ pub(crate) fn conflicts<T: PartialEq>(
     };
     let (first, paths) = (treedef.leaf_paths(), all.leaf_paths());
     let place = |said: &T, path: &KeyPath| format!("{} {}", show(said), path.or_root());
-    let each = said.iter().zip(&which).zip(&paths);
-    each.filter_map(|((said, &leaf), path)| {
-        let own = own.get(leaf).filter(|own| *own != said)?;
-        Some(format!(
-            "{}, {}",
-            place(own, first.get(leaf)?),
-            place(said, path)
-        ))
-    })
-    .collect()
+    let each = pairs(pairs(&said, &which, LEAVES), &paths, LEAVES);
+    let differing = each.filter(|((said, leaf), _)| **said != own[**leaf]);
+    differing
+        .map(|((said, &leaf), path)| {
+            format!("{}, {}", place(&own[leaf], &first[leaf]), place(said, path))
+        })
+        .collect()
 }

@@ -3,6 +3,7 @@
 //! Axes are a prefix of the structure: a number holds for everything below it. `Some`, shared nodes and boxed objects
 //! are looked through, as for prefixes of trees. What does not fit is told all at once.
 
+use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
 use pytree_core::suggest::Effort;
 use pytree_core::{
@@ -137,6 +138,17 @@ impl Axes {
             Ok(walk.axes)
         } else {
             Err(walk.problems)
+        }
+    }
+
+    /// Whether a tree of axes is among them.
+    pub(crate) fn has_tree(&self) -> bool {
+        match self {
+            Self::All(_) | Self::Filter(_) => false,
+            Self::Tree(_) => true,
+            Self::Tuple(members) | Self::List(members) => members.iter().any(Self::has_tree),
+            Self::Dict(entries) => entries.iter().any(|(_, axes)| axes.has_tree()),
+            Self::Fields(fields) => fields.iter().any(|(_, axes)| axes.has_tree()),
         }
     }
 
@@ -291,10 +303,9 @@ impl Walk<'_> {
         }
         for leaf_path in treedef.leaf_paths() {
             let position = self.axes.len();
-            let kind = self.kinds.get(position).copied().flatten();
-            let leaf = self.leaves.get(position);
-            let accepts =
-                |filter: &Filter| leaf.is_some_and(|leaf| filter.accepts(&leaf_path, kind, leaf));
+            let kind = *expect_at(self.kinds, position, LEAVES);
+            let leaf = expect_at(self.leaves, position, LEAVES);
+            let accepts = |filter: &Filter| filter.accepts(&leaf_path, kind, leaf);
             let first = filters.iter().find(|(filter, _)| accepts(filter));
             if first.is_none() {
                 let whole: KeyPath = path

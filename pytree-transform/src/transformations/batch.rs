@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::panic::Location;
 
+use pytree_core::bug::{expect_at, expect_some, pairs};
 use pytree_core::crossing::Outcome;
 use pytree_core::{KeyPath, TreeDef};
 
@@ -27,6 +28,10 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
+/// What a mapping says of its leaves, and where written references are.
+const AXES: &str = "an axis, or none, for each leaf";
+const PLACES: &str = "a place of the argument for each reference that is written";
+
 /// All values of a result, and the axis they lie along.
 pub(crate) type Unbatched = (Tensor, Option<usize>);
 
@@ -49,9 +54,7 @@ impl Mapping {
         leaves: &[Tensor],
     ) -> (Vec<Option<usize>>, usize) {
         let wanted = self.axes_of("in_axes", &self.in_axes, treedef, leaves);
-        let resolved: Vec<_> = leaves
-            .iter()
-            .zip(&wanted)
+        let resolved: Vec<_> = pairs(leaves, &wanted, AXES)
             .map(|(leaf, axis)| axis.and_then(|axis| from_front(axis, leaf.rank())))
             .collect();
         let problems: Vec<String> = treedef
@@ -86,17 +89,25 @@ impl Mapping {
         treedef: &TreeDef,
         leaves: &[Tensor],
     ) -> Vec<Option<isize>> {
-        let own = match axes.of_leaves(treedef, leaves) {
-            Ok(own) => own,
-            Err(problems) => panic!(
+        let misfit = |problems: Vec<String>| -> ! {
+            panic!(
                 "cannot vmap: the axes of `.{option}(…)` do not fit: {}; they must be a prefix of the value (vmap at {})",
                 problems.join("; "),
                 self.line
-            ),
+            )
+        };
+        let own = match axes.of_leaves(treedef, leaves) {
+            Ok(own) => own,
+            Err(problems) => misfit(problems),
         };
         let at_all_places = |all: &TreeDef, which: &[usize]| {
             let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
-            axes.of_leaves(all, &repeated).ok()
+            match axes.of_leaves(all, &repeated) {
+                Ok(said) => Some(said),
+                // A tree of axes in the graph form says nothing of later places.
+                Err(_) if axes.has_tree() => None,
+                Err(problems) => misfit(problems),
+            }
         };
         let show = |axis: &Option<isize>| match axis {
             Some(axis) => format!("{axis} for"),
@@ -116,8 +127,8 @@ impl Mapping {
     fn size(&self, treedef: &TreeDef, leaves: &[Tensor], axes: &[Option<usize>]) -> usize {
         let mut sizes: Vec<usize> = Vec::new();
         let mut seen = HashSet::new();
-        let lengths = leaves.iter().zip(axes);
-        let lengths = lengths.filter_map(|(leaf, axis)| leaf.shape().get((*axis)?).copied());
+        let lengths = pairs(leaves, axes, AXES);
+        let lengths = lengths.filter_map(|(leaf, axis)| axis.map(|axis| leaf.shape()[axis]));
         for size in self.axis_size.into_iter().chain(lengths) {
             if sizes.last() != Some(&size) && seen.insert(size) {
                 sizes.push(size);
@@ -150,16 +161,14 @@ impl Mapping {
             places.insert(size, vec!["`.axis_size(…)`".to_owned()]);
         }
         for ((path, leaf), axis) in treedef.leaf_paths().iter().zip(leaves).zip(axes) {
-            if let Some(axis) = axis
-                && let Some(size) = leaf.shape().get(*axis)
-            {
+            if let Some(axis) = *axis {
                 let place = format!("axis {axis} of {} ({})", path.or_root(), leaf.info());
-                places.entry(*size).or_default().push(place);
+                places.entry(leaf.shape()[axis]).or_default().push(place);
             }
         }
         let mut text = String::new();
         for size in sizes {
-            let places = places.remove(size).unwrap_or_default();
+            let places = expect_some(places.remove(size), "a place for each length");
             // Writing to a text can't fail.
             let _ = write!(text, "\n  {size}: {}", places.join(", "));
         }
@@ -235,16 +244,15 @@ impl Mapping {
         let places = argument.references();
         let mut wanted = Vec::with_capacity(results.len());
         for (position, value) in outcome.written() {
-            let place = places.get(position);
-            let Some(leaves) = place.and_then(|place| place.leaves_of(&value)) else {
-                let path = place.map(|place| place.path.or_root());
+            let place = expect_at(&places, position, PLACES);
+            let Some(leaves) = place.leaves_of(&value) else {
                 panic!(
                     "cannot vmap: the value written to the reference at {} has another structure, {value}; under vmap a reference keeps its structure (vmap at {})",
-                    path.unwrap_or_default(),
+                    place.path.or_root(),
                     self.line
                 );
             };
-            let axis = |leaf: usize| axes.get(leaf).copied().flatten().map(usize::cast_signed);
+            let axis = |leaf: usize| expect_at(axes, leaf, AXES).map(usize::cast_signed);
             wanted.extend(leaves.into_iter().map(axis));
         }
         let (placed, problems) = place(&wanted, results, size);
@@ -291,25 +299,16 @@ fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
     let mut paths = Vec::new();
     for (position, value) in outcome.written() {
         let below = value.leaf_paths();
-        paths.extend(below.iter().map(|path| {
-            match places.get(position) {
-                Some(place) => place
-                    .path
-                    .keys()
-                    .iter()
-                    .chain(path.keys())
-                    .cloned()
-                    .collect(),
-                None => path.clone(),
-            }
-        }));
+        let place = &expect_at(&places, position, PLACES).path;
+        let whole = |path: &KeyPath| place.keys().iter().chain(path.keys()).cloned().collect();
+        paths.extend(below.iter().map(whole));
     }
     paths
 }
 
 /// The leaves as examples of a batch.
 pub(crate) fn enter(trace: &Trace, leaves: Vec<Tensor>, axes: &[Option<usize>]) -> Vec<Tensor> {
-    let each = leaves.into_iter().zip(axes);
+    let each = pairs(leaves, axes, AXES);
     each.map(|(leaf, axis)| match axis {
         Some(axis) => trace.batched(leaf, *axis),
         None => leaf,
@@ -341,7 +340,7 @@ fn place(
 ) -> (Vec<Tensor>, Vec<usize>) {
     let mut problems = Vec::new();
     let mut placed = Vec::with_capacity(results.len());
-    for (position, ((value, from), to)) in results.into_iter().zip(axes).enumerate() {
+    for (position, ((value, from), to)) in pairs(results, axes, AXES).enumerate() {
         let rank = value.rank() + usize::from(from.is_none());
         placed.push(match (from, to.map(|to| from_front(to, rank))) {
             (None, None) => value,
