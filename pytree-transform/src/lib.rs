@@ -109,10 +109,7 @@ pub mod raw {
     /// # Panics
     /// If there is none, which is a bug of ours: there are as many values as operands.
     pub fn next_operand<'t>(operands: &mut std::slice::Iter<'t, Tensor>) -> &'t Tensor {
-        match operands.next() {
-            Some(operand) => operand,
-            None => panic!("a callback was given too few values; this is a bug of pytree"),
-        }
+        pytree_core::bug::expect_next(operands, "a value for each operand of a callback")
     }
 
     /// The two words that threefry2x32 with 20 rounds makes of each pair of counters, all four of one shape.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pytree_core::bug::bug;
+
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::base::memory;
@@ -202,7 +204,7 @@ impl Drop for Array {
 #[cold]
 #[track_caller]
 fn wrong_storage(expected: DType, found: DType) -> ! {
-    panic!("a kernel for {expected} was given {found}; this is a bug of pytree")
+    bug(format_args!("elements of {expected}, found {found}"))
 }
 
 /// The strides of a contiguous, row-major array.

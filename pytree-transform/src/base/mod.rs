@@ -2,7 +2,6 @@
 
 pub(crate) mod array;
 pub(crate) mod axis_names;
-pub(crate) mod bug;
 pub(crate) mod dtype;
 pub(crate) mod elementary;
 pub(crate) mod error;

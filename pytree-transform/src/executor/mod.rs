@@ -12,12 +12,13 @@ mod views;
 
 use std::sync::Arc;
 
+use pytree_core::bug::{expect_some, pairs};
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
 use crate::passes::optimize;
 use crate::primitives::body::program::{Program, Slots};
-use crate::tensor::jaxpr::{Jaxpr, Variable};
+use crate::tensor::jaxpr::{CONCRETE, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable};
 use crate::tensor::primitive::{Operands, Primitive};
 
 use self::pass::Pass;
@@ -101,10 +102,9 @@ impl Executable {
             constants: jaxpr
                 .constants
                 .iter()
-                .filter_map(|(variable, tensor)| {
-                    tensor
-                        .array()
-                        .map(|array| (variable.index(), Arc::clone(array)))
+                .map(|(variable, tensor)| {
+                    let array = expect_some(tensor.array(), CONCRETE);
+                    (variable.index(), Arc::clone(array))
                 })
                 .collect(),
             inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
@@ -144,33 +144,34 @@ impl Executable {
         for (slot, array) in &self.constants {
             values[*slot] = Some(Arc::clone(array));
         }
-        for (&slot, input) in self.inputs.iter().zip(inputs) {
+        for (&slot, input) in pairs(&self.inputs, inputs, INPUTS) {
             values[slot] = Some(input);
         }
         for step in &self.steps {
             let operands: Operands = step
                 .inputs
                 .iter()
-                .filter_map(|used| {
-                    if used.last {
+                .map(|used| {
+                    let value = if used.last {
                         values[used.slot].take()
                     } else {
                         values[used.slot].clone()
-                    }
+                    };
+                    expect_some(value, OPERAND)
                 })
                 .collect();
             let results = match &step.work {
                 Work::One(primitive) => primitive.evaluate(operands),
                 Work::Pass(pass) => pass.run(operands),
             };
-            for (&slot, result) in step.outputs.iter().zip(results) {
+            for (&slot, result) in pairs(&step.outputs, results, RESULTS) {
                 values[slot] = Some(Arc::new(result));
             }
         }
         let outputs = self
             .outputs
             .iter()
-            .filter_map(|&slot| values[slot].clone())
+            .map(|&slot| expect_some(values[slot].clone(), OUTPUT))
             .collect();
         values.fill(None);
         outputs

@@ -13,6 +13,7 @@ mod builder;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::{expect_at, expect_some};
 use smallvec::SmallVec;
 
 pub(super) use self::builder::PassBuilder;
@@ -41,6 +42,9 @@ const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
 /// How many chunks each thread has, if they are long enough: a thread that is held up then holds up few.
 const CHUNKS_PER_THREAD: usize = 4;
+
+/// What each register holds when a step or a store reads it.
+const MADE: &str = "a value that a fill or an earlier step of the pass makes";
 
 /// Whether a value has a number for each element, or one for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +164,7 @@ impl Pass {
             let mut released: SmallVec<[usize; 4]> = SmallVec::new();
             for operand in &mut step.operands {
                 if let Place::Register(register) = operand {
-                    let own = assigned[*register].unwrap_or_default();
+                    let own = expect_some(assigned[*register], MADE);
                     if last_use[*register] == position && !released.contains(&own) {
                         released.push(own);
                     }
@@ -174,7 +178,7 @@ impl Pass {
             free.extend(released);
         }
         for store in &mut self.stores {
-            store.register = assigned[store.register].unwrap_or_default();
+            store.register = expect_some(assigned[store.register], MADE);
         }
         self.registers = count;
     }
@@ -282,9 +286,11 @@ impl Pass {
             match fill {
                 Fill::Constant(value) => tiles.fill(register, F::from_f64(value)),
                 Fill::Scalar { input } => {
-                    // An empty pass reads nothing.
-                    let value = sources[input].floats::<F>().first().copied();
-                    tiles.fill(register, value.unwrap_or_default());
+                    let expected = "one element of a value without axes";
+                    tiles.fill(
+                        register,
+                        *expect_at(sources[input].floats::<F>(), 0, expected),
+                    );
                 }
                 Fill::Row { input, period } => {
                     tiles.cycle(register, sources[input].floats(), period, 0, self.tile);

@@ -147,8 +147,7 @@ impl<'j> Planner<'j> {
     }
 
     fn roots(&self) -> Vec<Variable> {
-        let count = u32::try_from(self.jaxpr.variables.len()).unwrap_or(u32::MAX);
-        let mut roots: Vec<Variable> = (0..count).map(Variable).collect();
+        let mut roots: Vec<Variable> = self.jaxpr.all_variables().collect();
         for (equation, view) in self.jaxpr.equations.iter().zip(&self.views) {
             if let Some(View::Of {
                 source,
@@ -451,6 +450,7 @@ impl<'j> Planner<'j> {
     }
 
     fn build(&self, group: &Group) -> Pass {
+        // A group of bools alone has no floats of any type.
         let float = group.float.unwrap_or(DType::F32);
         let mut builder = PassBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {

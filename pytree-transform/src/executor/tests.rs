@@ -206,3 +206,13 @@ fn numbers_that_a_pass_waits_for_come_first() {
         "{passes:?}"
     );
 }
+
+#[test]
+#[should_panic(
+    expected = "this is a bug in pytree: expected as many values as a jaxpr has inputs, found 2 and 1; please report it"
+)]
+fn missing_input_is_not_made_up_for() {
+    let executable = Executable::new(&recorded(&[&[2], &[2]], |x| vec![&x[0] - &x[1]]));
+    let array = input(&[2], 0).into_array().unwrap();
+    executable.run_in(&mut Slots::new(), vec![array]);
+}

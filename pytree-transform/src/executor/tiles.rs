@@ -12,6 +12,8 @@ mod totals;
 
 use std::cell::RefCell;
 
+use pytree_core::bug::{bug, expect_some};
+
 pub(super) use self::totals::{Accumulators, Total, Totals};
 use super::pass::{Here, Place};
 use crate::base::array::Array;
@@ -20,6 +22,9 @@ use crate::base::fold;
 use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
+
+/// What a result of a pass holds.
+const STORED: &str = "floats of the type of the pass, or bools";
 
 /// A float type that fills tiles.
 pub(super) trait Float: Kernels + Send + Sync {
@@ -44,7 +49,7 @@ impl Source<'_> {
     pub(super) fn floats<F: Float>(&self) -> &[F] {
         match self {
             Self::Array(array) => array.elements::<F>(),
-            Self::Result(_) => &[],
+            Self::Result(_) => bug("an array that is repeated not to be written over"),
         }
     }
 }
@@ -58,9 +63,9 @@ pub(super) enum Slot<'a, F> {
 impl<'a, F: Float> Slot<'a, F> {
     pub(super) fn new(array: &'a mut Array) -> Self {
         if array.dtype() == F::DTYPE {
-            Self::Floats(F::slice_mut(&mut array.data).unwrap_or_default())
+            Self::Floats(expect_some(F::slice_mut(&mut array.data), STORED))
         } else {
-            Self::Bools(bool::slice_mut(&mut array.data).unwrap_or_default())
+            Self::Bools(expect_some(bool::slice_mut(&mut array.data), STORED))
         }
     }
 
@@ -205,10 +210,11 @@ impl<F: Float> Tiles<F> {
     /// The number of each row of the tile, repeated along the row.
     #[inline(always)]
     pub(super) fn spread(&mut self, operand: Place, register: usize, row: usize, count: usize) {
+        let Place::Register(operand) = operand else {
+            bug("the numbers of rows that are repeated in a register")
+        };
         let mut output = std::mem::take(&mut self.0.floats[register]);
-        if let Place::Register(operand) = operand {
-            stretch(&mut output[..count], &self.0.floats[operand], row, 0);
-        }
+        stretch(&mut output[..count], &self.0.floats[operand], row, 0);
         self.0.floats[register] = output;
     }
 
@@ -279,7 +285,7 @@ impl<F: Float> Tiles<F> {
                 Source::Array(array) => &array.elements::<F>()[start..start + count],
                 Source::Result(result) => match &here.slots[result] {
                     Slot::Floats(elements) => &elements[start - here.chunk..][..count],
-                    Slot::Bools(_) => &[],
+                    Slot::Bools(_) => bug(STORED),
                 },
             },
         }
@@ -294,7 +300,7 @@ impl<F: Float> Tiles<F> {
                 Source::Array(array) => &array.elements::<bool>()[start..start + count],
                 Source::Result(result) => match &here.slots[result] {
                     Slot::Bools(elements) => &elements[start - here.chunk..][..count],
-                    Slot::Floats(_) => &[],
+                    Slot::Floats(_) => bug(STORED),
                 },
             },
         }

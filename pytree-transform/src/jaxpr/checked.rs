@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use pytree_core::bug::{expect_some, pairs};
+
 use crate::base::array::Array;
 use crate::base::error::or_panic;
 use crate::tensor::checks::evaluate;
-use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::jaxpr::{CONCRETE, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS};
 use crate::tensor::primitive::Operands;
 
 /// Runs a jaxpr as it was recorded, equation by equation, and looks at each result.
@@ -15,25 +17,25 @@ use crate::tensor::primitive::Operands;
 pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
     let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {
-        values[variable.index()] = tensor.array().cloned();
+        values[variable.index()] = Some(Arc::clone(expect_some(tensor.array(), CONCRETE)));
     }
-    for (variable, input) in jaxpr.inputs.iter().zip(inputs) {
+    for (variable, input) in pairs(&jaxpr.inputs, inputs, INPUTS) {
         values[variable.index()] = Some(input);
     }
     for (equation, shown) in jaxpr.equations.iter().zip(jaxpr.equations()) {
         let operands: Operands = equation
             .inputs
             .iter()
-            .filter_map(|input| values[input.index()].clone())
+            .map(|input| expect_some(values[input.index()].clone(), OPERAND))
             .collect();
         let results = evaluate(&*equation.primitive, operands, equation.line, Some(&shown));
-        for (output, result) in equation.outputs.iter().zip(or_panic(results)) {
+        for (output, result) in pairs(&equation.outputs, or_panic(results), RESULTS) {
             values[output.index()] = Some(Arc::new(result));
         }
     }
     jaxpr
         .outputs
         .iter()
-        .filter_map(|output| values[output.index()].clone())
+        .map(|output| expect_some(values[output.index()].clone(), OUTPUT))
         .collect()
 }

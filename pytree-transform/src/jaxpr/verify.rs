@@ -155,7 +155,7 @@ pub(crate) fn debug_verify(jaxpr: &Jaxpr, after: &str) {
     {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         panic!(
-            "a malformed jaxpr after {after}: {}; this is a bug of pytree\n{jaxpr}",
+            "this is a bug in pytree: expected a well-formed jaxpr after {after}, found that {}; please report it\n{jaxpr}",
             errors.join("; ")
         );
     }
@@ -261,6 +261,7 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
+        // Outputs that the jaxpr does not know are reported where they are assigned.
         let recorded: Vec<AbstractArray> = equation
             .outputs
             .iter()

@@ -198,9 +198,7 @@ pub fn all_gather<T: Traceable>(
 fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
     let length = shape.remove(axis);
-    if let Some(next) = shape.get_mut(axis) {
-        *next *= length;
-    }
+    shape[axis] *= length;
     tensor.try_reshape(shape)
 }
 

@@ -338,10 +338,8 @@ fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, Tensor
 #[track_caller]
 fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
-    let last = shape.pop().unwrap_or(1);
-    if let Some(length) = shape.last_mut() {
-        *length *= last;
-    }
+    let last = shape.remove(tensor.rank() - 1);
+    shape[tensor.rank() - 2] *= last;
     reshape(tensor, &shape)
 }
 

@@ -1,5 +1,7 @@
 //! Diagonals and triangles of matrices, and matrices made of diagonals.
 
+use pytree_core::bug::expect_some;
+
 use crate::base::dtype::{AbstractArray, DType, Shape};
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
@@ -63,7 +65,8 @@ fn triangle(
     let matrix = &tensor.shape()[tensor.rank() - 2..];
     // Beyond the corners all offsets are alike, and the greatest would overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
-    let offset = Tensor::scalar(i64::try_from(offset).unwrap_or_default());
+    let offset = expect_some(i64::try_from(offset).ok(), "an offset that i64 holds");
+    let offset = Tensor::scalar(offset);
     let rows = create::iota(DType::I64, matrix, 0)?.try_add(&offset)?;
     let kept = compare(comparison, &create::iota(DType::I64, matrix, 1)?, &rows)?;
     let kept = broadcast_in_dim(&kept, tensor.shape(), &axes)?;

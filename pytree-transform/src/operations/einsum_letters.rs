@@ -51,6 +51,7 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     };
     let (before, behind) = (letters(before)?, letters(after.unwrap_or_default())?);
     let count = match after {
+        // More letters than axes are reported with the rank of the operand.
         Some(_) => hidden(before.len() + behind.len()).unwrap_or(0),
         None => 0,
     };

@@ -51,12 +51,11 @@ struct Replacements(Vec<Variable>);
 impl Replacements {
     /// Every variable stands for itself.
     fn none(jaxpr: &Jaxpr) -> Self {
-        let count = u32::try_from(jaxpr.variables.len()).unwrap_or(u32::MAX);
-        Self((0..count).map(Variable).collect())
+        Self(jaxpr.all_variables().collect())
     }
 
     fn of(&self, variable: Variable) -> Variable {
-        self.0.get(variable.index()).copied().unwrap_or(variable)
+        self.0[variable.index()]
     }
 
     /// From here on `by` stands for `variable`; it was replaced itself already, if at all.

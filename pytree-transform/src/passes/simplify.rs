@@ -15,6 +15,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use pytree_core::bug::expect_at;
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;
@@ -53,12 +54,13 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
             makers: &makers,
             numbers: &numbers,
         };
-        let output = jaxpr.equations[position].outputs.first().copied();
         match view.simplified(&jaxpr.equations[position]) {
             Some(Found::Same(variable)) => {
-                if let Some(output) = output {
-                    replacements.replace(output, variable);
-                }
+                let outputs = &jaxpr.equations[position].outputs;
+                replacements.replace(
+                    *expect_at(outputs, 0, "the result of an equation that is simplified"),
+                    variable,
+                );
             }
             Some(Found::Other(primitive, inputs)) => {
                 jaxpr.equations[position].primitive = primitive;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
+use pytree_core::bug::bug;
+
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
@@ -55,10 +57,10 @@ pub(crate) struct AxisIndex {
 
 /// The result of an operation that is not evaluated.
 pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
-    panic!(
-        "`{}` reached its evaluation without the level of its batch axis; this is a bug of pytree",
+    bug(format_args!(
+        "the level of the batch axis of `{}` before its evaluation",
         primitive.name()
-    )
+    ))
 }
 
 /// Fails if a name is not bound.

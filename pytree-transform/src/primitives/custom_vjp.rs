@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::pairs;
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
@@ -10,10 +11,10 @@ use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::Body;
-use crate::primitives::call::{bind_all, call, known_and_cotangents};
+use crate::primitives::call::{bind_all, call};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
     BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
@@ -67,21 +68,18 @@ impl Primitive for Backward {
         cotangents: &[Option<Tensor>],
         operands: &[Linear],
     ) -> SmallVec<[Option<Tensor>; 2]> {
-        let cotangents: Vec<Option<Tensor>> = cotangents
-            .iter()
-            .zip(&self.results)
-            .map(|(cotangent, info)| {
-                let zeros = || Tensor::zeros(info.dtype, &info.shape);
-                Some(cotangent.clone().unwrap_or_else(zeros))
-            })
-            .collect();
-        let inputs = known_and_cotangents(&operands[self.tangents..], &cotangents);
-        let results = call(&self.body, &inputs).into_iter().map(Some);
-        let results = results.chain(std::iter::repeat(None));
-        results
-            .zip(operands)
-            .map(|(result, operand)| result.filter(|_| operand.is_unknown()))
-            .collect()
+        let cotangents = pairs(cotangents, &self.results, RESULTS).map(|(cotangent, info)| {
+            let zeros = || Tensor::zeros(info.dtype, &info.shape);
+            cotangent.clone().unwrap_or_else(zeros)
+        });
+        let (tangents, residuals) = operands.split_at(self.tangents);
+        let residuals = residuals.iter().map(|residual| residual.known().clone());
+        let inputs: Vec<Tensor> = residuals.chain(cotangents).collect();
+        let results = call(&self.body, &inputs);
+        let of_tangents = pairs(results, tangents, "a cotangent for each tangent")
+            .map(|(result, tangent)| tangent.is_unknown().then_some(result));
+        let of_residuals = operands[self.tangents..].iter().map(|_| None);
+        of_tangents.chain(of_residuals).collect()
     }
 
     /// Every tangent and every result has a batch axis then.

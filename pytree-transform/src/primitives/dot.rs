@@ -5,6 +5,7 @@ mod matrix_product;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::expect_some;
 use smallvec::smallvec;
 
 use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
@@ -202,6 +203,14 @@ impl Primitive for DotGeneral {
         for (what, (left_axes, right_axes)) in
             [("contracted", &self.contract), ("batch", &self.batch)]
         {
+            if left_axes.len() != right_axes.len() {
+                return Err(TensorError::shape(
+                    "multiply",
+                    operands,
+                    format!("the {what} axes {left_axes:?} and {right_axes:?} are not in pairs"),
+                    "name as many axes of one as of the other",
+                ));
+            }
             for (&l, &r) in left_axes.iter().zip(right_axes) {
                 let lengths = (left.shape.get(l), right.shape.get(r));
                 if lengths.0.is_none() || lengths.0 != lengths.1 {
@@ -281,10 +290,10 @@ impl Primitive for DotGeneral {
         }
         let (left, right) = product.sides(operands[0].rank(), operands[1].rank());
         let place = |side: &Side<'_>, axis: usize| {
-            side.free
-                .iter()
-                .position(|&free| free == axis)
-                .map(|position| side.kept[position])
+            let position = side.free.iter().position(|&free| free == axis);
+            Some(
+                side.kept[expect_some(position, "a batch axis of one operand among its free axes")],
+            )
         };
         let result_axis = match (axes[0], axes[1]) {
             (Some(_), Some(_)) => Some(0),

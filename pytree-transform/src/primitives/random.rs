@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::bug;
 use smallvec::smallvec;
 
 use crate::base::array::Array;
@@ -32,10 +33,10 @@ pub(crate) fn threefry2x32(
     let results = bind(&Threefry2x32, &[key0, key1, count0, count1])?;
     match <[Tensor; 2]>::try_from(results.into_vec()) {
         Ok([first, second]) => Ok((first, second)),
-        Err(results) => panic!(
-            "threefry2x32 gave {} results; this is a bug of pytree",
+        Err(results) => bug(format_args!(
+            "two results of threefry2x32, found {}",
             results.len()
-        ),
+        )),
     }
 }
 

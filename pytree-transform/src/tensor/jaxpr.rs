@@ -8,6 +8,7 @@ mod builder;
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_core::bug::{bug, expect_some, pairs};
 use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
@@ -22,10 +23,27 @@ use crate::tensor::primitive::Primitive;
 pub(crate) struct Variable(pub(crate) u32);
 
 impl Variable {
+    /// The variable of a position. So many that 32 bits do not count them would need over 100 GB.
+    pub(crate) fn at(position: usize) -> Self {
+        match u32::try_from(position) {
+            Ok(position) => Self(position),
+            Err(_) => bug(format_args!(
+                "fewer than 2^32 variables in a jaxpr, found {position}"
+            )),
+        }
+    }
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
+
+/// The invariants that those who run a jaxpr rely on: where a value is missing, all behind it would move up by one.
+pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
+pub(crate) const OPERAND: &str = "a value for each operand of an equation";
+pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
+pub(crate) const OUTPUT: &str = "a value for each output of a jaxpr";
+pub(crate) const CONCRETE: &str = "constants of a jaxpr that are not traced";
 
 /// One operation of a jaxpr.
 #[derive(Clone, Debug)]
@@ -135,6 +153,11 @@ impl Jaxpr {
         })
     }
 
+    /// All variables, in order.
+    pub(crate) fn all_variables(&self) -> impl Iterator<Item = Variable> + use<> {
+        (0..self.variables.len()).map(Variable::at)
+    }
+
     pub(crate) fn info(&self, variable: Variable) -> &AbstractArray {
         &self.variables[variable.index()]
     }
@@ -160,8 +183,7 @@ impl Jaxpr {
     /// Adds an input that nothing uses.
     pub(crate) fn unused_input(&mut self, info: AbstractArray) -> Variable {
         self.variables.push(info);
-        // More than 2^32 variables would need over 100 GB.
-        Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
+        Variable::at(self.variables.len() - 1)
     }
 
     /// For each variable, the constant that it is, if it is one.
@@ -262,7 +284,7 @@ impl Jaxpr {
     /// Applies the recorded function to tensors of whatever levels, operation by operation.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
-        for (variable, input) in self.inputs.iter().zip(inputs) {
+        for (variable, input) in pairs(&self.inputs, inputs, INPUTS) {
             values[variable.index()] = Some(input.clone());
         }
         for (variable, constant) in &self.constants {
@@ -272,19 +294,19 @@ impl Jaxpr {
             let operands: SmallVec<[&Tensor; 4]> = equation
                 .inputs
                 .iter()
-                .filter_map(|input| values[input.index()].as_ref())
+                .map(|input| expect_some(values[input.index()].as_ref(), OPERAND))
                 .collect();
             let results = crate::tensor::trace::at_line(equation.line, || {
                 or_panic(crate::tensor::trace::bind(&*equation.primitive, &operands))
             });
             drop(operands);
-            for (variable, result) in equation.outputs.iter().zip(results) {
+            for (variable, result) in pairs(&equation.outputs, results, RESULTS) {
                 values[variable.index()] = Some(result);
             }
         }
         self.outputs
             .iter()
-            .filter_map(|output| values[output.index()].clone())
+            .map(|output| expect_some(values[output.index()].clone(), OUTPUT))
             .collect()
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use pytree_core::bug::bug;
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
@@ -55,9 +56,9 @@ impl Linear {
     pub(crate) fn known(&self) -> &Tensor {
         match self {
             Self::Known(tensor) => tensor,
-            Self::Unknown(info) => panic!(
-                "a transpose rule needs the value of a linear operand {info}; this is a bug of pytree"
-            ),
+            Self::Unknown(info) => bug(format_args!(
+                "the value of an operand {info} that a transpose rule needs"
+            )),
         }
     }
 
@@ -288,11 +289,11 @@ pub(crate) trait LinearPrimitive:
 
     /// **Batching over one of its own axes**, as [`Primitive::batch`]: for what has [`axis_names`](Self::axis_names).
     fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
-        panic!(
-            "`{}` of {} at {axis:?} works over no batch axis; this is a bug of pytree",
+        bug(format_args!(
+            "a rule over batch axes of `{}`, of {} at {axis:?}",
             LinearPrimitive::name(self),
             operand.info()
-        )
+        ))
     }
 
     /// The primitive of a tensor; it may do without an equation where it changes nothing.
@@ -373,10 +374,10 @@ pub(crate) fn alone<T>(
 /// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.
 #[track_caller]
 pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
-    panic!(
-        "`{}` is not linear and can't be transposed; this is a bug of pytree",
+    bug(format_args!(
+        "no transpose of `{}`, which is not linear",
         primitive.name()
-    )
+    ))
 }
 
 /// The single result of a primitive.
@@ -388,7 +389,5 @@ pub(crate) fn one<T>(value: T) -> Outputs<T> {
 pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
     let count = operands.len();
     let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());
-    operands.unwrap_or_else(|_| {
-        panic!("a primitive of {N} operands was given {count}; this is a bug of pytree")
-    })
+    operands.unwrap_or_else(|_| bug(format_args!("{N} operands of a primitive, found {count}")))
 }

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use pytree_core::bug::pairs;
+
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
@@ -57,7 +59,7 @@ pub(crate) fn with_all_captured(
         .map(|(mut jaxpr, captured)| {
             let own = jaxpr.inputs.split_off(given);
             let mut inputs = HashMap::new();
-            for (tensor, input) in captured.iter().zip(own) {
+            for (tensor, input) in pairs(&captured, own, "an input for each captured tensor") {
                 inputs.entry(tensor.handle()).or_insert(input);
             }
             for tensor in &all {

@@ -1,5 +1,6 @@
 //! `eval_shape`: the form of a result without the result.
 
+use pytree_core::bug::bug;
 use pytree_core::{Tree, graph};
 
 use crate::base::dtype::AbstractArray;
@@ -42,8 +43,8 @@ where
     });
     match Tree::new(result.treedef, result.infos) {
         Ok(tree) => tree,
-        Err(error) => {
-            panic!("a result has other leaves than its structure: {error}; this is a bug of pytree")
-        }
+        Err(error) => bug(format_args!(
+            "leaves of the result's structure, found that {error}"
+        )),
     }
 }

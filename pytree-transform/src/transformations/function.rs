@@ -207,8 +207,7 @@ pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &Referen
     let places = treedef.references();
     let paths: Vec<String> = written
         .iter()
-        .filter_map(|&position| places.get(position))
-        .map(|place| place.path.or_root())
+        .map(|&position| places[position].path.or_root())
         .collect();
     panic!(
         "cannot write the reference at {} inside of {operation}: what is written there does not come out; return the value instead",

@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_core::bug::{bug, expect_next, expect_some};
 use pytree_core::crossing::take_apart;
 use pytree_core::{Filter, LeafKind, SelectPart, Tree, TreeDef, graph};
 
@@ -256,9 +257,8 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
         (results, outcome)
     });
     let mut seeds = vec![None; results.len()];
-    if let Some((loss, seed)) = results.pop().zip(seeds.last_mut()) {
-        *seed = Some(Tensor::ones_like(&loss));
-    }
+    let loss = expect_some(results.pop(), "the loss behind the results");
+    seeds[results.len()] = Some(Tensor::ones_like(&loss));
     let gradient = assemble::<M>(&treedef, &leaves, &active, &kinds, tape.transpose(seeds));
     let ending = Ending::of("grad", line);
     (
@@ -313,7 +313,10 @@ pub(crate) fn assemble_as<M: SelectPart<Tensor>>(
         .zip(kinds.iter().zip(members))
         .map(|((leaf, &active), (kind, member))| {
             let cotangent = if active {
-                cotangents.next().flatten()
+                expect_next(
+                    &mut cotangents,
+                    "a cotangent, or none, for each active leaf",
+                )
             } else {
                 None
             };
@@ -325,9 +328,9 @@ pub(crate) fn assemble_as<M: SelectPart<Tensor>>(
         .collect();
     match Tree::with_absent(treedef, gradients).and_then(M::select_part) {
         Ok(part) => part,
-        Err(error) => panic!(
-            "cannot give the gradient as the argument's type: {error}; this is a bug of pytree"
-        ),
+        Err(error) => bug(format_args!(
+            "a gradient of the argument's type, found that {error}"
+        )),
     }
 }
 
@@ -354,14 +357,19 @@ where
     let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
     let line = Location::caller();
     let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
-    let (results, tape, outcome) = linearize(&leaves, &active, |traced| {
+    let (results, mut tape, outcome) = linearize(&leaves, &active, |traced| {
         // The cotangent has leaves for all of the result.
         call_inside_knowing::<M, R>(Known::References, &treedef, traced, |model| {
             function.call(&model)
         })
     });
-    let output_infos: Vec<AbstractArray> =
-        results.iter().map(|result| result.info().clone()).collect();
+    // What was written to references is behind the result, and has no cotangent.
+    let count = outcome.result().num_leaves();
+    tape.outputs.truncate(count);
+    let output_infos: Vec<AbstractArray> = results[..count]
+        .iter()
+        .map(|result| result.info().clone())
+        .collect();
     let ending = Ending::of("vjp", line);
     let output = rebuild_result(ending, &outcome, results, &references);
     let output_treedef = outcome.result().clone();

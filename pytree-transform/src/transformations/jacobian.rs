@@ -2,11 +2,13 @@
 
 use std::panic::Location;
 
+use pytree_core::bug::{expect_next, pairs};
 use pytree_core::crossing::take_apart;
 use pytree_core::{LeafKind, Partition, SelectPart, TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, Shape};
 use crate::base::error::or_panic;
+use crate::primitives::body::chosen;
 use crate::primitives::body::tape::linearize;
 use crate::primitives::shape::batch_axis_first;
 use crate::primitives::slice::slice;
@@ -99,11 +101,9 @@ impl Argument {
     ) -> Gradient<M> {
         let shape =
             |leaf: &Tensor| -> Shape { result.shape.iter().chain(leaf.shape()).copied().collect() };
-        let active = self.leaves.iter().zip(&self.active);
-        let blocks = active
-            .filter(|(_, active)| **active)
-            .zip(blocks)
-            .map(|((leaf, _), block)| block.map(|block| block.reshape(shape(leaf))))
+        let active: Vec<&Tensor> = chosen(&self.leaves, &self.active).collect();
+        let blocks = pairs(active, blocks, "a block, or none, for each active leaf")
+            .map(|(leaf, block)| block.map(|block| block.reshape(shape(leaf))))
             .collect();
         let zeros = |leaf: &Tensor| Tensor::zeros(leaf.dtype(), shape(leaf));
         assemble_as::<M>(
@@ -269,10 +269,7 @@ where
 }
 
 fn next<T>(rows: &mut impl Iterator<Item = T>) -> T {
-    match rows.next() {
-        Some(row) => row,
-        None => panic!("a result has more tensors than leaves; this is a bug of pytree"),
-    }
+    expect_next(rows, "as many leaves of a result as tensors")
 }
 
 /// The unit vectors of an array, along a new first axis.

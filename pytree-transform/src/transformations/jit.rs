@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pytree_core::bug::expect_some;
 use pytree_core::crossing::{self, Attempts};
 use pytree_core::{References, TreeError, Unrepeated};
 
@@ -219,7 +220,8 @@ fn evaluate<R: Traceable>(
     leaves: Vec<Tensor>,
     references: &References,
 ) -> Result<R, TreeError> {
-    let arrays: Vec<Arc<Array>> = leaves.into_iter().filter_map(Tensor::into_array).collect();
+    let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves that are not traced");
+    let arrays: Vec<Arc<Array>> = leaves.into_iter().map(array).collect();
     let results = entry.run(arrays);
     let results = results.into_iter().map(Tensor::from_shared).collect();
     entry.outcome.put_together(results, references)

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::panic::Location;
 
+use pytree_core::bug::pairs;
 use pytree_core::crossing::take_apart;
 use pytree_core::{SelectPart, TreeDef, graph};
 
@@ -95,9 +96,7 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
             .cloned()
             .collect();
         let tangents = in_places(self.jaxpr.apply(&inputs), &self.has_tangent);
-        let tangents = tangents
-            .into_iter()
-            .zip(&self.output.infos)
+        let tangents = pairs(tangents, &self.output.infos, "a place for each output")
             .map(|(tangent, info)| {
                 tangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
             })
@@ -111,6 +110,9 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
         write!(f, "Linearization({})", self.jaxpr)
     }
 }
+
+/// What the linear part of a function takes besides tangents.
+const RESIDUALS: &str = "an input of the linear part for each residual";
 
 /// A function recorded at an abstract point, with its derivative.
 struct Recorded {
@@ -176,10 +178,12 @@ where
     let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
     let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
     let Recorded { known, linear, .. } = &recorded;
-    let inputs: Vec<_> = chosen(&known.inputs, &active).copied().collect();
+    let inputs: Vec<_> = chosen(&known.inputs[..active.len()], &active)
+        .copied()
+        .collect();
     let depends = known.depending_on(&inputs);
     let count = inputs.len();
-    let residuals = known.outputs.iter().zip(&linear.inputs[count..]);
+    let residuals = pairs(&known.outputs, &linear.inputs[count..], RESIDUALS);
     let varying: HashSet<Variable> = residuals
         .filter(|(residual, _)| depends[residual.index()])
         .map(|(_, input)| *input)
@@ -196,15 +200,10 @@ where
     leaves.extend(recorded.captured);
     let residuals = recorded.known.apply(&leaves);
     leaves.truncate(given);
-    let mut outputs = recorded.linear.outputs.iter().copied();
-    let outputs = recorded
-        .has_tangent
-        .iter()
-        .map(|&has| if has { outputs.next() } else { None })
-        .collect();
+    let outputs = in_places(recorded.linear.outputs, &recorded.has_tangent);
     let mut inputs = recorded.linear.inputs;
     let mut constants = recorded.linear.constants;
-    constants.extend(inputs.split_off(count).into_iter().zip(residuals));
+    constants.extend(pairs(inputs.split_off(count), residuals, RESIDUALS));
     let builder = Builder {
         variables: recorded.linear.variables,
         inputs,

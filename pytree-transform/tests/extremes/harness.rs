@@ -51,7 +51,7 @@ const OF_THE_STANDARD_LIBRARY: [&str; 9] = [
     "range start index",
     "called `Option::unwrap()`",
     "called `Result::unwrap()`",
-    "bug of pytree",
+    "bug in pytree",
 ];
 
 /// A panic: where, and its message.

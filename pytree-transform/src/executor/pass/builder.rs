@@ -1,6 +1,7 @@
 //! Puts a pass together, equation by equation.
 
 use hashbrown::HashMap;
+use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::{Fill, LONGEST_UNIT, Level, Pass, Place, Step, Store, TILE, Total, Work};
@@ -150,15 +151,15 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
 
     /// Writes out a value that was made inside.
     pub(in crate::executor) fn store(&mut self, variable: Variable) {
-        if let Some(&(register, level)) = self.inside.get(&variable) {
-            self.pass.outputs.push(variable);
-            self.pass.stores.push(Store {
-                register,
-                level,
-                info: self.planner.jaxpr.info(variable).clone(),
-                takes: SmallVec::new(),
-            });
-        }
+        let made = self.inside.get(&variable);
+        let &(register, level) = expect_some(made, "a value that is made inside of the pass");
+        self.pass.outputs.push(variable);
+        self.pass.stores.push(Store {
+            register,
+            level,
+            info: self.planner.jaxpr.info(variable).clone(),
+            takes: SmallVec::new(),
+        });
     }
 
     pub(in crate::executor) fn finish(mut self) -> Pass {

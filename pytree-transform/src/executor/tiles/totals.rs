@@ -8,9 +8,10 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::Float;
+use super::{Float, STORED};
 use crate::base::array::{Array, give_back, reused};
 use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, LANES, Lanes, PART};
@@ -60,7 +61,7 @@ impl Total {
             return Array::new(&self.info.shape, results);
         }
         let mut array = Array::reused(&self.info);
-        let target = F::slice_mut(&mut array.data).unwrap_or_default();
+        let target = expect_some(F::slice_mut(&mut array.data), STORED);
         if self.period == 1 {
             target.fill(fold::row(&results, start, combine));
         } else {

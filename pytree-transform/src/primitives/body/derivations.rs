@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pytree_core::bug::{expect_next, pairs};
+
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::body::linearized::Linearized;
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};
-use crate::primitives::body::{Body, Derivative, chosen};
+use crate::primitives::body::{Body, Derivative, chosen, in_places};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::INPUTS;
 use crate::tensor::primitive::{BatchAxis, Linear};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace};
@@ -81,7 +84,7 @@ pub(crate) struct Transposed {
     pub(crate) has_cotangent: Vec<bool>,
 }
 
-/// Whether an output is forced; a list that is too short forces nothing more.
+/// Whether an output is forced. Who forces nothing, or only a carry, gives a list that ends there.
 fn forced(force: &[bool], position: usize) -> bool {
     force.get(position).copied().unwrap_or(false)
 }
@@ -111,10 +114,7 @@ impl Body {
         force: &[bool],
         derivative: Derivative,
     ) -> Batched {
-        let infos: Vec<AbstractArray> = self
-            .input_infos()
-            .into_iter()
-            .zip(axes)
+        let infos: Vec<AbstractArray> = pairs(self.input_infos(), axes, INPUTS)
             .map(|(mut info, axis)| {
                 if let Some(axis) = axis {
                     info.shape.insert(*axis, batch.size);
@@ -124,9 +124,7 @@ impl Body {
             .collect();
         let (jaxpr, _, mapped) = stage(self.recorder, &infos, |tensors| {
             let trace = Trace::begin(Interpreter::Batch(batch.clone()));
-            let inputs: Vec<Tensor> = tensors
-                .into_iter()
-                .zip(axes)
+            let inputs: Vec<Tensor> = pairs(tensors, axes, INPUTS)
                 .map(|(tensor, axis)| match axis {
                     Some(axis) => trace.batched(tensor, *axis),
                     None => tensor,
@@ -176,12 +174,11 @@ impl Body {
                         return given.push(self, &tensors, tangents.collect(), active);
                     }
                     let trace = Trace::begin(Interpreter::Jvp);
-                    let duals: Vec<Tensor> = tensors
-                        .into_iter()
-                        .zip(active)
+                    let duals: Vec<Tensor> = pairs(tensors, active, INPUTS)
                         .map(|(primal, &active)| {
                             if active {
-                                trace.dual(primal, tangents.next())
+                                let expected = "a tangent for each active input";
+                                trace.dual(primal, Some(expect_next(&mut tangents, expected)))
                             } else {
                                 primal
                             }
@@ -262,18 +259,16 @@ impl Body {
                 .collect();
             let (jaxpr, _, has_cotangent) = stage(self.recorder, &infos, |tensors| {
                 let mut tensors = tensors.into_iter();
-                let operands: Vec<Linear> = inputs
-                    .iter()
-                    .zip(unknown)
+                let operands: Vec<Linear> = pairs(&inputs, unknown, INPUTS)
                     .map(|(info, &unknown)| {
-                        let known = if unknown { None } else { tensors.next() };
-                        known.map_or_else(|| Linear::Unknown(info.clone()), Linear::Known)
+                        if unknown {
+                            Linear::Unknown(info.clone())
+                        } else {
+                            Linear::Known(expect_next(&mut tensors, "a value for each known input"))
+                        }
                     })
                     .collect();
-                let cotangents: Vec<Option<Tensor>> = has_cotangent
-                    .iter()
-                    .map(|&has| if has { tensors.next() } else { None })
-                    .collect();
+                let cotangents = in_places(tensors, has_cotangent);
                 let results = transpose_jaxpr(&self.jaxpr, &operands, &cotangents);
                 let wanted: Vec<Option<Tensor>> = results
                     .into_iter()

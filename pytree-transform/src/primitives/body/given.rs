@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pytree_core::bug::pairs;
+
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{
     Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places,
@@ -44,7 +46,8 @@ impl GivenRule {
             has_tangent,
             ..
         } = &*self.split;
-        let of_floats: Vec<AbstractArray> = chosen(&infos, &floats).cloned().collect();
+        let (infos, active) = (&infos[..self.arguments], &active[..self.arguments]);
+        let of_floats: Vec<AbstractArray> = chosen(infos, &floats).cloned().collect();
         let given: Vec<bool> = chosen(active, &floats).copied().collect();
         let of_inputs = linear.input_infos();
         let residuals = of_inputs[of_floats.len()..].iter();
@@ -100,7 +103,9 @@ impl GivenRule {
         force: &[bool],
     ) -> Batched {
         let split = &*self.split;
-        let of_tangents: Vec<Option<usize>> = chosen(axes, &self.floats(body)).copied().collect();
+        let of_tangents: Vec<Option<usize>> = chosen(&axes[..self.arguments], &self.floats(body))
+            .copied()
+            .collect();
         let mut mapped = body.batch(axes, batch, force, Derivative::Recorded).mapped;
         loop {
             let known = split.known.batched(axes, batch, &mapped);
@@ -113,9 +118,8 @@ impl GivenRule {
             let of_results: Vec<bool> = chosen(&mapped, &split.has_tangent).copied().collect();
             let linear = split.linear.batched(&of_linear, batch, &of_results);
             let in_linear = in_places(linear.mapped.iter().copied(), &split.has_tangent);
-            let grown: Vec<bool> = mapped
-                .iter()
-                .zip(&known.mapped)
+            let of_known = &known.mapped[..split.outputs];
+            let grown: Vec<bool> = pairs(&mapped, of_known, "the same outputs of both parts")
                 .zip(in_linear)
                 .map(|((mapped, known), linear)| *mapped || *known || linear == Some(true))
                 .collect();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pytree_core::bug::expect_next;
+
 use crate::primitives::body::Body;
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
@@ -64,9 +66,9 @@ impl Linearized {
         let residuals = self
             .forwarded
             .iter()
-            .filter_map(|input| match input {
-                Some(input) => Some(inputs[*input].clone()),
-                None => computed.next(),
+            .map(|input| match input {
+                Some(input) => inputs[*input].clone(),
+                None => expect_next(&mut computed, "a result for each residual that is no input"),
             })
             .collect();
         (results, residuals)

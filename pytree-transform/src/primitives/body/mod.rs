@@ -16,6 +16,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use pytree_core::bug::{bug, expect_next, pairs};
+
 pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;
 pub(crate) use self::linearized::Linearized;
@@ -192,20 +194,30 @@ pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>
 }
 
 /// The items that a mask marks.
+#[track_caller]
 pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
-    items
-        .iter()
-        .zip(mask)
+    pairs(items, mask, "a mark for each item")
         .filter(|(_, chosen)| **chosen)
         .map(|(item, _)| item)
 }
 
 /// Items put back in the places that a mask marks; none elsewhere.
+#[track_caller]
 pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) -> Vec<Option<T>> {
+    const EXPECTED: &str = "an item for each marked place, and no more";
     let mut items = items.into_iter();
-    mask.iter()
-        .map(|&marked| if marked { items.next() } else { None })
-        .collect()
+    let mut places = Vec::with_capacity(mask.len());
+    for &marked in mask {
+        places.push(if marked {
+            Some(expect_next(&mut items, EXPECTED))
+        } else {
+            None
+        });
+    }
+    if items.next().is_some() {
+        bug(EXPECTED);
+    }
+    places
 }
 
 /// A recorded jaxpr without what nothing needs.
@@ -235,5 +247,35 @@ impl fmt::Debug for Body {
     /// With its address, by which bodies are told apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panics(run: impl FnOnce() + std::panic::UnwindSafe) -> String {
+        let panic = std::panic::catch_unwind(run).unwrap_err();
+        *panic.downcast::<String>().unwrap()
+    }
+
+    #[test]
+    fn masks_mark_as_many_places_as_there_are_items() {
+        assert_eq!(
+            in_places([1, 2], &[true, false, true]),
+            [Some(1), None, Some(2)]
+        );
+        for items in [1, 3] {
+            let text = panics(|| drop(in_places(0..items, &[true, false, true])));
+            assert!(
+                text.contains("an item for each marked place, and no more"),
+                "{text}"
+            );
+        }
+        let text = panics(|| assert_eq!(chosen(&[1, 2], &[true]).count(), 1));
+        assert!(
+            text.contains("a mark for each item, found 2 and 1"),
+            "{text}"
+        );
     }
 }

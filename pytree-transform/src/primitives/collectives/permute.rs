@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::expect_some;
+
 use super::{Names, unbound};
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
@@ -131,9 +133,11 @@ impl LinearPrimitive for PPermute {
         for &(from, to) in &*self.pairs {
             sources[to] = Some(from);
         }
-        let positions: Vec<i32> = sources
+        // Who gets nothing has zeros below, whatever is taken here.
+        let position = |source: &Option<usize>| i64::try_from(source.unwrap_or(0)).ok();
+        let positions: Vec<i64> = sources
             .iter()
-            .map(|source| i32::try_from(source.unwrap_or(0)).unwrap_or(i32::MAX))
+            .map(|source| expect_some(position(source), "a position that i64 holds"))
             .collect();
         let sent = all.take(&Tensor::from(positions), 0);
         if !sources.contains(&None) {

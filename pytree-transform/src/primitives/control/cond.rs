@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::{expect_at, expect_next, pairs};
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
@@ -39,8 +40,8 @@ impl Cond {
     }
 
     fn outputs(&self) -> Vec<AbstractArray> {
-        let infos = self.branches.first().map(|body| body.jaxpr.output_infos());
-        infos.into_iter().flatten().cloned().collect()
+        let first = expect_at(&self.branches, 0, BRANCH);
+        first.jaxpr.output_infos().cloned().collect()
     }
 
     /// Derives from each branch until all branches give the outputs that any of them gives.
@@ -53,10 +54,10 @@ impl Cond {
             let mut flags: Vec<bool> = Vec::new();
             for derived in derived {
                 let own = has(derived);
-                flags.resize(own.len(), false);
-                flags
-                    .iter_mut()
-                    .zip(own)
+                if flags.is_empty() {
+                    flags = own.to_vec();
+                }
+                pairs(&mut flags, own, "as many outputs of each branch")
                     .for_each(|(flag, own)| *flag |= own);
             }
             flags
@@ -182,10 +183,10 @@ impl Cond {
             call(&batched.body, &operands)
         };
         let mut branches = self.branches.iter().enumerate().map(of_branch);
-        let mut chosen = branches.next().unwrap_or_default();
+        let mut chosen = expect_next(&mut branches, BRANCH);
         for (position, results) in branches.enumerate() {
             let here = index.greater(position as f64);
-            for (chosen, result) in chosen.iter_mut().zip(results) {
+            for (chosen, result) in pairs(&mut chosen, results, "as many outputs of each branch") {
                 let condition = or_panic(broadcast_in_dim(&here, result.shape(), &[0]));
                 *chosen = condition.select(&result, chosen);
             }
@@ -251,6 +252,9 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
+/// What a choice is among.
+const BRANCH: &str = "a branch to choose";
+
 type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
 impl Primitive for Cond {
@@ -267,9 +271,10 @@ impl Primitive for Cond {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_iter();
-        let index = operands.next().map(|index| index.elements::<i32>()[0]);
-        let last = self.branches.len().saturating_sub(1);
-        let index = usize::try_from(index.unwrap_or(0)).unwrap_or(0).min(last);
+        let index = expect_next(&mut operands, "the index of a branch").elements::<i32>()[0];
+        // As in JAX, an index below the first branch is that of the first, one behind the last that of the last.
+        let (first, last) = (0, self.branches.len() - 1);
+        let index = usize::try_from(index).unwrap_or(first).min(last);
         let results = self.branches[index].run(operands.collect());
         results.into_iter().map(Arc::unwrap_or_clone).collect()
     }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(crate) use self::derivatives::with_carry_tangents;
+use pytree_core::bug::{expect_some, pairs};
+
 use crate::base::array::{Array, with_type};
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, TensorElement};
@@ -20,7 +22,7 @@ use crate::primitives::body::{Body, chosen, in_places};
 use crate::primitives::call::{bind_all, known_and_cotangents};
 use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
     BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
 };
@@ -48,9 +50,7 @@ pub(crate) fn fixed_point<D>(
     let mut flags = first;
     loop {
         let (after, derived) = step(&flags);
-        let grown: Vec<bool> = flags
-            .iter()
-            .zip(after)
+        let grown: Vec<bool> = pairs(&flags, after, "a flag for each carried value")
             .map(|(before, after)| *before || after)
             .collect();
         if grown == flags {
@@ -73,6 +73,9 @@ impl Scan {
 
 type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
+/// What stacks and their elements hold.
+const STORED: &str = "elements of the recorded type";
+
 /// One element of a stacked array.
 fn element(stacked: &Array, position: usize) -> Array {
     let shape = &stacked.shape()[1..];
@@ -81,9 +84,7 @@ fn element(stacked: &Array, position: usize) -> Array {
     let mut part = Array::reused(&info);
     with_type!(stacked.dtype(), T => {
         let from = &stacked.elements::<T>()[position * length..(position + 1) * length];
-        if let Some(to) = T::slice_mut(&mut part.data) {
-            to.copy_from_slice(from);
-        }
+        expect_some(T::slice_mut(&mut part.data), STORED).copy_from_slice(from);
     });
     part
 }
@@ -92,9 +93,8 @@ fn element(stacked: &Array, position: usize) -> Array {
 fn put(stacked: &mut Array, position: usize, part: &Array) {
     let length = part.info.len();
     with_type!(part.dtype(), T => {
-        if let Some(to) = T::slice_mut(&mut stacked.data) {
-            to[position * length..(position + 1) * length].copy_from_slice(part.elements::<T>());
-        }
+        let to = expect_some(T::slice_mut(&mut stacked.data), STORED);
+        to[position * length..(position + 1) * length].copy_from_slice(part.elements::<T>());
     });
 }
 
@@ -153,7 +153,7 @@ impl Primitive for Scan {
             );
             carry = self.body.run_in(&mut slots, given);
             let parts = carry.split_off(self.carry);
-            for (output, part) in outputs.iter_mut().zip(parts) {
+            for (output, part) in pairs(&mut outputs, parts, RESULTS) {
                 put(output, position, &part);
             }
         }
@@ -234,6 +234,7 @@ impl Primitive for Scan {
         results
             .into_iter()
             .zip(operands)
+            // The carry is taken for unknown above.
             .map(|(result, operand)| result.flatten().filter(|_| operand.is_unknown()))
             .collect()
     }

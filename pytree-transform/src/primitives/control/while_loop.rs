@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::pairs;
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
@@ -33,6 +34,9 @@ pub(crate) struct While {
     /// The names of the batch axes that operations of condition and body work over.
     axis_names: Vec<AxisName>,
 }
+
+/// What the body of a loop gives.
+const CARRY: &str = "a value for each carried one";
 
 type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
@@ -151,7 +155,7 @@ impl While {
             let of_condition: Vec<Tensor> = constants[..own].iter().chain(carry).cloned().collect();
             let holds = condition.jaxpr.apply(&of_condition);
             let after = body.jaxpr.apply(&tensors[own..]);
-            let kept = after.into_iter().zip(carry).map(|(after, before)| {
+            let kept = pairs(after, carry, CARRY).map(|(after, before)| {
                 debug_assert_eq!(after.shape().first(), Some(&size), "a mapped carry");
                 let holds = or_panic(broadcast_in_dim(&holds[0], after.shape(), &[0]));
                 holds.select(&after, before)

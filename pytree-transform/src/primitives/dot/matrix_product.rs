@@ -210,7 +210,7 @@ macro_rules! float_factor {
                         target.len(),
                         [(rows.length, rows.result), (columns.length, columns.result)]
                     ),
-                    "a product leaves its operands; this is a bug of pytree"
+                    "this is a bug in pytree: expected a product within its operands; please report it"
                 );
                 let stride = usize::cast_signed;
                 let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);

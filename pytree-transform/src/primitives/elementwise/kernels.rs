@@ -15,6 +15,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use pytree_core::bug::{bug, expect_some};
+
 use crate::base::array::Array;
 use crate::base::dtype::{DType, TensorElement};
 use crate::base::elementary::{self, Elementary};
@@ -63,13 +65,13 @@ impl<T: TensorElement> Zip<T> for PairInPlace {
         let info = left.info.clone();
         if Arc::strong_count(&left) > 1 {
             if let Some(array) = Arc::get_mut(&mut right) {
-                if let Some(elements) = T::slice_mut(&mut array.data) {
-                    let others = left.elements::<T>();
-                    elements
-                        .iter_mut()
-                        .zip(others)
-                        .for_each(|(element, &other)| *element = function(other, *element));
-                }
+                let expected = "elements of the type of the operation";
+                let elements = expect_some(T::slice_mut(&mut array.data), expected);
+                let others = left.elements::<T>();
+                elements
+                    .iter_mut()
+                    .zip(others)
+                    .for_each(|(element, &other)| *element = function(other, *element));
                 return Arc::unwrap_or_clone(right);
             }
             let elements = left
@@ -104,7 +106,9 @@ pub(crate) trait Kernels: TensorElement {
 
 #[cold]
 fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
-    panic!("{operation:?} was let through for {dtype}; this is a bug of pytree")
+    bug(format_args!(
+        "no {operation:?} of {dtype}, which its shape rule refuses"
+    ))
 }
 
 macro_rules! floats {

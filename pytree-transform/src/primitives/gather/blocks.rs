@@ -1,9 +1,11 @@
 //! Memory read and changed at indices, block by block.
 
+use pytree_core::bug::bug;
+
 use crate::base::array::{Array, Data, reused};
 use crate::base::dtype::TensorElement;
 
-/// The indices as positions on an axis of the given length.
+/// The indices as positions on an axis of the given length. As in JAX, those outside are moved to the nearest end.
 pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
     let last = length.saturating_sub(1);
     match &indices.data {
@@ -23,7 +25,10 @@ pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
             .iter()
             .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))
             .collect(),
-        _ => panic!("indices of {}; this is a bug of pytree", indices.dtype()),
+        _ => bug(format_args!(
+            "indices of integers, found {}",
+            indices.dtype()
+        )),
     }
 }
 

@@ -5,6 +5,7 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 use crate::base::array::{Array, give_back, reused, with_type};
@@ -249,7 +250,8 @@ fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T 
     let found = row
         .iter()
         .position(|&element| element == extremum || element.is_nan());
-    found.map_or(0, |position| i32::try_from(position).unwrap_or(i32::MAX))
+    let position = expect_some(found, "the extremum of a row in it");
+    expect_some(i32::try_from(position).ok(), "a position that i32 holds")
 }
 
 /// The position of the first extremum of each column.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::expect_some;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::{Array, reused, row_major_strides, with_type};
@@ -191,7 +192,8 @@ impl Primitive for Pad {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand, value] = take(operands);
-        let shape = self.result_shape(operand.shape()).unwrap_or_default();
+        let shape = self.result_shape(operand.shape());
+        let shape = expect_some(shape, "padding that the shape rule accepts");
         let axes = self.padded_axes(operand.shape(), &shape);
         one(
             with_type!(operand.dtype(), T => pad_array::<T>(&operand, value.elements::<T>()[0], &shape, &axes)),

@@ -31,8 +31,7 @@ impl Builder {
 
     fn variable(&mut self, info: AbstractArray) -> Variable {
         self.variables.push(info);
-        // More than 2^32 variables would need over 100 GB.
-        Variable(u32::try_from(self.variables.len() - 1).unwrap_or(u32::MAX))
+        Variable::at(self.variables.len() - 1)
     }
 
     /// A new input.

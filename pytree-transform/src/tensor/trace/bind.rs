@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
+use pytree_core::bug::{bug, expect_some, pairs};
 use pytree_core::level::with_levels;
 use smallvec::SmallVec;
 
 use crate::base::array;
-use crate::base::bug::bug;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
@@ -119,7 +119,7 @@ fn evaluate(
 ) -> Result<Outputs<Tensor>, TensorError> {
     let operands: Operands = operands
         .iter()
-        .filter_map(|operand| operand.array().cloned())
+        .map(|operand| expect_some(operand.array().cloned(), "a value for each operand"))
         .collect();
     let results = if checks::active() {
         checks::evaluate(primitive, operands, line, None)?
@@ -148,11 +148,11 @@ fn interpret(
                 .into_iter()
                 .unzip();
             let (results, tangents) = primitive.jvp(&primals, &tangents);
-            Ok(results
-                .into_iter()
-                .zip(tangents)
-                .map(|(result, tangent)| trace.dual(result, tangent))
-                .collect())
+            Ok(
+                pairs(results, tangents, "a tangent, or none, for each result")
+                    .map(|(result, tangent)| trace.dual(result, tangent))
+                    .collect(),
+            )
         }
         Interpreter::Batch(batch) => {
             let (values, axes): (Vec<_>, Vec<_>) = operands
@@ -170,14 +170,14 @@ fn interpret(
                     .cloned(),
             };
             let (results, axes) = primitive.batch(&values, &axes, &batch);
-            Ok(results
-                .into_iter()
-                .zip(axes)
-                .map(|(result, axis)| match axis {
-                    Some(axis) => trace.batched(result, axis),
-                    None => result,
-                })
-                .collect())
+            Ok(
+                pairs(results, axes, "a batch axis, or none, for each result")
+                    .map(|(result, axis)| match axis {
+                        Some(axis) => trace.batched(result, axis),
+                        None => result,
+                    })
+                    .collect(),
+            )
         }
         Interpreter::Tape(builder) => Ok(record(
             trace,

@@ -24,12 +24,12 @@ pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;
-use crate::base::bug::bug;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::BatchAxis;
+use pytree_core::bug::bug;
 
 /// What a level of the stack does with an operation.
 #[derive(Debug)]

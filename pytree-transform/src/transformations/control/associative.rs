@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use pytree_core::bug::{LEAVES, expect_some, pairs};
 use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
@@ -91,7 +92,9 @@ pub fn associative_scan_with<X: Traceable>(
         problems.join("; "),
         mend(&problems)
     );
-    let results = at_line_by_default(line, || flipped(results.unwrap_or_default()));
+    let results = at_line_by_default(line, || {
+        flipped(expect_some(results, "results of combinations that fit"))
+    });
     rebuild(&treedef, results)
 }
 
@@ -130,8 +133,8 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
         let part = |leaf: &Tensor| part(leaf, start, limit, step);
         leaves.iter().map(part).collect()
     };
-    let pairs = combine(parts(0, length - 1, 2), parts(1, length, 2))?;
-    let odd = prefixes(combine, pairs)?;
+    let neighbours = combine(parts(0, length - 1, 2), parts(1, length, 2))?;
+    let odd = prefixes(combine, neighbours)?;
     let first = parts(0, 1, 1);
     let even = if length == 2 {
         first
@@ -141,11 +144,11 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
             .map(|leaf| part(leaf, 0, (length - 1) / 2, 1))
             .collect();
         let rest = combine(before, parts(2, length, 2))?;
-        let both = first.iter().zip(&rest);
+        let both = pairs(&first, &rest, LEAVES);
         both.map(|(first, rest)| or_panic(concatenate(&[first, rest], 0)))
             .collect()
     };
-    let both = even.iter().zip(&odd);
+    let both = pairs(&even, &odd, LEAVES);
     Some(both.map(|(even, odd)| interleaved(even, odd)).collect())
 }
 

@@ -188,7 +188,7 @@ fn differing(
         outcome: &Outcome,
         leaves: &'a [AbstractArray],
     ) -> (&'a [AbstractArray], &'a [AbstractArray]) {
-        leaves.split_at(outcome.result().num_leaves().min(leaves.len()))
+        leaves.split_at(outcome.result().num_leaves())
     }
     let (of_expected, mut left) = split(expected.0, expected.1);
     let (of_found, mut right) = split(found.0, found.1);
@@ -197,14 +197,13 @@ fn differing(
     let places = argument.references();
     for ((position, before), (_, after)) in expected.0.written().zip(found.0.written()) {
         let (of_before, of_after);
-        (of_before, left) = left.split_at(before.num_leaves().min(left.len()));
-        (of_after, right) = right.split_at(after.num_leaves().min(right.len()));
-        let path = places.get(position).map(|place| place.path.or_root());
+        (of_before, left) = left.split_at(before.num_leaves());
+        (of_after, right) = right.split_at(after.num_leaves());
+        let path = places[position].path.or_root();
         let found = differences((&before, of_before), (&after, of_after)).into_iter();
-        problems.extend(found.map(|found| {
-            let path = path.as_deref().unwrap_or("another place");
-            format!("in the reference at {path} of the argument: {found}")
-        }));
+        problems.extend(
+            found.map(|found| format!("in the reference at {path} of the argument: {found}")),
+        );
     }
     problems
 }

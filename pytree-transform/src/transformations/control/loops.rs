@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use pytree_core::bug::expect_some;
 use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
@@ -152,10 +153,9 @@ where
     );
     let length = length_of(recorder.name(), &inputs_treedef, &stacked, options.length);
     let of_carry: Vec<AbstractArray> = carry.iter().map(|leaf| leaf.info().clone()).collect();
-    let elements = stacked.iter().map(|leaf| {
-        let shape = leaf.shape().get(1..).unwrap_or_default();
-        AbstractArray::new(leaf.dtype(), shape)
-    });
+    let elements = stacked
+        .iter()
+        .map(|leaf| AbstractArray::new(leaf.dtype(), &leaf.shape()[1..]));
     let index: Vec<Tensor> = first.into_iter().map(Tensor::from).collect();
     let infos: Vec<AbstractArray> = index
         .iter()
@@ -310,9 +310,10 @@ pub fn fori_loop<C: Traceable>(
 ) -> C {
     let (lower, upper) = (value_of(lower.into()), value_of(upper.into()));
     if let (Bound::Number(from), Bound::Number(to)) = (&lower, &upper) {
+        // As in JAX, an upper bound below the lower one is for no iteration.
         let length = usize::try_from(i64::from(*to) - i64::from(*from)).unwrap_or(0);
         let step = |index: Option<Tensor>, carry, (): ()| {
-            let index = index.unwrap_or_else(|| Tensor::from(*from));
+            let index = expect_some(index, "the number of an iteration");
             (body(index, carry), ())
         };
         let options = ScanOptions::new().length(length);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{References, TreeDef};
 
 use crate::base::dtype::AbstractArray;
@@ -16,10 +17,8 @@ pub(crate) fn differences(
         return of_structure.iter().map(ToString::to_string).collect();
     }
     let paths = expected.0.leaf_paths();
-    let pairs = expected.1.iter().zip(found.1);
-    paths
-        .iter()
-        .zip(pairs)
+    let both = pairs(expected.1, found.1, LEAVES);
+    pairs(&paths, both, LEAVES)
         .filter(|(_, (expected, found))| expected != found)
         .map(|(path, (expected, found))| {
             format!("at {}: expected {expected}, found {found}", path.or_root())
@@ -32,8 +31,9 @@ pub(crate) fn differences(
 pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) -> Vec<String> {
     let (given, found) = (before.identities(), after.identities());
     let places = treedef.references();
-    let pairs = given.iter().zip(&found).zip(&places);
-    pairs
+    // Where the structures differ, those are reported, and these are not.
+    let both = given.iter().zip(&found).zip(&places);
+    both
         .filter(|((given, found), _)| given != found)
         .map(|(_, place)| {
             format!(
@@ -64,11 +64,13 @@ pub(crate) fn in_both(
     }
     let (left_places, right_places) = (carry.0.references(), inputs.0.references());
     let text = |(left, right): (usize, usize)| {
-        let (left, right) = (left_places.get(left)?, right_places.get(right)?);
-        let (left, right) = (left.path.or_root(), right.path.or_root());
-        Some(format!("{left} of the carry is {right}"))
+        let left = left_places[left].path.or_root();
+        format!(
+            "{left} of the carry is {}",
+            right_places[right].path.or_root()
+        )
     };
-    shared.into_iter().filter_map(text).collect()
+    shared.into_iter().map(text).collect()
 }
 
 /// How to mend results that differ: if all do in shapes and element types only, or else in their structures.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_core::bug::{expect_some, pairs};
 use pytree_core::graph;
 
 use crate::base::dtype::AbstractArray;
@@ -12,7 +13,7 @@ use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, i
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::custom_vjp::Backward;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::stage::{stage, with_all_captured};
 use crate::tensor::trace::{Recorder, at_line, at_own_lines, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
@@ -111,9 +112,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     let infos = [residuals.infos.as_slice(), &of_results].concat();
     let (mut back, back_captured, mistake) = stage(RECORDER, &infos, |mut tensors| {
         let given = tensors.split_off(residuals.infos.len());
-        let cotangents = in_places(given, &has_tangent)
-            .into_iter()
-            .zip(&result.infos)
+        let cotangents = pairs(in_places(given, &has_tangent), &result.infos, RESULTS)
             .map(|(cotangent, info)| {
                 cotangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
             })
@@ -195,8 +194,7 @@ fn forward_captured(
             all.push(tensor.clone());
             all.len() - 1
         });
-        if let Some(known) = jaxprs.last_mut() {
-            known.outputs.push(known.inputs[arguments + place]);
-        }
+        let known = expect_some(jaxprs.last_mut(), "the known part");
+        known.outputs.push(known.inputs[arguments + place]);
     }
 }

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use pytree_core::bug::pairs;
+
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{Body, in_places};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::control::scan::{Derivatives, Scan, fixed_point};
-use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
@@ -224,10 +225,8 @@ impl Scan {
                 .chain(of_outputs.iter().cloned())
                 .collect();
             let mut results = transposed.jaxpr.apply(&inputs);
-            for (sum, before) in results.iter_mut().zip(before) {
-                if let Some(added) = sum_of(Some(before), Some(sum.clone())) {
-                    *sum = added;
-                }
+            for (sum, before) in pairs(&mut results[..sums], before, "a sum for each constant") {
+                *sum = before + &*sum;
             }
             (results, ())
         });
