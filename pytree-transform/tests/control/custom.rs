@@ -19,6 +19,21 @@ fn sin_by_rule(x: &Tensor) -> Tensor {
 }
 
 #[test]
+fn a_constant_tangent_is_that_of_the_rule() {
+    let steps = |x: &Tensor| custom_jvp(Tensor::floor, |x, _| (x.floor(), x.square()))(x);
+    let x = Tensor::from(1.5_f64);
+    let (value, tangent) = jvp(steps, &x, &Tensor::from(7.0_f64));
+    assert_eq!((value.item::<f64>(), tangent.item::<f64>()), (1.0, 2.25));
+    // It does not depend on the tangent of the argument, whose cotangent is therefore zero: as in JAX.
+    assert_eq!(grad(steps)(&x).item::<f64>(), 0.0);
+    let each = vmap(move |x: Tensor| jvp(steps, &x, &Tensor::from(7.0_f64)).1);
+    assert_eq!(
+        each(Tensor::from([1.5_f64, 2.0])).to_vec::<f64>(),
+        [2.25, 4.0]
+    );
+}
+
+#[test]
 fn a_true_jvp_rule_changes_nothing() {
     let by_rule = |(c, x): &Pair| {
         let product = custom_jvp(

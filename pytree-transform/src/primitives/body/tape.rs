@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use pytree_core::bug::pairs;
 use smallvec::SmallVec;
 
 use crate::base::dtype::AbstractArray;
@@ -14,9 +15,12 @@ use crate::base::error::or_panic;
 use crate::primitives::create::Full;
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::{Builder, Equation, Jaxpr, Variable};
+use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, Primitive, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
+
+/// What a transposition begins with.
+const COTANGENTS: &str = "a cotangent, or none for zeros, for each output";
 
 /// The linear operations recorded while a function ran.
 #[derive(Debug)]
@@ -38,9 +42,7 @@ pub(crate) fn linearize<R>(
     let builder = Rc::new(RefCell::new(Builder::default()));
     let tape = Trace::begin(Interpreter::Tape(Rc::clone(&builder)));
     let duals = Trace::begin(Interpreter::Jvp);
-    let traced = inputs
-        .iter()
-        .zip(active)
+    let traced = pairs(inputs, active, INPUTS)
         .map(|(input, &active)| {
             if !active {
                 return input.clone();
@@ -56,6 +58,7 @@ pub(crate) fn linearize<R>(
     for result in &results {
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
+        // A tangent that is not on the tape does not depend on those of the inputs: since it is linear in them, it is zeros.
         outputs.push(tangent.and_then(|tangent| or_panic(tape.variable(&tangent))));
     }
     drop(results);
@@ -65,7 +68,8 @@ pub(crate) fn linearize<R>(
     (primals, Tape { builder, outputs }, rest)
 }
 
-/// Records a function of tangents, which must be linear in them, and gives what else it returns.
+/// Records a function of tangents, which must be linear in them, and gives what else it returns. A result that does not
+/// depend on the tangents is what the function gives.
 pub(crate) fn record_linear<R>(
     infos: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
@@ -82,7 +86,10 @@ pub(crate) fn record_linear<R>(
     let (results, rest) = run(tangents);
     let outputs = results
         .iter()
-        .map(|result| or_panic(tape.variable(result)))
+        .map(|result| {
+            let variable = or_panic(tape.variable(result));
+            Some(variable.unwrap_or_else(|| builder.borrow_mut().constant(result)))
+        })
         .collect();
     drop(results);
     drop(tape);
@@ -101,7 +108,7 @@ impl Tape {
             ..
         } = self.builder;
         let mut backward = Transposition::new(variables.len(), constants, &equations);
-        for (variable, cotangent) in self.outputs.into_iter().zip(cotangents) {
+        for (variable, cotangent) in pairs(self.outputs, cotangents, COTANGENTS) {
             if let Some(variable) = variable {
                 backward.accumulate(variable, cotangent);
             }
@@ -141,7 +148,7 @@ impl Tape {
             &one(info.clone()),
             current_line(),
         );
-        self.outputs[output] = results.first().copied();
+        self.outputs[output] = Some(results[0]);
     }
 
     /// As [`transpose`](Self::transpose), keeping the tape for another time.
@@ -154,7 +161,7 @@ impl Tape {
             ..
         } = &self.builder;
         let mut backward = Transposition::new(variables.len(), constants.clone(), &[]);
-        for (variable, cotangent) in self.outputs.iter().zip(cotangents) {
+        for (variable, cotangent) in pairs(&self.outputs, cotangents, COTANGENTS) {
             if let Some(variable) = variable {
                 backward.accumulate(*variable, cotangent);
             }
@@ -232,7 +239,8 @@ impl Transposition {
             .collect();
         at_line(equation.line, || {
             let results = equation.primitive.transpose(&cotangents, &operands);
-            for (input, cotangent) in equation.inputs.iter().zip(results) {
+            let expected = "as many cotangents as an equation has operands";
+            for (input, cotangent) in pairs(&equation.inputs, results, expected) {
                 self.accumulate(*input, cotangent);
             }
         });
@@ -252,13 +260,14 @@ pub(crate) fn transpose_jaxpr(
     cotangents: &[Option<Tensor>],
 ) -> Vec<Option<Tensor>> {
     let mut backward = Transposition::new(jaxpr.variables.len(), jaxpr.constants.clone(), &[]);
-    for (input, operand) in jaxpr.inputs.iter().zip(operands) {
+    for (input, operand) in pairs(&jaxpr.inputs, operands, INPUTS) {
         if let Linear::Known(tensor) = operand {
             backward.known[input.index()] = Some(tensor.clone());
         }
     }
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
+        // Without the value of an operand the equation is linear, and is transposed below.
         let operands: SmallVec<[&Tensor; 4]> = equation
             .inputs
             .iter()
@@ -272,11 +281,11 @@ pub(crate) fn transpose_jaxpr(
             or_panic(bind(&*equation.primitive, &operands))
         });
         drop(operands);
-        for (output, result) in equation.outputs.iter().zip(results) {
+        for (output, result) in pairs(&equation.outputs, results, RESULTS) {
             backward.known[output.index()] = Some(result);
         }
     }
-    for (output, cotangent) in jaxpr.outputs.iter().zip(cotangents) {
+    for (output, cotangent) in pairs(&jaxpr.outputs, cotangents, COTANGENTS) {
         backward.accumulate(*output, cotangent.clone());
     }
     for equation in linear.into_iter().rev() {

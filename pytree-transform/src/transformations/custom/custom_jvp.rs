@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_core::bug::pairs;
 use pytree_core::graph;
 
 use crate::executor::compile;
@@ -10,6 +11,7 @@ use crate::primitives::body::tape::record_linear;
 use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::INPUTS;
 use crate::tensor::stage::{stage, with_all_captured};
 use crate::tensor::trace::{Recorder, at_line, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
@@ -77,10 +79,8 @@ fn run<A: Traceable, R: Traceable>(
     let of_tangents: Vec<_> = chosen(&form.infos, &floats).cloned().collect();
     let has_tangent = result.is_float();
     let (known, known_captured, linear) = stage(Recorder::CustomJvp, &form.infos, |primals| {
-        let (mut tape, (mut values, mistakes)) = record_linear(&of_tangents, |tangents| {
-            let tangents = in_places(tangents, &floats)
-                .into_iter()
-                .zip(&primals)
+        let (tape, (mut values, mistakes)) = record_linear(&of_tangents, |tangents| {
+            let tangents = pairs(in_places(tangents, &floats), &primals, INPUTS)
                 .map(|(tangent, primal)| tangent.unwrap_or_else(|| Tensor::zeros_like(primal)))
                 .collect();
             let (value, tangent) = call_reading(
@@ -115,9 +115,6 @@ fn run<A: Traceable, R: Traceable>(
             "cannot apply the rule of the custom_jvp at {line}: {}",
             mistakes.join("; ")
         );
-        for (position, info) in chosen(&result.infos, &has_tangent).enumerate() {
-            tape.force(position, info);
-        }
         let (linear, residuals) = tape.into_jaxpr();
         values.extend(residuals);
         (values, linear)
