@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, graph};
 
 /// A table of the leaves of a pytree, by [`summary`]; displays as text.
@@ -54,9 +55,8 @@ impl SummaryRow {
 /// ```
 pub fn summary<T: Pytree + ?Sized>(tree: &T) -> Summary {
     let (leaves, treedef) = graph::flatten_any(tree);
-    let places = treedef.leaf_paths().into_iter().zip(treedef.leaf_kinds());
-    let rows = places
-        .zip(leaves)
+    let places = pairs(treedef.leaf_paths(), treedef.leaf_kinds(), LEAVES);
+    let rows = pairs(places, leaves, LEAVES)
         .map(|((path, kind), leaf)| SummaryRow {
             path: path.or_root(),
             kind,

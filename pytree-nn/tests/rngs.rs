@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use pytree_core::kind::RngState;
-use pytree_core::{Filter, Module, Partition, Ref, Shared, partition};
+use pytree_core::{Filter, Module, Partition, Ref, Shared, Tree, TreeDef, graph, partition};
 use pytree_nn::{Dropout, Initializer, Key, Linear, RngStream, Rngs, eval, reseed, with_rngs};
 use pytree_transform::{Axes, DType, Tensor, jit, scan, value_and_grad_mut, vmap, vmap_mut};
 use serde_json::Value;
@@ -229,6 +229,21 @@ fn streams_are_changed_as_in_flax() {
         "params" => stream.broadcast([5]),
         _ => stream.clone(),
     });
+}
+
+#[test]
+fn streams_of_a_structure_read_from_bytes_are_found() {
+    let streams = vec![
+        RngStream::new("a", Key::new(0)),
+        RngStream::new("b", Key::new(1)),
+    ];
+    let (leaves, treedef) = graph::flatten::<Tensor, _>(&streams);
+    let read = TreeDef::from_bytes(&treedef.to_bytes()).unwrap();
+    let tree: Tree<Tensor> = graph::unflatten(&read, leaves).unwrap();
+    let other = reseed(&tree, [("b", 7)]);
+    let expected = reseed(&streams, [("b", 7)]);
+    assert_ne!(expected, streams);
+    assert_eq!(other.leaves(), graph::flatten::<Tensor, _>(&expected).0);
 }
 
 #[test]

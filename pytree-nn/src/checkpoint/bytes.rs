@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use pytree_transform::{DType, Tensor};
+use pytree_core::bug::bug;
+use pytree_transform::{DType, Tensor, TensorElement};
 use safetensors::tensor::{Dtype, View};
 
 use crate::checkpoint::CheckpointError;
@@ -65,6 +66,16 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// The elements of a tensor that could be read when it was chosen to be stored.
+fn elements<T: TensorElement>(tensor: &Tensor) -> &[T] {
+    match tensor.read::<T>() {
+        Ok(elements) => elements,
+        Err(error) => bug(format_args!(
+            "a tensor that can be stored, found that {error}"
+        )),
+    }
+}
+
 impl View for Stored<'_> {
     fn dtype(&self) -> Dtype {
         self.dtype
@@ -77,11 +88,11 @@ impl View for Stored<'_> {
         with_number!(
             self.tensor.dtype(),
             Number => {
-                for number in self.tensor.read::<Number>().unwrap_or_default() {
+                for number in elements::<Number>(self.tensor) {
                     bytes.extend_from_slice(&number.to_le_bytes());
                 }
             },
-            else bytes.extend(self.tensor.read::<bool>().unwrap_or_default().iter().map(|&bit| u8::from(bit)))
+            else bytes.extend(elements::<bool>(self.tensor).iter().map(|&bit| u8::from(bit)))
         );
         Cow::Owned(bytes)
     }

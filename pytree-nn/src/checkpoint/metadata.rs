@@ -41,9 +41,14 @@ impl Metadata {
         bytes: &[u8],
         file: &SafeTensors<'_>,
     ) -> Result<Self, CheckpointError> {
-        let metadata = SafeTensors::read_metadata(bytes).ok();
-        let entries = metadata.and_then(|(_, metadata)| metadata.metadata().clone());
-        let metadata = Self(entries.unwrap_or_default().into_iter().collect());
+        let (_, found) =
+            SafeTensors::read_metadata(bytes).map_err(|error| CheckpointError::Format {
+                path: path.to_owned(),
+                problem: error.to_string(),
+            })?;
+        // Files of other programs have none.
+        let entries = found.metadata().clone().unwrap_or_default();
+        let metadata = Self(entries.into_iter().collect());
         metadata.check(path, file)?;
         Ok(metadata)
     }

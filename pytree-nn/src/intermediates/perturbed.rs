@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use pytree_core::bug::{LEAVES, expect_next};
 use pytree_core::field::{HoldsArrays, StateField};
 use pytree_core::{
     KeyPath, Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeDef, TreeError, Unflattener,
@@ -139,10 +140,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
         let mut added = Vec::new();
         perturbation.each_leaf(&mut |leaf: &Tensor| added.push(leaf));
         let mut added = added.into_iter();
-        Ok(value.map_leaves(&mut |leaf: &Tensor| match added.next() {
-            Some(perturbation) => leaf + perturbation,
-            None => leaf.clone(),
-        }))
+        Ok(value.map_leaves(&mut |leaf: &Tensor| leaf + expect_next(&mut added, LEAVES)))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Adam and `AdamW`.
 
+use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
-use crate::optimizers::transformation::{Scalar, differing};
+use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
     Chain, GradientTransformation, add_decayed_weights, chain, scale_by_learning_rate,
 };
@@ -100,16 +101,18 @@ impl GradientTransformation for ScaleByAdam {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
         self.count = &self.count + 1;
         let time = self.count.convert(DType::F64);
         let mut mean_correction = Self::correction(self.beta1, &time);
         let mut square_correction = Self::correction(self.beta2, &time);
         let (beta1, beta2) = (self.beta1, self.beta2);
-        let states = self
-            .mean
-            .leaves_mut()
-            .iter_mut()
-            .zip(self.square_mean.leaves_mut());
+        let means = self.mean.leaves_mut();
+        let states = pairs(
+            means,
+            self.square_mean.leaves_mut(),
+            "two states for each parameter",
+        );
         states
             .zip(gradients)
             .map(|((mean, square_mean), gradient)| {

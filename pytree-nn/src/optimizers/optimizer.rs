@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::marker::PhantomData;
 
+use pytree_core::bug::{LEAVES, expect_some, pairs};
 use pytree_core::kind::OptState;
 use pytree_core::{
     Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, crossing,
@@ -106,7 +107,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         let trained = filter
             .choose(&treedef, &leaves)
             .map_err(OptimizerError::Filter)?;
-        let mut chosen = leaves.iter().zip(&trained);
+        let mut chosen = pairs(&leaves, &trained, LEAVES);
         let not_float = chosen.position(|(leaf, trained)| *trained && !leaf.dtype().is_float());
         if let Some(position) = not_float {
             return Err(OptimizerError::NotFloat {
@@ -114,7 +115,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
                 found: leaves[position].info().clone(),
             });
         }
-        let choices = trained.iter().zip(treedef.leaf_kinds());
+        let choices = pairs(&trained, treedef.leaf_kinds(), LEAVES);
         let choices = choices.map(|(trained, kind)| match kind {
             _ if *trained => Choice::Trained,
             Some(LeafKind::State(_)) => Choice::State,
@@ -239,11 +240,11 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         // The writing of references may be refused, and then nothing is to be changed.
         let before = (!references.is_empty()).then(|| self.transformation.clone());
         let updates = self.transformation.update(gradients, parameters.leaves());
-        let places = leaves
-            .iter_mut()
-            .zip(&*choices)
-            .filter(|(_, choice)| **choice == Choice::Trained);
-        for ((leaf, _), update) in places.zip(updates) {
+        let places = pairs(&mut leaves, &*choices, LEAVES)
+            .filter(|(_, choice)| **choice == Choice::Trained)
+            .map(|(leaf, _)| leaf);
+        let places: Vec<&mut Tensor> = places.collect();
+        for (leaf, update) in pairs(places, updates, "an update for each parameter") {
             *leaf = &*leaf + update;
         }
         let updated = crossing::put_together_changed(&treedef, leaves, &references, |position| {
@@ -286,7 +287,10 @@ fn choices_now<'c>(
         if is_state(kind) {
             Choice::State
         } else {
-            chosen.pop_front().unwrap_or(Choice::LeftOut)
+            expect_some(
+                chosen.pop_front(),
+                "a choice for each leaf that is no state",
+            )
         }
     });
     Ok(now.collect())

@@ -4,7 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::transformation::differing;
+use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 
 /// Stochastic gradient descent with momentum: see [`trace`].
@@ -47,6 +47,7 @@ impl GradientTransformation for Trace {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.sums.leaves().len(), gradients.len());
         let (decay, nesterov) = (self.decay, self.nesterov);
         self.sums
             .leaves_mut()

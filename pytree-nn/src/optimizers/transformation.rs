@@ -34,6 +34,10 @@ pub trait GradientTransformation {
     /// parameters in the order of [`init`](Self::init).
     ///
     /// The last updates of a chain are added to the parameters.
+    ///
+    /// # Panics
+    /// A chain panics if one of its transformations gives more or fewer updates than it was given gradients, and the
+    /// transformations of this crate panic if these are not as many as the parameters.
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
 
     /// The parameters, by position, that differ in shape or element type from those that the states were
@@ -89,9 +93,16 @@ impl GradientTransformation for Chain {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
-        self.steps
-            .iter_mut()
-            .fold(gradients, |updates, step| step.update(updates, parameters))
+        let expected = gradients.len();
+        self.steps.iter_mut().fold(gradients, |gradients, step| {
+            let updates = step.update(gradients, parameters);
+            assert!(
+                updates.len() == expected,
+                "cannot update: a transformation of the chain was given {expected} gradients and gave {} updates; give one for each",
+                updates.len()
+            );
+            updates
+        })
     }
 
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
@@ -154,11 +165,65 @@ impl Scalar {
     }
 }
 
+/// Panics if there are not as many gradients as states or parameters: those behind would be taken for others.
+pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
+    assert!(
+        gradients == expected,
+        "cannot update: expected a gradient for each of {expected} {what}, found {gradients}; give the gradients of the parameters that the transformation was made for, in their order"
+    );
+}
+
 /// The parameters whose shape or element type is not that of their state.
 pub(super) fn differing(states: &[Tensor], parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+    check_number("states", states.len(), parameters.len());
     let pairs = states.iter().zip(parameters).enumerate();
     pairs
         .filter(|(_, (state, parameter))| state.info() != parameter.info())
         .map(|(position, (state, _))| (position, state.info().clone()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{adam, add_decayed_weights, sgd, trace};
+
+    /// Gives no update for the last gradient.
+    #[derive(Module, Clone, Debug)]
+    struct Forgetful;
+
+    impl GradientTransformation for Forgetful {
+        fn init(&mut self, _: &Tree<Tensor>) {}
+        fn update(&mut self, mut gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+            gradients.pop();
+            gradients
+        }
+    }
+
+    fn numbers(count: usize) -> Vec<Tensor> {
+        (0..count)
+            .map(|number| Tensor::from(number as f32))
+            .collect()
+    }
+
+    #[test]
+    #[should_panic(expected = "was given 3 gradients and gave 2 updates; give one for each")]
+    fn missing_update_is_refused() {
+        let mut both = chain([Chain::of(Forgetful), sgd(0.1)]);
+        both.update(numbers(3), &numbers(3));
+    }
+
+    #[test]
+    fn number_of_gradients_is_that_of_parameters() {
+        for mut made in [adam(0.1), trace(0.9, false), add_decayed_weights(0.1)] {
+            made.init(&Tree::from_value(&numbers(3)));
+            let run = || made.update(numbers(2), &numbers(3));
+            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+            let text = panic.downcast_ref::<String>().unwrap();
+            assert!(
+                text.starts_with("cannot update: expected a gradient for each of 3"),
+                "{text}"
+            );
+        }
+    }
 }

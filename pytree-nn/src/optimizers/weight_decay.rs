@@ -3,6 +3,7 @@
 use pytree_core::{Module, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::transformation::check_number;
 use crate::optimizers::{Chain, GradientTransformation};
 
 /// Adds a multiple of the parameters: see [`add_decayed_weights`].
@@ -21,6 +22,7 @@ impl GradientTransformation for AddDecayedWeights {
     fn init(&mut self, _: &Tree<Tensor>) {}
 
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        check_number("parameters", parameters.len(), gradients.len());
         let pairs = gradients.iter().zip(parameters);
         pairs
             .map(|(gradient, parameter)| gradient + parameter * self.weight_decay)

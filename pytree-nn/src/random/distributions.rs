@@ -203,7 +203,10 @@ impl Key {
             let block = BLOCK.min(count - elements.len());
             let counts = Tensor::arange(DType::U32, block) + word(elements.len());
             let block = numbers(self.words_at(&counts, "draw from"));
-            elements.extend_from_slice(block.read::<T>().ok()?);
+            if block.is_traced() {
+                return None;
+            }
+            elements.extend_from_slice(or_panic(block.read::<T>()));
         }
         Some(Tensor::from(elements))
     }

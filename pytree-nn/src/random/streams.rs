@@ -1,9 +1,10 @@
 //! The streams of a whole model, wherever they are.
 
+use pytree_core::bug::{bug, expect_next};
 use pytree_core::crossing::{put_together_with, take_apart};
 use pytree_core::field::NodeShapes;
 use pytree_core::shape::NodeKind;
-use pytree_core::{Contents, PytreeOf, TreeDef, graph};
+use pytree_core::{Contents, PytreeOf, StaticData, TreeDef, graph};
 use pytree_transform::Tensor;
 
 use crate::error::or_panic;
@@ -97,11 +98,15 @@ pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
             position += 1;
         } else if <RngStream as NodeShapes>::SHAPES.contains(node.shape()) && node.num_leaves() == 2
         {
-            let tag = node.statics().next();
-            places.extend(
-                tag.and_then(|(_, tag)| tag.downcast_ref::<String>().cloned())
-                    .map(|tag| StreamPlace { tag, key: position }),
-            );
+            let (_, tag) = expect_next(&mut node.statics(), "the tag of a stream");
+            // Of a structure that was read from bytes it is data, and no `String`.
+            let StaticData::Text(tag) = tag.data() else {
+                bug(format_args!(
+                    "a text as the tag of a stream, found {}",
+                    tag.data()
+                ))
+            };
+            places.push(StreamPlace { tag, key: position });
         }
     }
     places

@@ -1,9 +1,10 @@
 //! Normalisation of groups of features.
 
 use pytree_core::Module;
+use pytree_core::bug::expect_some;
 use pytree_transform::{DType, Tensor};
 
-use super::statistics::{Normalization, mask_for, parameters, positions};
+use super::statistics::{CHECKED, Normalization, mask_for, parameters, positions};
 use crate::error::{InputError, or_panic};
 use crate::initializers::Initializer;
 use crate::random::Rngs;
@@ -143,12 +144,12 @@ impl GroupNorm {
         };
         whole.check(x)?;
         let mask = mask_for(GROUP_NORM, x, mask)?;
-        let last = x.rank().saturating_sub(1);
+        let last = x.rank() - 1;
         let reduced = match &self.reduction_axes {
-            Some(axes) => positions(x, axes).unwrap_or_default(),
+            Some(axes) => expect_some(positions(x, axes), CHECKED),
             None => (1.min(last)..=last).collect(),
         };
-        let features = x.shape().last().copied().unwrap_or_default();
+        let features = x.shape()[last];
         if self.groups == 0 || !features.is_multiple_of(self.groups) || !reduced.contains(&last) {
             return Err(InputError::input(
                 GROUP_NORM,

@@ -1,5 +1,6 @@
 //! Mean and variance over some axes, and normalisation by them: what all layers of this family share.
 
+use pytree_core::bug::expect_some;
 use pytree_transform::{DType, Tensor, pmean};
 
 use crate::error::InputError;
@@ -30,6 +31,9 @@ pub(super) struct Statistics {
     pub(super) variance: Tensor,
 }
 
+/// What [`Normalization::check`] makes sure of.
+pub(super) const CHECKED: &str = "the axes of a layer in the tensor that it was given";
+
 impl Normalization<'_> {
     /// Checks what is given to a layer.
     ///
@@ -45,7 +49,6 @@ impl Normalization<'_> {
         let mut absent: Vec<isize> = axes()
             .filter(|&axis| positions(x, &[axis]).is_none())
             .collect();
-        let features = positions(x, self.feature_axes).unwrap_or_default();
         if !absent.is_empty() {
             absent.dedup();
             return Err(InputError::input(
@@ -55,6 +58,7 @@ impl Normalization<'_> {
                 "give x more axes, or set the layer's axes to those of x",
             ));
         }
+        let features = expect_some(positions(x, self.feature_axes), CHECKED);
         let length: usize = features.iter().map(|&axis| x.shape()[axis]).product();
         match parameter.map(Tensor::len) {
             Some(expected) if expected != length => {
@@ -125,7 +129,7 @@ impl Normalization<'_> {
     #[track_caller]
     pub(super) fn along_features(&self, vector: &Tensor, x: &Tensor) -> Tensor {
         let mut shape = vec![1; x.rank()];
-        for axis in positions(x, self.feature_axes).unwrap_or_default() {
+        for axis in expect_some(positions(x, self.feature_axes), CHECKED) {
             shape[axis] = x.shape()[axis];
         }
         vector.reshape(shape)
