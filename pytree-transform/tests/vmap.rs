@@ -13,8 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, Module, Tree};
 use pytree_transform::{
-    Axes, DType, Tensor, all_gather, all_to_all, axis_index, axis_size, grad, jit, jvp, pmax,
-    pmean, ppermute, pshuffle, psum, vmap, vmap_mut,
+    Axes, DType, Jaxpr, Tensor, all_gather, all_to_all, axis_index, axis_size, grad, jit, jvp,
+    make_jaxpr, pmax, pmean, ppermute, pshuffle, psum, vmap, vmap_mut,
 };
 
 #[derive(Module, Clone, Debug)]
@@ -330,6 +330,40 @@ fn results_that_can_not_lie_as_asked_are_named() {
     );
     let text = call(Axes::from((0, 0, 0)));
     assert!(text.contains("`.out_axes(…)` do not fit: at the root: the axes are a tuple of 3, the value is a tuple of 2"), "{text}");
+}
+
+/// Records a function of an example of a batch of 3, whose batch axis is `i`.
+fn recorded_under_axis(function: impl Fn(Tensor) -> Tensor + Send + Sync) -> Jaxpr {
+    let recorded = std::sync::Mutex::new(None);
+    let record = |x: Tensor| {
+        *recorded.lock().unwrap() = Some(make_jaxpr(&function)(x.clone()));
+        x
+    };
+    drop(vmap(record).axis_name("i")(Tensor::from([1.0, 2.0, 3.0])));
+    recorded.into_inner().unwrap().unwrap()
+}
+
+#[test]
+fn a_recorded_function_runs_under_its_batch_axis_only() {
+    let summed = jit(|x: Tensor| psum(&x, "i"));
+    let sums = recorded_under_axis(&*summed);
+    let gathers = recorded_under_axis(|x| all_gather(&x, "i", 0, false));
+    for jaxpr in [&sums, &gathers] {
+        let run = |x: Tensor| jaxpr.evaluate(&[x]).remove(0);
+        let found = vmap(run).axis_name("i")(Tensor::from([1.0, 2.0, 4.0]));
+        assert_eq!(found.sum().item::<f64>() % 7.0, 0.0);
+        let text = message(|| drop(run(Tensor::from(1.0))));
+        assert!(
+            text.contains("over the batch axis `i`: no `vmap` around it names one"),
+            "{text}"
+        );
+    }
+    let gathered = |x: Tensor| gathers.evaluate(&[x]).remove(0);
+    let text = message(|| drop(vmap(gathered).axis_name("i")(Tensor::from([1.0, 2.0]))));
+    assert_eq!(
+        text,
+        "cannot all_gather f64[]: the batch axis `i` has length 2, and the operation was recorded for 3; record the function again where it is called"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! - each variable is assigned once, and before it is used;
 //! - each constant is concrete and of the recorded type;
 //! - the shape rule of each equation accepts its operands and gives the recorded types;
+//! - the batch axes that an equation works over are those that the jaxpr was recorded under, of the same lengths;
 //! - the bodies of calls, custom rules and control flow take what the operands are, and give what the results are;
 //! - each output is there;
 //! - all of it holds of nested jaxprs.
@@ -112,6 +113,28 @@ pub enum JaxprError {
         expected: Vec<AbstractArray>,
         /// The outputs of the body.
         found: Vec<AbstractArray>,
+    },
+    /// An equation over a batch axis that the jaxpr was not recorded under.
+    #[error("{place} works over the batch axis `{name}`, which the jaxpr was not recorded under")]
+    UnboundAxis {
+        /// The equation.
+        place: String,
+        /// The name of the axis.
+        name: String,
+    },
+    /// An equation, or a body of one, that is for a batch axis of another length than the jaxpr was recorded under.
+    #[error(
+        "{place} is for a batch axis `{name}` of length {found}, the jaxpr was recorded under one of length {expected}"
+    )]
+    AxisLength {
+        /// The equation.
+        place: String,
+        /// The name of the axis.
+        name: String,
+        /// The length that the jaxpr was recorded under.
+        expected: usize,
+        /// The length that the equation is for.
+        found: usize,
     },
     /// Something wrong with a nested jaxpr.
     #[error("in `{body}` of {place}: {error}")]
@@ -273,10 +296,7 @@ impl Verifier<'_> {
             return;
         }
         self.nested(equation, place);
-        if !equation.primitive.axis_names().is_empty() {
-            // Its shape rule asks for the lengths of batch axes, which are bound only where it was recorded.
-            return;
-        }
+        self.batch_axes(equation, place);
         match equation.primitive.abstract_evaluation(&operands) {
             Err(error) => self.errors.push(JaxprError::Refused {
                 place: place(),
@@ -340,6 +360,33 @@ impl Verifier<'_> {
                     body: name,
                     expected: signature.outputs,
                     found: outputs.into_iter().cloned().collect(),
+                });
+            }
+        }
+    }
+
+    /// Whether the jaxpr was recorded under the batch axes that an equation works over.
+    fn batch_axes(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
+        for name in equation.primitive.axis_names() {
+            let Some(expected) = self.jaxpr.batch_axis(name) else {
+                self.errors.push(JaxprError::UnboundAxis {
+                    place: place(),
+                    name: name.to_string(),
+                });
+                continue;
+            };
+            let bodies = equation.primitive.bodies().into_iter();
+            let of_bodies = bodies.filter_map(|(_, body)| body.batch_axis(name));
+            let lengths = equation.primitive.axis_length().into_iter();
+            for found in lengths
+                .chain(of_bodies)
+                .filter(|&length| length != expected)
+            {
+                self.errors.push(JaxprError::AxisLength {
+                    place: place(),
+                    name: name.to_string(),
+                    expected,
+                    found,
                 });
             }
         }

@@ -4,6 +4,7 @@
 //! [`Vmap::axis_name`](crate::Vmap::axis_name); of several batch axes of one name the innermost is meant. What is not
 //! batched is the same for all examples. They are differentiated, batched and compiled as other operations are.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::graph;
@@ -14,7 +15,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::operations::shape::{axis_of, new_axis_of};
 use crate::primitives::collectives;
 use crate::tensor::Tensor;
-use crate::tensor::trace::axis_length;
+use crate::tensor::trace::{at_line_by_default, axis_length};
 use crate::tensor::traceable::{Traceable, rebuild};
 
 /// Applies an operation over named axes to each leaf.
@@ -28,8 +29,10 @@ fn each_leaf<T: Traceable>(
     or_panic(check(operation, names));
     let (leaves, treedef) = graph::flatten::<Tensor, T>(value);
     let mut results = Vec::with_capacity(leaves.len());
+    let line = Location::caller();
     for leaf in &leaves {
-        results.push(or_panic(apply(leaf, names.as_slice())));
+        let applied = at_line_by_default(line, || apply(leaf, names.as_slice()));
+        results.push(or_panic(applied));
     }
     rebuild(&treedef, results)
 }

@@ -3,8 +3,11 @@
 //! To the function of one example, `psum` is an operation of one tensor. At the level that binds its name it becomes
 //! a sum over the batch axis. Other levels see it as it stands: they are batched, differentiated and recorded by
 //! the ordinary rules. It is never evaluated, since without its level it is an error.
+//!
+//! What a shape rule needs to know of a batch axis is a parameter. So it is the same rule where an operation is applied,
+//! which is refused where its axis is another, and where a recorded function is verified.
 
-mod permute;
+pub(crate) mod permute;
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,13 +64,6 @@ pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
         "the level of the batch axis of `{}` before its evaluation",
         primitive.name()
     ))
-}
-
-/// Fails if a name is not bound.
-pub(super) fn check_bound(operation: &'static str, names: &[AxisName]) -> Result<(), TensorError> {
-    names
-        .iter()
-        .try_for_each(|name| axis_length(operation, name).map(drop))
 }
 
 /// Names as a jaxpr shows them: `('i', 'j')`.
@@ -141,7 +137,6 @@ impl LinearPrimitive for PSum {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        check_bound("psum", &self.names)?;
         if operand.dtype == DType::Bool {
             return Err(TensorError::dtype("psum", &[operand], "numbers"));
         }
@@ -192,7 +187,6 @@ impl Primitive for PMax {
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        check_bound("pmax", &self.names)?;
         Ok(one(operands[0].clone()))
     }
 
@@ -251,7 +245,6 @@ impl LinearPrimitive for AllGather {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        check_bound("all_gather", &self.name)?;
         let mut result = operand.clone();
         if self.axis > result.rank() {
             return Err(TensorError::axis("all_gather", &result, self.axis));
@@ -273,8 +266,11 @@ impl LinearPrimitive for AllGather {
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let operand = or_panic(move_axis(operand, axis, 0));
-        let gathered = all_gather(&operand, &self.name[0], self.axis + 1);
-        (or_panic(gathered), 0)
+        let gather = Self {
+            axis: self.axis + 1,
+            ..self.clone()
+        };
+        (or_panic(gather.apply(&operand)), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,6 +284,10 @@ impl LinearPrimitive for AllGather {
 
     fn axis_names(&self) -> &[AxisName] {
         &self.name
+    }
+
+    fn axis_length(&self) -> Option<usize> {
+        Some(self.length)
     }
 
     fn batch_over(
@@ -308,7 +308,6 @@ impl Primitive for AxisIndex {
     }
 
     fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
-        check_bound("axis_index", &self.name)?;
         Ok(one(Tensor::constant(DType::I32, 0.0).info().clone()))
     }
 

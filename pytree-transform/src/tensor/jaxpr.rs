@@ -180,6 +180,12 @@ impl Jaxpr {
         names
     }
 
+    /// The length of the batch axis of a name that it was recorded under, if it depends on one.
+    pub(crate) fn batch_axis(&self, name: &AxisName) -> Option<usize> {
+        let mut axes = self.batch_axes.iter();
+        axes.find_map(|(known, length)| (known == name).then_some(*length))
+    }
+
     /// Adds an input that nothing uses.
     pub(crate) fn unused_input(&mut self, info: AbstractArray) -> Variable {
         self.variables.push(info);

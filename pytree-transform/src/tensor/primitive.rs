@@ -231,9 +231,15 @@ pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
         None
     }
 
-    /// The names of the batch axes that it works over; none for most.
+    /// The names of the batch axes that it works over; none for most. It is refused where they are not bound.
     fn axis_names(&self) -> &[AxisName] {
         &[]
+    }
+
+    /// The length of the batch axis that it works over, where its parameters depend on it. It is refused where the axis has
+    /// another.
+    fn axis_length(&self) -> Option<usize> {
+        None
     }
 }
 
@@ -285,6 +291,11 @@ pub(crate) trait LinearPrimitive:
     /// As [`Primitive::axis_names`].
     fn axis_names(&self) -> &[AxisName] {
         &[]
+    }
+
+    /// As [`Primitive::axis_length`].
+    fn axis_length(&self) -> Option<usize> {
+        None
     }
 
     /// **Batching over one of its own axes**, as [`Primitive::batch`]: for what has [`axis_names`](Self::axis_names).
@@ -351,6 +362,10 @@ impl<P: LinearPrimitive> Primitive for P {
 
     fn axis_names(&self) -> &[AxisName] {
         LinearPrimitive::axis_names(self)
+    }
+
+    fn axis_length(&self) -> Option<usize> {
+        LinearPrimitive::axis_length(self)
     }
 
     fn to_shared(&self) -> Arc<dyn Primitive> {

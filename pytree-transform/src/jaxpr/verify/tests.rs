@@ -5,9 +5,16 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::*;
+use crate::base::axis_names::AxisName;
 use crate::primitives::call::Call;
+use crate::primitives::collectives::AllGather;
+use crate::primitives::collectives::permute::{AllToAll, PPermute};
 use crate::tensor::elementwise::{Binary, Unary};
-use crate::{DType, Tensor, jit, make_jaxpr};
+use crate::tensor::primitive::Primitive;
+use crate::{
+    DType, Tensor, all_gather, all_to_all, axis_index, grad, jit, make_jaxpr, pmax, ppermute, psum,
+    vmap,
+};
 
 /// `a, b -> sin a · b`, with a constant added.
 fn sample() -> Jaxpr {
@@ -333,6 +340,173 @@ fn custom_rules_take_residuals_and_give_cotangents() {
     );
 }
 
+/// Records a function of an example `f32[3,2]` of a batch of 3, whose batch axis is `i`, and breaks it: what the verifier
+/// says then.
+fn broken_under_axis(
+    function: impl Fn(Tensor) -> Tensor + Send + Sync,
+    change: impl FnOnce(&mut Jaxpr),
+) -> String {
+    let recorded = std::sync::Mutex::new(None);
+    let record = |x: Tensor| {
+        *recorded.lock().unwrap() = Some(make_jaxpr(&function)(x.clone()));
+        x
+    };
+    vmap(record).axis_name("i")(Tensor::zeros(DType::F32, [3, 3, 2]));
+    let mut jaxpr = recorded.into_inner().unwrap().unwrap();
+    assert_eq!(verify(&jaxpr), Ok(()));
+    change(&mut jaxpr);
+    only(verify(&jaxpr).unwrap_err()).to_string()
+}
+
+/// Makes the first equation one of another primitive.
+fn instead(primitive: impl Primitive) -> impl FnOnce(&mut Jaxpr) {
+    |jaxpr| jaxpr.equations[0].primitive = Arc::new(primitive)
+}
+
+/// Makes the operand of the first equation, an input, one of another type.
+fn of_operand(info: AbstractArray) -> impl FnOnce(&mut Jaxpr) {
+    |jaxpr| {
+        let input = jaxpr.equations[0].inputs[0];
+        jaxpr.variables[input.index()] = info;
+    }
+}
+
+#[test]
+fn collectives_have_operands_of_their_rules() {
+    let bools = || of_operand(AbstractArray::new(DType::Bool, [3, 2]));
+    let sum = broken_under_axis(|x| psum(&x, "i"), bools());
+    says(
+        &sum,
+        &[
+            "equation 0 (`psum`, from",
+            "verify/tests.rs:",
+            "cannot psum bool[3,2]",
+        ],
+    );
+    let longer = || of_operand(AbstractArray::new(DType::F32, [4, 2]));
+    let maximum = broken_under_axis(|x| pmax(&x, "i"), longer());
+    says(
+        &maximum,
+        &[
+            "(`pmax`, from",
+            "has the results (f32[3,2]), its shape rule gives (f32[4,2])",
+        ],
+    );
+    let sent = broken_under_axis(|x| ppermute(&x, "i", [(0, 1)]), longer());
+    says(
+        &sent,
+        &["(`ppermute`, from", "its shape rule gives (f32[4,2])"],
+    );
+    let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, false), longer());
+    says(
+        &gathered,
+        &[
+            "(`all_gather`, from",
+            "(f32[3,3,2]), its shape rule gives (f32[3,4,2])",
+        ],
+    );
+    let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, false), longer());
+    says(
+        &parted,
+        &[
+            "(`all_to_all`, from",
+            "axis 0 has length 4, the batch axis `i` has 3",
+        ],
+    );
+    let position = broken_under_axis(
+        |x| x + axis_index("i").convert(DType::F32),
+        |jaxpr| {
+            let result = jaxpr.equations[0].outputs[0];
+            jaxpr.variables[result.index()] = AbstractArray::new(DType::I64, []);
+        },
+    );
+    says(
+        &position,
+        &[
+            "(`axis_index`, from",
+            "has the results (i64[]), its shape rule gives (i32[])",
+        ],
+    );
+}
+
+#[test]
+fn collectives_have_parameters_of_their_rules() {
+    let name = || [AxisName::from("i")];
+    let pairs = |pairs: &[(usize, usize)]| PPermute {
+        name: name(),
+        pairs: pairs.into(),
+        length: 3,
+    };
+    let send = |x: Tensor| ppermute(&x, "i", [(0, 1)]);
+    let outside = broken_under_axis(send, instead(pairs(&[(0, 3)])));
+    says(&outside, &["(0, 3) leaves the batch axis `i` of length 3"]);
+    let twice = broken_under_axis(send, instead(pairs(&[(0, 1), (2, 1)])));
+    says(&twice, &["example 1 gets twice"]);
+    let behind = AllGather {
+        name: name(),
+        axis: 3,
+        length: 3,
+    };
+    let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, false), instead(behind));
+    says(&gathered, &["(`all_gather`, from", "axis 3 is not there"]);
+    let behind = AllToAll {
+        name: name(),
+        split_axis: 0,
+        concat_axis: 2,
+        length: 3,
+    };
+    let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, false), instead(behind));
+    says(&parted, &["(`all_to_all`, from", "axis 2 is not there"]);
+}
+
+#[test]
+fn batch_axes_are_those_of_the_recording() {
+    let sum = |x: Tensor| psum(&x, "i");
+    let unbound = broken_under_axis(sum, |jaxpr| jaxpr.batch_axes.clear());
+    says(
+        &unbound,
+        &[
+            "equation 0 (`psum`, from",
+            "over the batch axis `i`, which the jaxpr was not recorded under",
+        ],
+    );
+    let gather = |x: Tensor| all_gather(&x, "i", 0, false);
+    let longer = |jaxpr: &mut Jaxpr| jaxpr.batch_axes[0].1 = 5;
+    let length = broken_under_axis(gather, longer);
+    says(
+        &length,
+        &["for a batch axis `i` of length 3, the jaxpr was recorded under one of length 5"],
+    );
+    let called = jit(move |x: Tensor| sum(x));
+    let nested = broken_under_axis(&*called, longer);
+    says(
+        &nested,
+        &[
+            "(`jit`, from",
+            "for a batch axis `i` of length 3, the jaxpr was recorded under one of length 5",
+        ],
+    );
+}
+
+#[test]
+fn linear_parts_know_their_batch_axes() {
+    let checked = vmap(|x: Tensor| {
+        let jaxpr = make_jaxpr(|x: Tensor| grad(|x: &Tensor| (psum(&x.sin(), "i") * x).sum())(&x))(
+            x.clone(),
+        );
+        assert_eq!(verify(&jaxpr), Ok(()));
+        let called = jit(|x: Tensor| psum(&x.sin(), "i"));
+        let jaxpr = make_jaxpr(called)(x.clone());
+        let call: &dyn std::any::Any = &*jaxpr.equations[0].primitive;
+        let Call(body) = call.downcast_ref().unwrap();
+        let split = body.linearized(&[true], &[]);
+        assert_eq!(verify(&split.known.jaxpr), Ok(()));
+        assert_eq!(verify(&split.linear.jaxpr), Ok(()));
+        x
+    });
+    checked.axis_name("i")(Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]));
+}
+
 /// A primitive that holds a jaxpr.
 #[derive(Debug, Clone)]
 struct Holder(Jaxpr);
@@ -347,7 +521,7 @@ impl std::hash::Hash for Holder {
         std::ptr::hash(self, hasher);
     }
 }
-impl crate::tensor::primitive::Primitive for Holder {
+impl Primitive for Holder {
     fn name(&self) -> &'static str {
         "holder"
     }
@@ -394,7 +568,7 @@ impl crate::tensor::primitive::Primitive for Holder {
     fn write_parameters(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         Ok(())
     }
-    fn to_shared(&self) -> Arc<dyn crate::tensor::primitive::Primitive> {
+    fn to_shared(&self) -> Arc<dyn Primitive> {
         Arc::new(self.clone())
     }
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {

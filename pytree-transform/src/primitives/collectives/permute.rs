@@ -13,7 +13,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, LinearPrimitive, one};
-use crate::tensor::trace::{axis_length, bind_one};
+use crate::tensor::trace::axis_length;
 
 /// Each example's tensor goes to another one; who gets none has zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,8 @@ pub(crate) struct PPermute {
     pub(crate) name: [AxisName; 1],
     /// From where, and to where.
     pub(crate) pairs: Arc<[(usize, usize)]>,
+    /// The number of examples.
+    pub(crate) length: usize,
 }
 
 /// The parts along an axis go one to each example, which puts the parts it gets along a new axis.
@@ -30,6 +32,8 @@ pub(crate) struct AllToAll {
     pub(crate) split_axis: usize,
     /// In the result.
     pub(crate) concat_axis: usize,
+    /// The number of examples.
+    pub(crate) length: usize,
 }
 
 #[track_caller]
@@ -38,8 +42,14 @@ pub(crate) fn ppermute(
     name: &AxisName,
     pairs: Arc<[(usize, usize)]>,
 ) -> Result<Tensor, TensorError> {
+    let length = axis_length("ppermute", name)?;
     let name = [name.clone()];
-    bind_one(&PPermute { name, pairs }, &[operand])
+    PPermute {
+        name,
+        pairs,
+        length,
+    }
+    .apply(operand)
 }
 
 #[track_caller]
@@ -49,18 +59,20 @@ pub(crate) fn all_to_all(
     split_axis: usize,
     concat_axis: usize,
 ) -> Result<Tensor, TensorError> {
-    let name = [name.clone()];
-    let primitive = AllToAll {
-        name,
+    let length = axis_length("all_to_all", name)?;
+    AllToAll {
+        name: [name.clone()],
         split_axis,
         concat_axis,
-    };
-    bind_one(&primitive, &[operand])
+        length,
+    }
+    .apply(operand)
 }
 
 impl PPermute {
     /// All that is wrong with the pairs.
-    fn problems(&self, length: usize) -> Vec<String> {
+    fn problems(&self) -> Vec<String> {
+        let length = self.length;
         let mut problems = Vec::new();
         for (position, &(from, to)) in self.pairs.iter().enumerate() {
             let before = &self.pairs[..position];
@@ -87,7 +99,7 @@ impl LinearPrimitive for PPermute {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        let problems = self.problems(axis_length("ppermute", &self.name[0])?);
+        let problems = self.problems();
         if problems.is_empty() {
             return Ok(operand.clone());
         }
@@ -105,8 +117,12 @@ impl LinearPrimitive for PPermute {
 
     /// Cotangents go back.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
-        let back = self.pairs.iter().map(|&(from, to)| (to, from)).collect();
-        or_panic(ppermute(cotangent, &self.name[0], back))
+        let back = self.pairs.iter().map(|&(from, to)| (to, from));
+        let back = Self {
+            pairs: back.collect(),
+            ..self.clone()
+        };
+        or_panic(back.apply(cotangent))
     }
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
@@ -119,6 +135,10 @@ impl LinearPrimitive for PPermute {
 
     fn axis_names(&self) -> &[AxisName] {
         &self.name
+    }
+
+    fn axis_length(&self) -> Option<usize> {
+        Some(self.length)
     }
 
     fn batch_over(
@@ -156,27 +176,26 @@ impl LinearPrimitive for AllToAll {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        let length = axis_length("all_to_all", &self.name[0])?;
         for axis in [self.split_axis, self.concat_axis] {
             if axis >= operand.rank() {
                 return Err(TensorError::axis("all_to_all", operand, axis));
             }
         }
         let found = operand.shape[self.split_axis];
-        if found != length {
+        if found != self.length {
             return Err(TensorError::shape(
                 "all_to_all",
                 &[operand],
                 format!(
-                    "axis {} has length {found}, the batch axis `{}` has {length}",
-                    self.split_axis, self.name[0]
+                    "axis {} has length {found}, the batch axis `{}` has {}",
+                    self.split_axis, self.name[0], self.length
                 ),
                 "each example needs one part; reshape the axis first",
             ));
         }
         let mut result = operand.clone();
         result.shape.remove(self.split_axis);
-        result.shape.insert(self.concat_axis, length);
+        result.shape.insert(self.concat_axis, self.length);
         Ok(result)
     }
 
@@ -186,15 +205,22 @@ impl LinearPrimitive for AllToAll {
 
     /// Cotangents go back.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
-        let (split, concat) = (self.concat_axis, self.split_axis);
-        or_panic(all_to_all(cotangent, &self.name[0], split, concat))
+        let back = Self {
+            split_axis: self.concat_axis,
+            concat_axis: self.split_axis,
+            ..self.clone()
+        };
+        or_panic(back.apply(cotangent))
     }
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let operand = or_panic(move_axis(operand, axis, 0));
-        let (split, concat) = (self.split_axis + 1, self.concat_axis + 1);
-        let sent = all_to_all(&operand, &self.name[0], split, concat);
-        (or_panic(sent), 0)
+        let behind = Self {
+            split_axis: self.split_axis + 1,
+            concat_axis: self.concat_axis + 1,
+            ..self.clone()
+        };
+        (or_panic(behind.apply(&operand)), 0)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,6 +234,10 @@ impl LinearPrimitive for AllToAll {
 
     fn axis_names(&self) -> &[AxisName] {
         &self.name
+    }
+
+    fn axis_length(&self) -> Option<usize> {
+        Some(self.length)
     }
 
     /// Who gets a part is the new batch axis, who sends it the new axis.

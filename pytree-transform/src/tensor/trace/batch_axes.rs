@@ -3,8 +3,9 @@
 use pytree_core::level::{Level, with_levels};
 
 use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
-use crate::tensor::primitive::BatchAxis;
+use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
 /// The level that an operation over named axes goes to if no operand is from one above: the innermost that binds
@@ -38,7 +39,7 @@ pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     binder(name).map(|(_, length)| length)
 }
 
-/// As [`bound_length`]; what is being recorded for compilation under the batch axis depends on it from now on.
+/// As [`bound_length`]; what is being recorded under the batch axis depends on it from now on.
 ///
 /// # Errors
 /// [`TensorError::UnboundAxis`] with the names that are bound.
@@ -52,12 +53,38 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
     };
     with_levels(|levels| {
         for above in levels[level + 1..].iter().filter_map(Content::of) {
-            if let Interpreter::Stage(builder, _) = &above.interpreter {
+            if let Interpreter::Stage(builder, _) | Interpreter::Tape(builder) = &above.interpreter
+            {
                 builder.borrow_mut().depend_on(name, length);
             }
         }
     });
     Ok(length)
+}
+
+/// Fails if a primitive works over a batch axis that is not bound, or that has another length than the primitive is for.
+///
+/// # Errors
+/// [`TensorError::UnboundAxis`] or [`TensorError::Shape`].
+#[cold]
+pub(super) fn check_axes(
+    primitive: &dyn Primitive,
+    operands: &[&AbstractArray],
+) -> Result<(), TensorError> {
+    for name in primitive.axis_names() {
+        let found = axis_length(primitive.name(), name)?;
+        if let Some(expected) = primitive.axis_length().filter(|&length| length != found) {
+            return Err(TensorError::shape(
+                primitive.name(),
+                operands,
+                format!(
+                    "the batch axis `{name}` has length {found}, and the operation was recorded for {expected}"
+                ),
+                "record the function again where it is called",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The names of batch axes that are bound, innermost first.

@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Operands, Outputs, Primitive};
-use crate::tensor::trace::batch_axes::level_of;
+use crate::tensor::trace::batch_axes::{check_axes, level_of};
 use crate::tensor::trace::lines::{LineGuard, current_line};
 use crate::tensor::trace::{
     Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
@@ -30,13 +30,16 @@ pub(crate) fn bind(
     let line = current_line();
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
+    let names = primitive.axis_names();
+    if !names.is_empty() {
+        check_axes(primitive, &infos)?;
+    }
     let results = primitive.abstract_evaluation(&infos)?;
     let innermost = operands
         .iter()
         .filter_map(|operand| operand.tracer())
         .max_by_key(|tracer| tracer.place.level);
     let level = innermost.map(|tracer| tracer.place.level);
-    let names = primitive.axis_names();
     let level = if !names.is_empty() {
         level.max(level_of(names))
     } else if operands.is_empty() || primitive.has_effect() {
