@@ -19,6 +19,7 @@ mod input;
 mod kinds;
 mod leaf;
 mod module_object;
+mod panicking_twin;
 mod paths;
 mod statics;
 #[cfg(test)]
@@ -109,4 +110,15 @@ pub fn module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
     module_object::expand(arguments.into(), &item.into(), Entry::Facade).into()
+}
+
+/// Gives a function that returns a `Result` a twin that panics with the error's message, at the line of its caller.
+///
+/// It is for the crates of pytree: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` writes `sort`. The documentation is
+/// that of the twin, with a section `# Panics`; the variants of the error are named in the documentation of the function,
+/// or its own section `# Errors` is.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    panicking_twin::expand(arguments.into(), item.into()).into()
 }

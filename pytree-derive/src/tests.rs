@@ -5,13 +5,14 @@
 mod accepted;
 mod mistakes;
 mod snapshots;
+mod twins;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::LitStr;
 
 use crate::input::Macro;
 use crate::paths::Entry;
-use crate::{collection, expand, leaf, module_object, statics};
+use crate::{collection, expand, leaf, module_object, panicking_twin, statics};
 
 /// Expands a derive of `pytree-core` on an item.
 fn derive(name: &str, item: &str) -> TokenStream {
@@ -35,6 +36,12 @@ fn derive_for(name: &str, item: &str, entry: Entry) -> TokenStream {
 fn object(arguments: &str, item: &str) -> TokenStream {
     let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
     module_object::expand(arguments, &item, Entry::Core)
+}
+
+/// Expands `#[panicking_twin]`.
+fn twin(arguments: &str, item: &str) -> TokenStream {
+    let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
+    panicking_twin::expand(arguments, item)
 }
 
 /// The mistakes reported: the text each stands at, and its message.

@@ -67,5 +67,3 @@ pub use optimizers::{
 };
 pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use summary::{Summary, SummaryRow, summary};
-
-pub(crate) use error::or_panic;

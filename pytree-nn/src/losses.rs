@@ -1,8 +1,9 @@
 //! Losses.
 
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::functions::shift;
 
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
@@ -13,7 +14,8 @@ const MSE: &str = "mse";
 ///
 /// `logits: [.., classes]`, `labels: [..]` of integers; gives `[..]`. Stable, as optax's
 /// `softmax_cross_entropy_with_integer_labels`; the gradient with respect to the logits is
-/// softmax(logits) - one hot(label).
+/// softmax(logits) - one hot(label). Under `jit` and `vmap` labels are not checked, and one that is not a class counts as a
+/// logit of 0 after the largest was subtracted.
 ///
 /// # Examples
 /// ```
@@ -26,17 +28,8 @@ const MSE: &str = "mse";
 ///
 /// # Panics
 /// If the shapes do not go together, if the logits are not floats, the labels are not integers, or if a label is
-/// not in `0..classes`. See [`try_softmax_cross_entropy`] for a fallible version. Under `jit` and `vmap` labels are
-/// not checked, and one that is not a class counts as a logit of 0 after the largest was subtracted.
-#[track_caller]
-pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
-    or_panic(try_softmax_cross_entropy(logits, labels))
-}
-
-/// As [`softmax_cross_entropy`].
-///
-/// # Errors
-/// [`InputError`] with what does not go together.
+/// not in `0..classes`.
+#[panicking_twin(softmax_cross_entropy)]
 #[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
     let classes = check_classification(CROSS_ENTROPY, logits, labels)?;
@@ -60,16 +53,8 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
 /// ```
 ///
 /// # Panics
-/// If shapes or element types differ. See [`try_mse`] for a fallible version.
-#[track_caller]
-pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
-    or_panic(try_mse(predictions, targets))
-}
-
-/// As [`mse`].
-///
-/// # Errors
-/// [`InputError`] if shapes or element types differ.
+/// If shapes or element types differ.
+#[panicking_twin(mse)]
 #[track_caller]
 pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     if targets.info() != predictions.info() || !targets.dtype().is_float() {

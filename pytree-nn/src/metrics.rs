@@ -1,8 +1,9 @@
 //! Metrics.
 
+use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::losses::{check_classification, check_labels};
 
 const ACCURACY: &str = "accuracy";
@@ -22,16 +23,8 @@ const CONFUSION: &str = "confusion_matrix";
 ///
 /// # Panics
 /// If the shapes do not go together, if the logits are not floats or the labels no integers, or if a label is
-/// not in `0..classes`. See [`try_accuracy`] for a fallible version.
-#[track_caller]
-pub fn accuracy(logits: &Tensor, labels: &Tensor) -> Tensor {
-    or_panic(try_accuracy(logits, labels))
-}
-
-/// As [`accuracy`].
-///
-/// # Errors
-/// [`InputError`] with what does not go together.
+/// not in `0..classes`.
+#[panicking_twin(accuracy)]
 #[track_caller]
 pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
     check_classification(ACCURACY, logits, labels)?;
@@ -53,16 +46,7 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 ///
 /// # Panics
 /// If the shapes differ, if one is not of integers in `0..classes`, or under `jit` and `vmap`.
-/// See [`try_confusion_matrix`] for a fallible version.
-#[track_caller]
-pub fn confusion_matrix(predictions: &Tensor, labels: &Tensor, classes: usize) -> Vec<Vec<usize>> {
-    or_panic(try_confusion_matrix(predictions, labels, classes))
-}
-
-/// As [`confusion_matrix`].
-///
-/// # Errors
-/// [`InputError`] with what does not go together.
+#[panicking_twin(confusion_matrix)]
 #[track_caller]
 pub fn try_confusion_matrix(
     predictions: &Tensor,

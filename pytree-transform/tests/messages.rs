@@ -239,9 +239,11 @@ fn functions() -> BTreeSet<String> {
         let text = std::fs::read_to_string(format!("{folder}/{file}.rs")).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
         for line in text.lines().map(str::trim) {
-            let function = line
-                .strip_prefix("pub fn ")
-                .and_then(|rest| rest.split(['(', '<']).next());
+            // The attribute names the function that it writes.
+            let function = ["pub fn ", "#[panicking_twin("]
+                .iter()
+                .find_map(|prefix| line.strip_prefix(prefix))
+                .and_then(|rest| rest.split(['(', '<', ',', ')']).next());
             // A row of a table: `name = operation` or `name try_name = operation`.
             let row = ["= Unary::", "= elementwise::"]
                 .iter()

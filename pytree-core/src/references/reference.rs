@@ -90,21 +90,10 @@ impl<T> Ref<T> {
 
     /// The value.
     ///
-    /// # Panics
-    /// As [`try_get`](Self::try_get) fails.
-    #[track_caller]
-    pub fn get(&self) -> T
-    where
-        T: Clone,
-    {
-        allowed(self.try_get())
-    }
-
-    /// The value.
-    ///
     /// # Errors
     /// [`ReferenceError`] if the reference was captured by a function that is recorded, or made inside of a
     /// transformation that is over or runs on another thread.
+    #[pytree_derive::panicking_twin(get)]
     pub fn try_get(&self) -> Result<T, ReferenceError>
     where
         T: Clone,
@@ -114,18 +103,10 @@ impl<T> Ref<T> {
 
     /// Replaces the value.
     ///
-    /// # Panics
-    /// As [`try_set`](Self::try_set) fails.
-    #[track_caller]
-    pub fn set(&self, value: T) {
-        allowed(self.try_set(value));
-    }
-
-    /// Replaces the value.
-    ///
     /// # Errors
     /// [`ReferenceError`] if the reference was made outside of the transformation that runs, or inside of one that is
     /// over or runs on another thread.
+    #[pytree_derive::panicking_twin(set)]
     pub fn try_set(&self, value: T) -> Result<(), ReferenceError> {
         self.0.check_write()?;
         turn::give_way();

@@ -1,9 +1,8 @@
 //! What one run leaves behind, apart from the model.
 
 use pytree_core::{Filter, Partition, PytreeOf, TreeError, partition};
+use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
-
-use crate::error::or_panic;
 
 /// The result of a run, and the leaves that a filter accepts of what it left in the model: `nnx.capture`.
 ///
@@ -47,22 +46,10 @@ use crate::error::or_panic;
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///
-/// # Panics
-/// As [`try_capture`] fails, and if the run does.
-#[track_caller]
-pub fn capture<M: PytreeOf<Tensor>, R>(
-    model: &mut M,
-    filter: &Filter,
-    run: impl FnOnce(&mut M) -> R,
-) -> (R, Partition<M, Tensor>) {
-    or_panic(try_capture(model, filter, run))
-}
-
-/// As [`capture`].
-///
 /// # Errors
 /// After the run, if a path of the filter is not there, or a leaf that it accepts can't be taken out, as one of a field
 /// that always has it: see [`partition::pop`].
+#[panicking_twin(capture)]
 pub fn try_capture<M: PytreeOf<Tensor>, R>(
     model: &mut M,
     filter: &Filter,

@@ -10,10 +10,9 @@ use pytree_core::{
     KeyPath, Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeDef, TreeError, Unflattener,
     Visitor, select_partition, tree,
 };
+use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, Tensor, raw};
 use thiserror::Error;
-
-use crate::error::or_panic;
 
 /// A value can't be perturbed; it is not changed.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -113,17 +112,9 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     ///
     /// # Panics
     /// If the value is of another shape, element type or structure than the first time, or if it is the first time and a
-    /// derivative is being taken of the value. See [`try_perturb`](Self::try_perturb) for a fallible version.
+    /// derivative is being taken of the value.
     #[must_use = "the gradient is that of what this returns"]
-    #[track_caller]
-    pub fn perturb(&mut self, value: &T) -> T {
-        or_panic(self.try_perturb(value))
-    }
-
-    /// As [`perturb`](Self::perturb).
-    ///
-    /// # Errors
-    /// [`PerturbationError`].
+    #[panicking_twin(perturb)]
     #[track_caller]
     pub fn try_perturb(&mut self, value: &T) -> Result<T, PerturbationError> {
         let mut leaves = Vec::new();

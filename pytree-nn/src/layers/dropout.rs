@@ -1,6 +1,7 @@
 //! Dropout.
 
 use pytree_core::Module;
+use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::{InputError, or_panic};
@@ -59,16 +60,8 @@ impl Dropout {
     /// `x: [..]` to `[..]`. In [`Mode::Eval`], `x` itself.
     ///
     /// # Panics
-    /// If `x` is not a tensor of floats. See [`try_forward`](Self::try_forward) for a fallible version.
-    #[track_caller]
-    pub fn forward(&mut self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] if `x` is not a tensor of floats.
+    /// If `x` is not a tensor of floats.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         if !x.dtype().is_float() {

@@ -1,9 +1,10 @@
 //! Embeddings: a vector for each of finitely many things.
 
 use pytree_core::Module;
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::initializers::{Distribution, Fan, Initializer};
 use crate::random::Rngs;
 
@@ -80,20 +81,12 @@ impl Embed {
         }
     }
 
-    /// The rows that `indices: [..]`, integers, name: `[.., features]`. Negative ones count from the end.
+    /// The rows that `indices: [..]`, integers, name: `[.., features]`. Negative ones count from the end. Under `jit` and
+    /// `vmap` the values are not known, and a row that is not there is NaN, as in Flax.
     ///
     /// # Panics
-    /// If the indices are not integers, or if there is no such row. See [`try_forward`](Self::try_forward) for a fallible
-    /// version. Under `jit` and `vmap` the values are not known, and a row that is not there is NaN, as in Flax.
-    #[track_caller]
-    pub fn forward(&self, indices: &Tensor) -> Tensor {
-        or_panic(self.try_forward(indices))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    /// If the indices are not integers, or if there is no such row.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, indices: &Tensor) -> Result<Tensor, InputError> {
         if indices.dtype().is_float() || indices.dtype() == DType::Bool {
@@ -134,16 +127,7 @@ impl Embed {
     ///
     /// # Panics
     /// If the last axis of `query` is not as long as a row, or of another element type.
-    /// See [`try_attend`](Self::try_attend) for a fallible version.
-    #[track_caller]
-    pub fn attend(&self, query: &Tensor) -> Tensor {
-        or_panic(self.try_attend(query))
-    }
-
-    /// As [`attend`](Self::attend).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(attend)]
     #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
         let features = self.embedding.shape().last().copied();

@@ -1,9 +1,10 @@
 //! The affine map of the last axis.
 
 use pytree_core::Module;
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
@@ -91,16 +92,7 @@ impl Linear {
     ///
     /// # Panics
     /// If the last axis of `x` is not as long as the layer has inputs, or of another element type.
-    /// See [`try_forward`](Self::try_forward) for a fallible version.
-    #[track_caller]
-    pub fn forward(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         const LINEAR: &str = "Linear";

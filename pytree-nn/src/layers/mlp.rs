@@ -1,9 +1,10 @@
 //! The multilayer perceptron.
 
 use pytree_core::Module;
+use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::layers::{Activation, Linear};
 use crate::random::Rngs;
 
@@ -48,16 +49,7 @@ impl Mlp {
     ///
     /// # Panics
     /// If the last axis of `x` is not as long as there are inputs.
-    /// See [`try_forward`](Self::try_forward) for a fallible version.
-    #[track_caller]
-    pub fn forward(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut x = x.clone();

@@ -14,9 +14,9 @@ use pytree_core::{
     Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, crossing,
     graph, partition,
 };
+use pytree_derive::panicking_twin;
 use pytree_transform::{Gradient, Tensor};
 
-use crate::error::or_panic;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 
 /// Whether a leaf is trained: decided when the optimiser is made.
@@ -86,18 +86,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the filter accepts no leaf, or one that is not a float.
-    /// See [`try_with_filter`](Self::try_with_filter) for a fallible version.
-    #[track_caller]
-    pub fn with_filter(model: &M, transformation: Chain, filter: &Filter) -> Self {
-        or_panic(Self::try_with_filter(model, transformation, filter))
-    }
-
-    /// As [`with_filter`](Self::with_filter).
-    ///
-    /// # Errors
-    /// [`OptimizerError::NotFloat`], and [`OptimizerError::Filter`] if the filter names a path that is not there, or
-    /// accepts no leaf.
+    /// If the filter names a path that is not there, or accepts no leaf, or one that is not a float.
+    #[panicking_twin(with_filter, NotFloat | Filter)]
     pub fn try_with_filter(
         model: &M,
         mut transformation: Chain,
@@ -155,16 +145,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     ///
     /// # Panics
     /// If the chain has none, or it is not one number.
-    /// See [`try_set_learning_rate`](Self::try_set_learning_rate) for a fallible version.
-    #[track_caller]
-    pub fn set_learning_rate(&mut self, rate: impl Into<Tensor>) {
-        or_panic(self.try_set_learning_rate(rate));
-    }
-
-    /// As [`set_learning_rate`](Self::set_learning_rate).
-    ///
-    /// # Errors
-    /// [`OptimizerError::NoLearningRate`] or [`OptimizerError::LearningRate`].
+    #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate)]
     #[track_caller]
     pub fn try_set_learning_rate(&mut self, rate: impl Into<Tensor>) -> Result<(), OptimizerError> {
         let rate = rate.into();
@@ -185,20 +166,12 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     ///
     /// # Panics
     /// If a parameter received no gradient or a frozen leaf did, if a gradient has another shape than its
-    /// parameter, or if the model has another structure. See [`try_update`](Self::try_update) for a fallible version.
-    #[track_caller]
-    pub fn update(&mut self, model: &mut M, gradients: &Gradient<M>)
-    where
-        M: SelectPart<Tensor>,
-    {
-        or_panic(self.try_update(model, gradients));
-    }
-
-    /// As [`update`](Self::update).
+    /// parameter, or if the model has another structure.
     ///
     /// # Errors
     /// [`OptimizerError`] with every parameter for which it is so, or a conflict if another thread writes a reference of
     /// the model meanwhile; neither model nor optimiser are changed.
+    #[panicking_twin(update)]
     #[track_caller]
     pub fn try_update(
         &mut self,

@@ -8,10 +8,10 @@ use std::fmt;
 
 use pytree_core::Module;
 use pytree_core::kind::RngState;
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 use thiserror::Error;
 
-use crate::or_panic;
 use crate::random::Key;
 
 /// The stream that stands in for those that are not there.
@@ -203,17 +203,11 @@ impl Rngs {
     /// The next key of a stream, or of `default` if there is none of that name.
     ///
     /// # Panics
-    /// If there is neither, or if the streams were split and are not mapped over;
-    /// [`try_next`](Self::try_next) tells the former instead.
-    #[track_caller]
-    pub fn next(&mut self, name: &str) -> Key {
-        or_panic(self.try_next(name))
-    }
-
-    /// As [`next`](Self::next).
+    /// If there is neither, or if the streams were split and are not mapped over.
     ///
     /// # Errors
-    /// [`RngError::NoStream`].
+    /// [`RngError::NoStream`] if there is neither. Streams that were split panic here, too.
+    #[panicking_twin(next)]
     #[track_caller]
     pub fn try_next(&mut self, name: &str) -> Result<Key, RngError> {
         self.stream_mut(name).map(RngStream::next_key)

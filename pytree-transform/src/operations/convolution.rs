@@ -5,6 +5,8 @@
 
 mod mistakes;
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::Shape;
 use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::primitives::dot::dot_general;
@@ -116,17 +118,8 @@ impl Convolution {
     ///
     /// # Panics
     /// If the shapes, the element types and what was set do not fit; every problem is named.
-    /// See [`try_apply`](Self::try_apply) for a fallible version.
     #[must_use]
-    #[track_caller]
-    pub fn apply(&self, x: &Tensor, kernel: &Tensor) -> Tensor {
-        or_panic(self.try_apply(x, kernel))
-    }
-
-    /// As [`apply`](Self::apply).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(apply, Shape | DType)]
     #[track_caller]
     pub fn try_apply(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let _called = called("convolve");
@@ -140,7 +133,6 @@ impl Convolution {
     ///
     /// # Panics
     /// As [`apply`](Self::apply), and if an input dilation or groups are set.
-    /// See [`try_apply_transposed`](Self::try_apply_transposed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -151,15 +143,7 @@ impl Convolution {
     /// assert_eq!(y.flatten(), Tensor::from([1.0, 10.0, 2.0, 20.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn apply_transposed(&self, x: &Tensor, kernel: &Tensor) -> Tensor {
-        or_panic(self.try_apply_transposed(x, kernel))
-    }
-
-    /// As [`apply_transposed`](Self::apply_transposed).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(apply_transposed, Shape | DType)]
     #[track_caller]
     pub fn try_apply_transposed(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let operation = "convolve transposed";

@@ -1,6 +1,8 @@
 //! Running reductions along an axis.
 
-use crate::base::error::{TensorError, called, or_panic};
+use pytree_derive::panicking_twin;
+
+use crate::base::error::{TensorError, called};
 use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
@@ -20,7 +22,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cumsum`](Self::try_cumsum) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -28,15 +29,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2, 3]).cumsum(0), Tensor::from([1, 3, 6]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cumsum(&self, axis: isize) -> Self {
-        or_panic(self.try_cumsum(axis))
-    }
-
-    /// As [`cumsum`](Self::cumsum).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cumsum, Axis | DType)]
     #[track_caller]
     pub fn try_cumsum(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cumsum");
@@ -48,7 +41,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cumsum_reversed`](Self::try_cumsum_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -56,15 +48,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2, 3]).cumsum_reversed(0), Tensor::from([6, 5, 3]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cumsum_reversed(&self, axis: isize) -> Self {
-        or_panic(self.try_cumsum_reversed(axis))
-    }
-
-    /// As [`cumsum_reversed`](Self::cumsum_reversed).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cumsum_reversed, Axis | DType)]
     #[track_caller]
     pub fn try_cumsum_reversed(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cumsum_reversed");
@@ -76,7 +60,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cumprod`](Self::try_cumprod) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -84,15 +67,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([2, 3, 4]).cumprod(0), Tensor::from([2, 6, 24]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cumprod(&self, axis: isize) -> Self {
-        or_panic(self.try_cumprod(axis))
-    }
-
-    /// As [`cumprod`](Self::cumprod).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cumprod, Axis | DType)]
     #[track_caller]
     pub fn try_cumprod(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cumprod");
@@ -104,7 +79,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cumprod_reversed`](Self::try_cumprod_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -112,15 +86,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([2, 3, 4]).cumprod_reversed(0), Tensor::from([24, 12, 4]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cumprod_reversed(&self, axis: isize) -> Self {
-        or_panic(self.try_cumprod_reversed(axis))
-    }
-
-    /// As [`cumprod_reversed`](Self::cumprod_reversed).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cumprod_reversed, Axis | DType)]
     #[track_caller]
     pub fn try_cumprod_reversed(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cumprod_reversed");
@@ -132,7 +98,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cummax`](Self::try_cummax) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -140,15 +105,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 3, 2]).cummax(0), Tensor::from([1, 3, 3]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cummax(&self, axis: isize) -> Self {
-        or_panic(self.try_cummax(axis))
-    }
-
-    /// As [`cummax`](Self::cummax).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cummax, Axis | DType)]
     #[track_caller]
     pub fn try_cummax(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cummax");
@@ -160,7 +117,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cummax_reversed`](Self::try_cummax_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -168,15 +124,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 3, 2]).cummax_reversed(0), Tensor::from([3, 3, 2]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cummax_reversed(&self, axis: isize) -> Self {
-        or_panic(self.try_cummax_reversed(axis))
-    }
-
-    /// As [`cummax_reversed`](Self::cummax_reversed).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cummax_reversed, Axis | DType)]
     #[track_caller]
     pub fn try_cummax_reversed(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cummax_reversed");
@@ -188,7 +136,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cummin`](Self::try_cummin) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -196,15 +143,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([2, 1, 3]).cummin(0), Tensor::from([2, 1, 1]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cummin(&self, axis: isize) -> Self {
-        or_panic(self.try_cummin(axis))
-    }
-
-    /// As [`cummin`](Self::cummin).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cummin, Axis | DType)]
     #[track_caller]
     pub fn try_cummin(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cummin");
@@ -216,7 +155,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not numbers.
-    /// See [`try_cummin_reversed`](Self::try_cummin_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -224,15 +162,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([2, 1, 3]).cummin_reversed(0), Tensor::from([1, 1, 3]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cummin_reversed(&self, axis: isize) -> Self {
-        or_panic(self.try_cummin_reversed(axis))
-    }
-
-    /// As [`cummin_reversed`](Self::cummin_reversed).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cummin_reversed, Axis | DType)]
     #[track_caller]
     pub fn try_cummin_reversed(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cummin_reversed");
@@ -244,7 +174,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not f32 or f64.
-    /// See [`try_cumlogsumexp`](Self::try_cumlogsumexp) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -253,15 +182,7 @@ impl Tensor {
     /// assert!((x.cumlogsumexp(0) - Tensor::from([0.0, 2.0_f64.ln()])).abs().max().item::<f64>() < 1e-15);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cumlogsumexp(&self, axis: isize) -> Self {
-        or_panic(self.try_cumlogsumexp(axis))
-    }
-
-    /// As [`cumlogsumexp`](Self::cumlogsumexp).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cumlogsumexp, Axis | DType)]
     #[track_caller]
     pub fn try_cumlogsumexp(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cumlogsumexp");
@@ -273,7 +194,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the elements are not f32 or f64.
-    /// See [`try_cumlogsumexp_reversed`](Self::try_cumlogsumexp_reversed) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -282,15 +202,7 @@ impl Tensor {
     /// assert!((x.cumlogsumexp_reversed(0) - Tensor::from([2.0_f64.ln(), 0.0])).abs().max().item::<f64>() < 1e-15);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn cumlogsumexp_reversed(&self, axis: isize) -> Self {
-        or_panic(self.try_cumlogsumexp_reversed(axis))
-    }
-
-    /// As [`cumlogsumexp_reversed`](Self::cumlogsumexp_reversed).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(cumlogsumexp_reversed, Axis | DType)]
     #[track_caller]
     pub fn try_cumlogsumexp_reversed(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("cumlogsumexp_reversed");

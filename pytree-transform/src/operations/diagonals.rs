@@ -1,9 +1,10 @@
 //! Diagonals and triangles of matrices, and matrices made of diagonals.
 
 use pytree_core::bug::expect_some;
+use pytree_derive::panicking_twin;
 
 use crate::base::dtype::{AbstractArray, DType, Shape};
-use crate::base::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
@@ -79,7 +80,7 @@ impl Tensor {
     /// many below it go if it is negative.
     ///
     /// # Panics
-    /// If there are fewer than two axes. See [`try_tril`](Self::try_tril) for a fallible version.
+    /// If there are fewer than two axes.
     ///
     /// # Examples
     /// ```
@@ -87,15 +88,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).tril(0), Tensor::from([[1, 0], [3, 4]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn tril(&self, offset: isize) -> Self {
-        or_panic(self.try_tril(offset))
-    }
-
-    /// As [`tril`](Self::tril).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`].
+    #[panicking_twin(tril, Shape)]
     #[track_caller]
     pub fn try_tril(&self, offset: isize) -> Result<Self, TensorError> {
         triangle("take the lower triangle of", self, Comparison::Le, offset)
@@ -105,7 +98,7 @@ impl Tensor {
     /// many below it stay if it is negative.
     ///
     /// # Panics
-    /// If there are fewer than two axes. See [`try_triu`](Self::try_triu) for a fallible version.
+    /// If there are fewer than two axes.
     ///
     /// # Examples
     /// ```
@@ -113,15 +106,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).triu(1), Tensor::from([[0, 2], [0, 0]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn triu(&self, offset: isize) -> Self {
-        or_panic(self.try_triu(offset))
-    }
-
-    /// As [`triu`](Self::triu).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`].
+    #[panicking_twin(triu, Shape)]
     #[track_caller]
     pub fn try_triu(&self, offset: isize) -> Result<Self, TensorError> {
         triangle("take the upper triangle of", self, Comparison::Ge, offset)
@@ -130,7 +115,7 @@ impl Tensor {
     /// The diagonal of two axes, `offset` to the right of the main one; it becomes the last axis, and the two go.
     ///
     /// # Panics
-    /// If there is no such axis, or both are the same. See [`try_diagonal`](Self::try_diagonal) for a fallible version.
+    /// If there is no such axis, or both are the same.
     ///
     /// # Examples
     /// ```
@@ -140,15 +125,7 @@ impl Tensor {
     /// assert_eq!(x.diagonal(1, 0, 1), Tensor::from([2, 6]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn diagonal(&self, offset: isize, axis1: isize, axis2: isize) -> Self {
-        or_panic(self.try_diagonal(offset, axis1, axis2))
-    }
-
-    /// As [`diagonal`](Self::diagonal).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(diagonal, Axis | Shape)]
     #[track_caller]
     pub fn try_diagonal(
         &self,
@@ -176,7 +153,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there are fewer than two axes, or the elements are bool.
-    /// See [`try_trace`](Self::try_trace) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -184,15 +160,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).trace(), Tensor::from(5));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn trace(&self) -> Self {
-        or_panic(self.try_trace())
-    }
-
-    /// As [`trace`](Self::trace).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(trace, Shape | DType)]
     #[track_caller]
     pub fn try_trace(&self) -> Result<Self, TensorError> {
         let _called = called("take the trace of");
@@ -205,7 +173,7 @@ impl Tensor {
     /// `[n]` becomes `[n + |offset|, n + |offset|]`. The way back is [`diagonal`](Self::diagonal).
     ///
     /// # Panics
-    /// If there is not one axis. See [`try_diag`](Self::try_diag) for a fallible version.
+    /// If there is not one axis.
     ///
     /// # Examples
     /// ```
@@ -214,15 +182,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1]).diag(-1), Tensor::from([[0, 0], [1, 0]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn diag(&self, offset: isize) -> Self {
-        or_panic(self.try_diag(offset))
-    }
-
-    /// As [`diag`](Self::diag).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`].
+    #[panicking_twin(diag, Shape)]
     #[track_caller]
     pub fn try_diag(&self, offset: isize) -> Result<Self, TensorError> {
         if self.rank() != 1 {

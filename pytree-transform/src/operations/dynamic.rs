@@ -1,7 +1,9 @@
 //! Slices whose start is a tensor, and so may be traced; their sizes are known.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::{AbstractArray, DType, Shape};
-use crate::base::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called};
 use crate::primitives::create;
 use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::take;
@@ -66,7 +68,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is not one start and one size for each axis, a size is larger than its axis, or a start is no
-    /// integer without axes. See [`try_dynamic_slice`](Self::try_dynamic_slice) for a fallible version.
+    /// integer without axes.
     ///
     /// # Examples
     /// ```
@@ -76,15 +78,7 @@ impl Tensor {
     /// assert_eq!(x.dynamic_slice(&[Tensor::from(9)], [2]), Tensor::from([20, 30]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn dynamic_slice(&self, starts: &[Self], sizes: impl AsRef<[usize]>) -> Self {
-        or_panic(self.try_dynamic_slice(starts, sizes))
-    }
-
-    /// As [`dynamic_slice`](Self::dynamic_slice).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`].
+    #[panicking_twin(dynamic_slice, Shape)]
     #[track_caller]
     pub fn try_dynamic_slice(
         &self,
@@ -114,7 +108,6 @@ impl Tensor {
     /// # Panics
     /// If there is not one start for each axis, an axis of the update is longer, a start is not an integer without
     /// axes, or the element types differ.
-    /// See [`try_dynamic_update_slice`](Self::try_dynamic_update_slice) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -123,15 +116,7 @@ impl Tensor {
     /// assert_eq!(x.dynamic_update_slice(&update, &[Tensor::from(1)]), Tensor::from([0, 1, 2, 0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn dynamic_update_slice(&self, update: &Self, starts: &[Self]) -> Self {
-        or_panic(self.try_dynamic_update_slice(update, starts))
-    }
-
-    /// As [`dynamic_update_slice`](Self::dynamic_update_slice).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(dynamic_update_slice, Shape | DType)]
     #[track_caller]
     pub fn try_dynamic_update_slice(
         &self,

@@ -3,10 +3,11 @@
 //! A letter that several operands have and the result has not is contracted by `dot_general`. Of more than two
 //! operands the pair whose product saves most memory is multiplied first, again and again.
 
+use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{AbstractArray, Shape};
-use crate::base::error::{Mistake, TensorError, called, or_panic};
+use crate::base::error::{Mistake, TensorError, called};
 use crate::operations::diagonals::diagonal_of_last;
 use crate::operations::einsum_letters::{Label, Letters};
 use crate::primitives::dot::dot_general;
@@ -20,7 +21,7 @@ use crate::tensor::Tensor;
 /// the order of the alphabet.
 ///
 /// # Panics
-/// If the letters do not fit the operands, or the element types differ. See [`try_einsum`] for a fallible version.
+/// If the letters do not fit the operands, or the element types differ.
 ///
 /// # Examples
 /// ```
@@ -33,15 +34,7 @@ use crate::tensor::Tensor;
 /// assert_eq!(einsum("...j,jk,k->...", &[&x, &x, &y]), Tensor::from([107.0, 235.0]));
 /// ```
 #[must_use]
-#[track_caller]
-pub fn einsum(subscripts: &str, operands: &[&Tensor]) -> Tensor {
-    or_panic(try_einsum(subscripts, operands))
-}
-
-/// As [`einsum`].
-///
-/// # Errors
-/// [`TensorError::Shape`] or [`TensorError::DType`].
+#[panicking_twin(einsum, Shape | DType)]
 #[track_caller]
 pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
     let _called = called("einsum");

@@ -1,5 +1,7 @@
 //! Products and minima; maxima stand with the sums.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::reduce::{all_axes, keep_axes};
 use crate::operations::shape::{axes_of, axis_of};
@@ -29,7 +31,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or if one has no elements.
-    /// See [`try_min_axes`](Self::try_min_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -37,15 +38,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_axes([0]), Tensor::from([1, 4]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn min_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_min_axes(axes))
-    }
-
-    /// As [`min_axes`](Self::min_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(min_axes, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_min_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("take the minimum of", self.info(), axes.as_ref())?;
@@ -76,7 +69,7 @@ impl Tensor {
     /// The position along an axis of the first minimum, as i32; NaN counts as the minimum.
     ///
     /// # Panics
-    /// If there is no such axis, or it has no elements. See [`try_argmin`](Self::try_argmin) for a fallible version.
+    /// If there is no such axis, or it has no elements.
     ///
     /// # Examples
     /// ```
@@ -84,15 +77,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin(-1), Tensor::from([0, 1]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn argmin(&self, axis: isize) -> Self {
-        or_panic(self.try_argmin(axis))
-    }
-
-    /// As [`argmin`](Self::argmin).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(argmin, Axis | Shape)]
     #[track_caller]
     pub fn try_argmin(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;
@@ -121,7 +106,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or if the elements are bool.
-    /// See [`try_prod_axes`](Self::try_prod_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -129,15 +113,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_axes([0]), Tensor::from([3, 8]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn prod_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_prod_axes(axes))
-    }
-
-    /// As [`prod_axes`](Self::prod_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(prod_axes, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_prod_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("multiply the elements of", self.info(), axes.as_ref())?;

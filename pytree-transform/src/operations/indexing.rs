@@ -5,6 +5,8 @@ mod plan;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 pub(super) use self::plan::Plan;
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::shape::axis_of;
@@ -123,7 +125,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If a position is not on its axis, or there are more indices than axes.
-    /// See [`try_index`](Self::try_index) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -133,15 +134,7 @@ impl Tensor {
     /// assert_eq!(x.index(ix![.., 1..]), Tensor::from([[2, 3], [5, 6]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn index(&self, indices: impl AsRef<[Index]>) -> Self {
-        or_panic(self.try_index(indices))
-    }
-
-    /// As [`index`](Self::index).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`].
+    #[panicking_twin(index, Shape)]
     #[track_caller]
     pub fn try_index(&self, indices: impl AsRef<[Index]>) -> Result<Self, TensorError> {
         Plan::new(self.info(), indices.as_ref())?.part(self)
@@ -152,8 +145,7 @@ impl Tensor {
     /// a negative one reads position 0.
     ///
     /// # Panics
-    /// If there is no such axis, or the indices are not integers. See [`try_take`](Self::try_take) for a fallible
-    /// version.
+    /// If there is no such axis, or the indices are not integers.
     ///
     /// # Examples
     /// ```
@@ -162,15 +154,7 @@ impl Tensor {
     /// assert_eq!(x.take(&Tensor::from([2, 0]), 0), Tensor::from([[5, 6], [1, 2]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn take(&self, indices: &Self, axis: isize) -> Self {
-        or_panic(self.try_take(indices, axis))
-    }
-
-    /// As [`take`](Self::take).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::DType`] or [`TensorError::Shape`].
+    #[panicking_twin(take, Axis | DType | Shape)]
     #[track_caller]
     pub fn try_take(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("take from", self.info(), axis)?;

@@ -1,5 +1,7 @@
 //! Reductions of truth: all, any, and how many. Numbers are true if they are not 0, NaN with them.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::reduce::{all_axes, keep_axes};
@@ -41,7 +43,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or one is given twice.
-    /// See [`try_all_axes`](Self::try_all_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -49,15 +50,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[true, false], [true, true]]).all_axes([1]), Tensor::from([false, true]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn all_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_all_axes(axes))
-    }
-
-    /// As [`all_axes`](Self::all_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(all_axes, Axis | Shape)]
     #[track_caller]
     pub fn try_all_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("all", self.info(), axes.as_ref())?;
@@ -105,7 +98,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or one is given twice.
-    /// See [`try_any_axes`](Self::try_any_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -113,15 +105,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[true, false], [false, false]]).any_axes([1]), Tensor::from([true, false]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn any_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_any_axes(axes))
-    }
-
-    /// As [`any_axes`](Self::any_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(any_axes, Axis | Shape)]
     #[track_caller]
     pub fn try_any_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("any", self.info(), axes.as_ref())?;
@@ -170,7 +154,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or one is given twice.
-    /// See [`try_count_nonzero_axes`](Self::try_count_nonzero_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -178,15 +161,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[0, 1], [2, 3]]).count_nonzero_axes([1]), Tensor::from([1, 2]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn count_nonzero_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_count_nonzero_axes(axes))
-    }
-
-    /// As [`count_nonzero_axes`](Self::count_nonzero_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(count_nonzero_axes, Axis | Shape)]
     #[track_caller]
     pub fn try_count_nonzero_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("count", self.info(), axes.as_ref())?;

@@ -1,6 +1,8 @@
 //! Variances with a correction of the divisor, and standard deviations.
 
-use crate::base::error::{TensorError, called, or_panic};
+use pytree_derive::panicking_twin;
+
+use crate::base::error::{TensorError, called};
 use crate::tensor::Tensor;
 
 impl Tensor {
@@ -12,7 +14,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or if this is not a tensor of floats.
-    /// See [`try_variance_with`](Self::try_variance_with) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -22,15 +23,7 @@ impl Tensor {
     /// assert_eq!(x.variance_with([1], 0), x.variance_axes([1]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn variance_with(&self, axes: impl AsRef<[isize]>, correction: usize) -> Self {
-        or_panic(self.try_variance_with(axes, correction))
-    }
-
-    /// As [`variance_with`](Self::variance_with).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(variance_with, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_variance_with(
         &self,

@@ -1,5 +1,6 @@
 //! Putting elements around and between those of a tensor, and turning axes round.
 
+use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 use crate::base::error::{TensorError, or_panic};
@@ -20,17 +21,9 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// If there is not one triple for each axis. See [`try_pad`](Self::try_pad) for a fallible version.
-    #[must_use]
-    #[track_caller]
-    pub fn pad(&self, value: impl Operand, padding: impl AsRef<[(isize, isize, usize)]>) -> Self {
-        or_panic(self.try_pad(value, padding))
-    }
-
-    /// As [`pad`](Self::pad).
-    ///
-    /// # Errors
     /// If there is not one triple for each axis, or more is taken away than there is.
+    #[must_use]
+    #[panicking_twin(pad)]
     #[track_caller]
     pub fn try_pad(
         &self,

@@ -1,7 +1,9 @@
 //! Functions of two and three tensors, element by element, after broadcasting.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::DType;
-use crate::base::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called};
 use crate::operations::arithmetic::Operand;
 use crate::primitives::elementwise::{self};
 use crate::primitives::select;
@@ -17,15 +19,7 @@ macro_rules! binary_methods {
             /// # Panics
             /// If the element types differ or the shapes do not broadcast.
             #[must_use]
-            #[track_caller]
-            pub fn $name(&self, other: impl Operand) -> Self {
-                or_panic(self.$try_name(other))
-            }
-
-            $(#[$doc])*
-            ///
-            /// # Errors
-            /// If the element types differ or the shapes do not broadcast.
+            #[panicking_twin($name)]
             #[track_caller]
             pub fn $try_name(&self, other: impl Operand) -> Result<Self, TensorError> {
                 let _called = called(stringify!($name));
@@ -87,7 +81,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If the element types differ or the shapes do not broadcast.
-    /// See [`try_floor_divide`](Self::try_floor_divide) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -95,15 +88,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).floor_divide(2), Tensor::from([3, -4]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn floor_divide(&self, other: impl Operand) -> Self {
-        or_panic(self.try_floor_divide(other))
-    }
-
-    /// As [`floor_divide`](Self::floor_divide).
-    ///
-    /// # Errors
-    /// If the element types differ or the shapes do not broadcast.
+    #[panicking_twin(floor_divide)]
     #[track_caller]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
@@ -133,7 +118,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If the element types differ or the shapes do not broadcast.
-    /// See [`try_remainder`](Self::try_remainder) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -142,15 +126,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).rem(3), Tensor::from([1, -1]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn remainder(&self, other: impl Operand) -> Self {
-        or_panic(self.try_remainder(other))
-    }
-
-    /// As [`remainder`](Self::remainder).
-    ///
-    /// # Errors
-    /// If the element types differ or the shapes do not broadcast.
+    #[panicking_twin(remainder)]
     #[track_caller]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
@@ -176,7 +152,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
-    /// See [`try_hypot`](Self::try_hypot) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -186,15 +161,7 @@ impl Tensor {
     /// assert!((length[1] / 5e200 - 1.0).abs() < 1e-15);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn hypot(&self, other: impl Operand) -> Self {
-        or_panic(self.try_hypot(other))
-    }
-
-    /// As [`hypot`](Self::hypot).
-    ///
-    /// # Errors
-    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
+    #[panicking_twin(hypot)]
     #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
@@ -215,7 +182,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
-    /// See [`try_heaviside`](Self::try_heaviside) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -223,15 +189,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([-2.0, 0.0, 2.0]).heaviside(0.5), Tensor::from([0.0, 0.5, 1.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn heaviside(&self, at_zero: impl Operand) -> Self {
-        or_panic(self.try_heaviside(at_zero))
-    }
-
-    /// As [`heaviside`](Self::heaviside).
-    ///
-    /// # Errors
-    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
+    #[panicking_twin(heaviside)]
     #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
@@ -266,7 +224,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If the element types differ or the shapes do not broadcast.
-    /// See [`try_clamp`](Self::try_clamp) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -277,15 +234,7 @@ impl Tensor {
     /// assert_eq!(slopes, Tensor::from([0.0, 0.0, 1.0, 0.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Self {
-        or_panic(self.try_clamp(low, high))
-    }
-
-    /// As [`clamp`](Self::clamp).
-    ///
-    /// # Errors
-    /// If the element types differ or the shapes do not broadcast.
+    #[panicking_twin(clamp)]
     #[track_caller]
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
         let _called = called("clamp");
@@ -308,7 +257,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If this is not a tensor of bools, if the element types differ or the shapes do not broadcast.
-    /// See [`try_select`](Self::try_select) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -325,15 +273,7 @@ impl Tensor {
     /// assert_eq!(grad(safe_root)(&x), Tensor::from([0.0, 0.25]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn select(&self, on_true: &Self, on_false: &Self) -> Self {
-        or_panic(self.try_select(on_true, on_false))
-    }
-
-    /// As [`select`](Self::select).
-    ///
-    /// # Errors
-    /// If this is not a tensor of bools, if the element types differ or the shapes do not broadcast.
+    #[panicking_twin(select)]
     #[track_caller]
     pub fn try_select(&self, on_true: &Self, on_false: &Self) -> Result<Self, TensorError> {
         let (on_true, on_false) = elementwise::broadcast_together("select", on_true, on_false)?;

@@ -1,7 +1,9 @@
 //! Pooling: reductions of windows, as in `flax.linen.pooling`.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::{DType, Shape};
-use crate::base::error::{Mistake, TensorError, called, or_panic};
+use crate::base::error::{Mistake, TensorError, called};
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
 use crate::primitives::gather::take_along_last;
@@ -80,7 +82,6 @@ impl Pooling {
     ///
     /// # Panics
     /// If the window, strides or padding do not fit `x`, or it is of bools.
-    /// See [`try_max`](Self::try_max) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -89,15 +90,7 @@ impl Pooling {
     /// assert_eq!(Pooling::new([2]).strides([2]).max(&x).flatten(), Tensor::from([3.0, 8.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn max(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_max(x))
-    }
-
-    /// As [`max`](Self::max).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(max, Shape | DType)]
     #[track_caller]
     pub fn try_max(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         self.extremum("take the maximum of windows of", Extremum::Max, x)
@@ -107,7 +100,6 @@ impl Pooling {
     ///
     /// # Panics
     /// If the window, strides or padding do not fit `x`, or it is of bools.
-    /// See [`try_min`](Self::try_min) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -116,15 +108,7 @@ impl Pooling {
     /// assert_eq!(Pooling::new([2]).strides([2]).min(&x).flatten(), Tensor::from([1.0, 2.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn min(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_min(x))
-    }
-
-    /// As [`min`](Self::min).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(min, Shape | DType)]
     #[track_caller]
     pub fn try_min(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         self.extremum("take the minimum of windows of", Extremum::Min, x)
@@ -134,7 +118,6 @@ impl Pooling {
     ///
     /// # Panics
     /// If the window, strides or padding do not fit `x`, or it is of bools.
-    /// See [`try_sum`](Self::try_sum) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -143,15 +126,7 @@ impl Pooling {
     /// assert_eq!(Pooling::new([2]).strides([2]).sum(&x).flatten(), Tensor::from([4.0, 10.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn sum(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_sum(x))
-    }
-
-    /// As [`sum`](Self::sum).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(sum, Shape | DType)]
     #[track_caller]
     pub fn try_sum(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         let pooled = self.pooled("sum windows of", x, 0.0)?;
@@ -163,7 +138,6 @@ impl Pooling {
     ///
     /// # Panics
     /// If the window, strides or padding do not fit `x`, or it is not a tensor of floats.
-    /// See [`try_average`](Self::try_average) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -172,15 +146,7 @@ impl Pooling {
     /// assert_eq!(Pooling::new([2]).strides([2]).average(&x).flatten(), Tensor::from([2.0, 5.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn average(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_average(x))
-    }
-
-    /// As [`average`](Self::average).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(average, Shape | DType)]
     #[track_caller]
     pub fn try_average(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         if !x.dtype().is_float() {

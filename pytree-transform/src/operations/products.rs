@@ -1,7 +1,9 @@
 //! Products of matrices.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::Shape;
-use crate::base::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -11,8 +13,7 @@ impl Tensor {
     /// last two broadcast; one axis alone, `[k]`, is a row on the left and a column on the right, and goes.
     ///
     /// # Panics
-    /// If the shapes do not fit or the element types differ; [`try_matmul`](Self::try_matmul) tells
-    /// instead.
+    /// If the shapes do not fit or the element types differ.
     ///
     /// # Examples
     /// ```
@@ -21,15 +22,7 @@ impl Tensor {
     /// assert_eq!(x.matmul(&Tensor::from([1.0, 10.0])), Tensor::from([21.0, 43.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn matmul(&self, right: &Self) -> Self {
-        or_panic(self.try_matmul(right))
-    }
-
-    /// As [`matmul`](Self::matmul).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(matmul, Shape | DType)]
     #[track_caller]
     pub fn try_matmul(&self, right: &Self) -> Result<Self, TensorError> {
         let _called = called("matmul");

@@ -3,6 +3,8 @@
 //! Axes count from the end if negative. Each reduction comes over all axes, over some, and over some that
 //! stay with length 1, so that the result broadcasts against the original.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::Shape;
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::shape::{axes_of, axis_of};
@@ -78,7 +80,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or if the elements are bool.
-    /// See [`try_sum_axes`](Self::try_sum_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -87,15 +88,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([-1]), Tensor::from([3, 7]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn sum_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_sum_axes(axes))
-    }
-
-    /// As [`sum_axes`](Self::sum_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(sum_axes, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_sum_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("sum", self.info(), axes.as_ref())?;
@@ -139,7 +132,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or if the elements are not floats.
-    /// See [`try_mean_axes`](Self::try_mean_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -147,15 +139,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).mean_axes([0]), Tensor::from([2.0, 3.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn mean_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_mean_axes(axes))
-    }
-
-    /// As [`mean_axes`](Self::mean_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(mean_axes, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_mean_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("take the mean of", self.info(), axes.as_ref())?;
@@ -206,7 +190,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or if one has no elements.
-    /// See [`try_max_axes`](Self::try_max_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -214,15 +197,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_axes([0]), Tensor::from([3, 5]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn max_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_max_axes(axes))
-    }
-
-    /// As [`max_axes`](Self::max_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(max_axes, Axis | Shape)]
     #[track_caller]
     pub fn try_max_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of("take the maximum of", self.info(), axes.as_ref())?;
@@ -253,7 +228,7 @@ impl Tensor {
     /// The position along an axis of the first maximum, as i32; NaN counts as the maximum.
     ///
     /// # Panics
-    /// If there is no such axis, or it has no elements. See [`try_argmax`](Self::try_argmax) for a fallible version.
+    /// If there is no such axis, or it has no elements.
     ///
     /// # Examples
     /// ```
@@ -261,15 +236,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn argmax(&self, axis: isize) -> Self {
-        or_panic(self.try_argmax(axis))
-    }
-
-    /// As [`argmax`](Self::argmax).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(argmax, Axis | Shape)]
     #[track_caller]
     pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
@@ -279,7 +246,7 @@ impl Tensor {
     /// The variance over some axes, which go: the mean of (x - mean)², without Bessel's correction.
     ///
     /// # Panics
-    /// As [`mean_axes`](Self::mean_axes). See [`try_variance_axes`](Self::try_variance_axes) for a fallible version.
+    /// As [`mean_axes`](Self::mean_axes).
     ///
     /// # Examples
     /// ```
@@ -287,15 +254,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn variance_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_variance_axes(axes))
-    }
-
-    /// As [`variance_axes`](Self::variance_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(variance_axes, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_variance_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let operation = "take the variance of";

@@ -1,5 +1,7 @@
 //! Tensors rolled, repeated and cut into parts, and numbers at equal distances.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::array::is_bytes_granted;
 use crate::base::dtype::{AbstractArray, DType, Shape};
 use crate::base::error::{TensorError, called, or_panic};
@@ -25,7 +27,7 @@ impl Tensor {
     /// at the other.
     ///
     /// # Panics
-    /// If there is no such axis. See [`try_roll`](Self::try_roll) for a fallible version.
+    /// If there is no such axis.
     ///
     /// # Examples
     /// ```
@@ -33,15 +35,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2, 3, 4]).roll(1, 0), Tensor::from([4, 1, 2, 3]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn roll(&self, shift: isize, axis: isize) -> Self {
-        or_panic(self.try_roll(shift, axis))
-    }
-
-    /// As [`roll`](Self::roll).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`].
+    #[panicking_twin(roll, Axis)]
     #[track_caller]
     pub fn try_roll(&self, shift: isize, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("roll", self.info(), axis)?;
@@ -99,7 +93,7 @@ impl Tensor {
     /// Each element repeated so many times along an axis.
     ///
     /// # Panics
-    /// If there is no such axis. See [`try_repeat`](Self::try_repeat) for a fallible version.
+    /// If there is no such axis.
     ///
     /// # Examples
     /// ```
@@ -107,15 +101,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).repeat(2, 0), Tensor::from([1, 1, 2, 2]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn repeat(&self, repeats: usize, axis: isize) -> Self {
-        or_panic(self.try_repeat(repeats, axis))
-    }
-
-    /// As [`repeat`](Self::repeat).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`].
+    #[panicking_twin(repeat, Axis)]
     #[track_caller]
     pub fn try_repeat(&self, repeats: usize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("repeat");
@@ -131,12 +117,11 @@ impl Tensor {
         reshape(&repeated, &joined)
     }
 
-    /// The tensor cut into so many parts of equal length along an axis.
+    /// The tensor cut into so many parts of equal length along an axis. [`array_split`](Self::array_split) cuts into parts that
+    /// are nearly equal.
     ///
     /// # Panics
     /// If there is no such axis, or its length does not divide.
-    /// See [`try_split`](Self::try_split) for a fallible version, and
-    /// [`array_split`](Self::array_split) cuts into parts that are nearly equal.
     ///
     /// # Examples
     /// ```
@@ -145,15 +130,7 @@ impl Tensor {
     /// assert_eq!(parts, [Tensor::from([1, 2]), Tensor::from([3, 4])]);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn split(&self, parts: usize, axis: isize) -> Vec<Self> {
-        or_panic(self.try_split(parts, axis))
-    }
-
-    /// As [`split`](Self::split).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(split, Axis | Shape)]
     #[track_caller]
     pub fn try_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("split", self.info(), axis)?;
@@ -175,7 +152,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or no parts are wanted.
-    /// See [`try_array_split`](Self::try_array_split) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -184,15 +160,7 @@ impl Tensor {
     /// assert_eq!(parts, [Tensor::from([1, 2]), Tensor::from([3])]);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn array_split(&self, parts: usize, axis: isize) -> Vec<Self> {
-        or_panic(self.try_array_split(parts, axis))
-    }
-
-    /// As [`array_split`](Self::array_split).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(array_split, Axis | Shape)]
     #[track_caller]
     pub fn try_array_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("array_split", self.info(), axis)?;
@@ -228,7 +196,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, or the positions descend.
-    /// See [`try_split_at`](Self::try_split_at) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -237,15 +204,7 @@ impl Tensor {
     /// assert_eq!(parts, [Tensor::from([1]), Tensor::from([2, 3]), Tensor::from([4])]);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn split_at(&self, positions: impl AsRef<[usize]>, axis: isize) -> Vec<Self> {
-        or_panic(self.try_split_at(positions, axis))
-    }
-
-    /// As [`split_at`](Self::split_at).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(split_at, Axis | Shape)]
     #[track_caller]
     pub fn try_split_at(
         &self,
@@ -275,7 +234,7 @@ impl Tensor {
     /// The tensor with two axes in each other's place.
     ///
     /// # Panics
-    /// If there is no such axis. See [`try_swap_axes`](Self::try_swap_axes) for a fallible version.
+    /// If there is no such axis.
     ///
     /// # Examples
     /// ```
@@ -283,15 +242,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).swap_axes(0, -1).shape(), [4, 3, 2]);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn swap_axes(&self, axis1: isize, axis2: isize) -> Self {
-        or_panic(self.try_swap_axes(axis1, axis2))
-    }
-
-    /// As [`swap_axes`](Self::swap_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`].
+    #[panicking_twin(swap_axes, Axis)]
     #[track_caller]
     pub fn try_swap_axes(&self, axis1: isize, axis2: isize) -> Result<Self, TensorError> {
         let first = axis_of("swap axes of", self.info(), axis1)?;
@@ -337,7 +288,7 @@ impl Tensor {
     /// axis of its place (`indexing="ij"` of NumPy; the default there swaps the first two).
     ///
     /// # Panics
-    /// If one has not one axis. See [`try_meshgrid`](Self::try_meshgrid) for a fallible version.
+    /// If one has not one axis.
     ///
     /// # Examples
     /// ```
@@ -347,15 +298,7 @@ impl Tensor {
     /// assert_eq!(grid[1], Tensor::from([[3, 4, 5], [3, 4, 5]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn meshgrid(tensors: &[Self]) -> Vec<Self> {
-        or_panic(Self::try_meshgrid(tensors))
-    }
-
-    /// As [`meshgrid`](Self::meshgrid).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`].
+    #[panicking_twin(meshgrid, Shape)]
     #[track_caller]
     pub fn try_meshgrid(tensors: &[Self]) -> Result<Vec<Self>, TensorError> {
         if tensors.iter().any(|tensor| tensor.rank() != 1) {

@@ -1,5 +1,6 @@
 //! Changing the shape of tensors, and putting them together.
 
+use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{AbstractArray, Shape};
@@ -69,7 +70,7 @@ impl Tensor {
     /// The same elements in row-major order with another shape.
     ///
     /// # Panics
-    /// If the number of elements differs. See [`try_reshape`](Self::try_reshape) for a fallible version.
+    /// If the number of elements differs.
     ///
     /// # Examples
     /// ```
@@ -77,15 +78,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2, 3, 4]).reshape([2, 2]), Tensor::from([[1, 2], [3, 4]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Self {
-        or_panic(self.try_reshape(shape))
-    }
-
-    /// As [`reshape`](Self::reshape).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] if the number of elements differs.
+    #[panicking_twin(reshape, Shape)]
     #[track_caller]
     pub fn try_reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
         shape::reshape(self, shape.as_ref())
@@ -128,7 +121,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If `permutation` does not name each axis once.
-    /// See [`try_transpose`](Self::try_transpose) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -136,15 +128,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([2, 0, 1]).shape(), [4, 2, 3]);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn transpose(&self, permutation: impl AsRef<[usize]>) -> Self {
-        or_panic(self.try_transpose(permutation))
-    }
-
-    /// As [`transpose`](Self::transpose).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] if `permutation` does not name each axis once.
+    #[panicking_twin(transpose, Shape)]
     #[track_caller]
     pub fn try_transpose(&self, permutation: impl AsRef<[usize]>) -> Result<Self, TensorError> {
         shape::transpose(self, permutation.as_ref())
@@ -222,7 +206,7 @@ impl Tensor {
     /// those of length 1 repeat.
     ///
     /// # Panics
-    /// If it does not fit. See [`try_broadcast_to`](Self::try_broadcast_to) for a fallible version.
+    /// If it does not fit.
     ///
     /// # Examples
     /// ```
@@ -230,15 +214,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).broadcast_to([2, 2]), Tensor::from([[1, 2], [1, 2]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn broadcast_to(&self, shape: impl AsRef<[usize]>) -> Self {
-        or_panic(self.try_broadcast_to(shape))
-    }
-
-    /// As [`broadcast_to`](Self::broadcast_to).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] if it does not fit.
+    #[panicking_twin(broadcast_to, Shape)]
     #[track_caller]
     pub fn try_broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
         shape::broadcast_to(self, shape.as_ref())
@@ -248,7 +224,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If the shapes or element types differ, if there are no tensors, or no such place.
-    /// See [`try_stack`](Self::try_stack) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -258,15 +233,7 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[x, y], -1), Tensor::from([[1, 3], [2, 4]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn stack(tensors: &[Self], axis: isize) -> Self {
-        or_panic(Self::try_stack(tensors, axis))
-    }
-
-    /// As [`stack`](Self::stack).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(stack, Shape | DType)]
     #[track_caller]
     pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
         let _called = called("stack");
@@ -298,7 +265,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If they differ in another axis or in element type, if there are none, or no such axis.
-    /// See [`try_concatenate`](Self::try_concatenate) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -307,15 +273,7 @@ impl Tensor {
     /// assert_eq!(Tensor::concatenate(&[x, y], 1), Tensor::from([[1, 2, 3, 4]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn concatenate(tensors: &[Self], axis: isize) -> Self {
-        or_panic(Self::try_concatenate(tensors, axis))
-    }
-
-    /// As [`concatenate`](Self::concatenate).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
+    #[panicking_twin(concatenate, Shape | DType | Axis)]
     #[track_caller]
     pub fn try_concatenate(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
         let axis = match tensors.first() {

@@ -5,8 +5,10 @@
 
 use std::panic::Location;
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::{DType, Shape};
-use crate::base::error::{TensorError, called, or_panic};
+use crate::base::error::{TensorError, called};
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{broadcast_shapes, compare};
@@ -23,7 +25,7 @@ impl Tensor {
     /// The elements in ascending order along an axis; equal ones stay in their order, NaN comes last.
     ///
     /// # Panics
-    /// If there is no such axis. See [`try_sort`](Self::try_sort) for a fallible version.
+    /// If there is no such axis.
     ///
     /// # Examples
     /// ```
@@ -31,15 +33,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[3, 1, 2], [0, 5, 4]]).sort(-1), Tensor::from([[1, 2, 3], [0, 4, 5]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn sort(&self, axis: isize) -> Self {
-        or_panic(self.try_sort(axis))
-    }
-
-    /// As [`sort`](Self::sort).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`].
+    #[panicking_twin(sort, Axis)]
     #[track_caller]
     pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("sort");
@@ -51,7 +45,7 @@ impl Tensor {
     /// their order, NaN comes last.
     ///
     /// # Panics
-    /// If there is no such axis. See [`try_argsort`](Self::try_argsort) for a fallible version.
+    /// If there is no such axis.
     ///
     /// # Examples
     /// ```
@@ -59,15 +53,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argsort(0), Tensor::from([1, 3, 2, 0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn argsort(&self, axis: isize) -> Self {
-        or_panic(self.try_argsort(axis))
-    }
-
-    /// As [`argsort`](Self::argsort).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`].
+    #[panicking_twin(argsort, Axis)]
     #[track_caller]
     pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
         argsort(self, axis_of("argsort", self.info(), axis)?)
@@ -77,7 +63,7 @@ impl Tensor {
     /// ones the first comes first, and NaN before all numbers. It is `jax.lax.top_k`.
     ///
     /// # Panics
-    /// If there is no axis, or the last is shorter than `k`. See [`try_top_k`](Self::try_top_k) for a fallible version.
+    /// If there is no axis, or the last is shorter than `k`.
     ///
     /// # Examples
     /// ```
@@ -87,15 +73,7 @@ impl Tensor {
     /// assert_eq!(indices, Tensor::from([[1, 2], [0, 2]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn top_k(&self, k: usize) -> (Self, Self) {
-        or_panic(self.try_top_k(k))
-    }
-
-    /// As [`top_k`](Self::top_k).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`] or [`TensorError::Shape`].
+    #[panicking_twin(top_k, Axis | Shape)]
     #[track_caller]
     pub fn try_top_k(&self, k: usize) -> Result<(Self, Self), TensorError> {
         let axis = axis_of("top_k", self.info(), -1)?;
@@ -123,7 +101,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, the numbers of axes differ, the other axes do not broadcast, or the indices
-    /// are not integers. See [`try_take_along_axis`](Self::try_take_along_axis) for a fallible version.
+    /// are not integers.
     ///
     /// # Examples
     /// ```
@@ -133,15 +111,7 @@ impl Tensor {
     /// assert_eq!(x.take_along_axis(&places, 1), Tensor::from([[20], [30]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn take_along_axis(&self, indices: &Self, axis: isize) -> Self {
-        or_panic(self.try_take_along_axis(indices, axis))
-    }
-
-    /// As [`take_along_axis`](Self::take_along_axis).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(take_along_axis, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_take_along_axis(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
         let place = axis_of("take along an axis of", self.info(), axis)?;
@@ -180,7 +150,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If this has not one axis, or the element types differ.
-    /// See [`try_searchsorted`](Self::try_searchsorted) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -189,15 +158,7 @@ impl Tensor {
     /// assert_eq!(edges.searchsorted(&Tensor::from([0, 3, 9])), Tensor::from([0, 1, 3]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn searchsorted(&self, values: &Self) -> Self {
-        or_panic(self.try_searchsorted(values))
-    }
-
-    /// As [`searchsorted`](Self::searchsorted).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(searchsorted, Shape | DType)]
     #[track_caller]
     pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
         let _called = called("searchsorted");

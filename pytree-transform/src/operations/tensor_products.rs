@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use pytree_derive::panicking_twin;
+
 use crate::base::dtype::Shape;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::{all_axes, check_float, keep_axes};
@@ -29,7 +31,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If an axis is not there or named twice, if lengths or element types differ, or the elements are bool.
-    /// See [`try_dot_general`](Self::try_dot_general) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -39,20 +40,7 @@ impl Tensor {
     /// assert_eq!(product.shape(), [8, 2, 5]);
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn dot_general(
-        &self,
-        other: &Self,
-        contract: (&[usize], &[usize]),
-        batch: (&[usize], &[usize]),
-    ) -> Self {
-        or_panic(self.try_dot_general(other, contract, batch))
-    }
-
-    /// As [`dot_general`](Self::dot_general).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(dot_general, Shape | Axis | DType)]
     #[track_caller]
     pub fn try_dot_general(
         &self,
@@ -82,7 +70,7 @@ impl Tensor {
     /// the other are summed over and go. Negative axes count from the end.
     ///
     /// # Panics
-    /// As [`dot_general`](Self::dot_general). See [`try_tensordot`](Self::try_tensordot) for a fallible version.
+    /// As [`dot_general`](Self::dot_general).
     ///
     /// # Examples
     /// ```
@@ -92,15 +80,7 @@ impl Tensor {
     /// assert_eq!(product, Tensor::full(DType::F32, [2, 5], 12.0));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn tensordot(&self, other: &Self, axes: (&[isize], &[isize])) -> Self {
-        or_panic(self.try_tensordot(other, axes))
-    }
-
-    /// As [`tensordot`](Self::tensordot).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::Axis`] or [`TensorError::DType`].
+    #[panicking_twin(tensordot, Shape | Axis | DType)]
     #[track_caller]
     pub fn try_tensordot(
         &self,
@@ -116,7 +96,7 @@ impl Tensor {
     /// The products of all pairs of elements: `[m] × [n] → [m, n]`. Both are flattened first, as in NumPy.
     ///
     /// # Panics
-    /// If the element types differ, or are bool. See [`try_outer`](Self::try_outer) for a fallible version.
+    /// If the element types differ, or are bool.
     ///
     /// # Examples
     /// ```
@@ -124,15 +104,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4])), Tensor::from([[3, 4], [6, 8]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn outer(&self, other: &Self) -> Self {
-        or_panic(self.try_outer(other))
-    }
-
-    /// As [`outer`](Self::outer).
-    ///
-    /// # Errors
-    /// [`TensorError::DType`].
+    #[panicking_twin(outer, DType)]
     #[track_caller]
     pub fn try_outer(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("outer");
@@ -143,7 +115,7 @@ impl Tensor {
     /// The sum of products over the last axes: `[…, k] × [.., k] → […, ..]`; a tensor without axes multiplies.
     ///
     /// # Panics
-    /// If the lengths or the element types differ. See [`try_inner`](Self::try_inner) for a fallible version.
+    /// If the lengths or the element types differ.
     ///
     /// # Examples
     /// ```
@@ -152,15 +124,7 @@ impl Tensor {
     /// assert_eq!(x.inner(&Tensor::from([1, 10])), Tensor::from([21, 43]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn inner(&self, other: &Self) -> Self {
-        or_panic(self.try_inner(other))
-    }
-
-    /// As [`inner`](Self::inner).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(inner, Shape | DType)]
     #[track_caller]
     pub fn try_inner(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("inner");
@@ -173,7 +137,7 @@ impl Tensor {
     /// The sum of the products of all elements, of two tensors with equally many: `jnp.vdot`.
     ///
     /// # Panics
-    /// If their numbers or the element types differ. See [`try_vdot`](Self::try_vdot) for a fallible version.
+    /// If their numbers or the element types differ.
     ///
     /// # Examples
     /// ```
@@ -181,15 +145,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2]]).vdot(&Tensor::from([3, 4])), Tensor::from(11));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn vdot(&self, other: &Self) -> Self {
-        or_panic(self.try_vdot(other))
-    }
-
-    /// As [`vdot`](Self::vdot).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(vdot, Shape | DType)]
     #[track_caller]
     pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("vdot");
@@ -205,7 +161,7 @@ impl Tensor {
     /// axes are in front, with length 1.
     ///
     /// # Panics
-    /// If the element types differ, or are bool. See [`try_kron`](Self::try_kron) for a fallible version.
+    /// If the element types differ, or are bool.
     ///
     /// # Examples
     /// ```
@@ -213,15 +169,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 10]).kron(&Tensor::from([1, 2])), Tensor::from([1, 2, 10, 20]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn kron(&self, other: &Self) -> Self {
-        or_panic(self.try_kron(other))
-    }
-
-    /// As [`kron`](Self::kron).
-    ///
-    /// # Errors
-    /// [`TensorError::DType`].
+    #[panicking_twin(kron, DType)]
     #[track_caller]
     pub fn try_kron(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("kron");
@@ -262,7 +210,6 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is no such axis, if one is given twice, or the elements are not floats.
-    /// See [`try_norm_axes`](Self::try_norm_axes) for a fallible version.
     ///
     /// # Examples
     /// ```
@@ -270,15 +217,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 2.0]]).norm_axes([1]), Tensor::from([5.0, 2.0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn norm_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        or_panic(self.try_norm_axes(axes))
-    }
-
-    /// As [`norm_axes`](Self::norm_axes).
-    ///
-    /// # Errors
-    /// [`TensorError::Axis`], [`TensorError::Shape`] or [`TensorError::DType`].
+    #[panicking_twin(norm_axes, Axis | Shape | DType)]
     #[track_caller]
     pub fn try_norm_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let axes = axes_of(NORM, self.info(), axes.as_ref())?;

@@ -9,7 +9,7 @@ use std::panic::Location;
 
 use self::scattered::Scattered;
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::TensorError;
 use crate::operations::arithmetic::Operand;
 use crate::operations::indexing::{Index, Plan};
 use crate::primitives::create;
@@ -19,6 +19,7 @@ use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Binary;
 use crate::tensor::trace::at_line_by_default;
+use pytree_derive::panicking_twin;
 
 /// A part of a tensor, to be read or changed; what [`Tensor::at`] and [`Tensor::at_indices`] return.
 ///
@@ -90,7 +91,7 @@ impl At<'_> {
     /// The part itself.
     ///
     /// # Panics
-    /// If the place is not in the tensor. See [`try_get`](Self::try_get) for a fallible version.
+    /// If the place is not in the tensor.
     ///
     /// # Examples
     /// ```
@@ -100,15 +101,7 @@ impl At<'_> {
     /// assert_eq!(x.at_indices(&Tensor::from(-1), 0).get(), Tensor::from(3));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn get(&self) -> Tensor {
-        or_panic(self.try_get())
-    }
-
-    /// As [`get`](Self::get).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`] or [`TensorError::Axis`].
+    #[panicking_twin(get, Shape | DType | Axis)]
     #[track_caller]
     pub fn try_get(&self) -> Result<Tensor, TensorError> {
         match &self.place {
@@ -124,7 +117,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ. See [`try_set`](Self::try_set) for a fallible version.
+    /// types differ.
     ///
     /// # Examples
     /// ```
@@ -133,15 +126,7 @@ impl At<'_> {
     /// assert_eq!(x.at(ix![1..]).set(0), Tensor::from([1, 0, 0]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn set(&self, value: impl Operand) -> Tensor {
-        or_panic(self.try_set(value))
-    }
-
-    /// As [`set`](Self::set).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[panicking_twin(set, Shape | DType | Axis | Number)]
     #[track_caller]
     pub fn try_set(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Set, &value)
@@ -151,7 +136,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool. See [`try_add`](Self::try_add) for a fallible version.
+    /// types differ, or are bool.
     ///
     /// # Examples
     /// ```
@@ -162,15 +147,7 @@ impl At<'_> {
     /// assert_eq!(x.at_indices(&bins, 0).add(1), Tensor::from([2, 2, 5]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn add(&self, value: impl Operand) -> Tensor {
-        or_panic(self.try_add(value))
-    }
-
-    /// As [`add`](Self::add).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[panicking_twin(add, Shape | DType | Axis | Number)]
     #[track_caller]
     pub fn try_add(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Add, &value)
@@ -180,7 +157,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool. See [`try_multiply`](Self::try_multiply) for a fallible version.
+    /// types differ, or are bool.
     ///
     /// # Examples
     /// ```
@@ -189,15 +166,7 @@ impl At<'_> {
     /// assert_eq!(x.at(ix![.., 1]).multiply(2.0), Tensor::from([[1.0, 4.0], [3.0, 8.0]]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn multiply(&self, value: impl Operand) -> Tensor {
-        or_panic(self.try_multiply(value))
-    }
-
-    /// As [`multiply`](Self::multiply).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[panicking_twin(multiply, Shape | DType | Axis | Number)]
     #[track_caller]
     pub fn try_multiply(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Multiply, &value)
@@ -207,7 +176,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool. See [`try_min`](Self::try_min) for a fallible version.
+    /// types differ, or are bool.
     ///
     /// # Examples
     /// ```
@@ -216,15 +185,7 @@ impl At<'_> {
     /// assert_eq!(x.at(ix![1..]).min(2), Tensor::from([1, 2, 2]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn min(&self, value: impl Operand) -> Tensor {
-        or_panic(self.try_min(value))
-    }
-
-    /// As [`min`](Self::min).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[panicking_twin(min, Shape | DType | Axis | Number)]
     #[track_caller]
     pub fn try_min(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Min, &value)
@@ -234,7 +195,7 @@ impl At<'_> {
     ///
     /// # Panics
     /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool. See [`try_max`](Self::try_max) for a fallible version.
+    /// types differ, or are bool.
     ///
     /// # Examples
     /// ```
@@ -243,15 +204,7 @@ impl At<'_> {
     /// assert_eq!(x.at(ix![..2]).max(2), Tensor::from([2, 2, 3]));
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn max(&self, value: impl Operand) -> Tensor {
-        or_panic(self.try_max(value))
-    }
-
-    /// As [`max`](Self::max).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::DType`], [`TensorError::Axis`] or [`TensorError::Number`].
+    #[panicking_twin(max, Shape | DType | Axis | Number)]
     #[track_caller]
     pub fn try_max(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Max, &value)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
 use pytree_core::ArrayInfo;
+use pytree_derive::panicking_twin;
 
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::TensorError;
 use crate::tensor::trace::{Payload, Tracer};
 
 /// An array of any shape and element type, or a stand-in for one inside a transformation.
@@ -38,17 +39,8 @@ impl Tensor {
     /// A tensor from its elements in row-major order.
     ///
     /// # Panics
-    /// If the number of elements does not fit the shape. See [`try_new`](Self::try_new) for a fallible version.
-    #[track_caller]
-    pub fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: impl Into<Vec<T>>) -> Self {
-        or_panic(Self::try_new(shape, elements))
-    }
-
-    /// As [`new`](Self::new).
-    ///
-    /// # Errors
-    /// [`TensorError::Length`] if the number of elements does not fit the shape; [`TensorError::TooLarge`] if there are no
-    /// elements, but axes longer than memory.
+    /// If the number of elements does not fit the shape, or if there are no elements, but axes longer than memory.
+    #[panicking_twin(new, Length | TooLarge)]
     pub fn try_new<T: TensorElement>(
         shape: impl AsRef<[usize]>,
         elements: impl Into<Vec<T>>,
@@ -197,16 +189,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If there is not exactly one element, if it is of another type, or under `jit` and `vmap`.
-    /// See [`try_item`](Self::try_item) for a fallible version.
-    #[track_caller]
-    pub fn item<T: TensorElement>(&self) -> T {
-        or_panic(self.try_item())
-    }
-
-    /// As [`item`](Self::item).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`], [`TensorError::Read`] or [`TensorError::Traced`].
+    #[panicking_twin(item, Shape | Read | Traced)]
     pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
         if self.len() != 1 {
             return Err(TensorError::Shape {
@@ -224,16 +207,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If they are of another type, or under `jit` and `vmap`.
-    /// See [`try_to_vec`](Self::try_to_vec) for a fallible version.
-    #[track_caller]
-    pub fn to_vec<T: TensorElement>(&self) -> Vec<T> {
-        or_panic(self.try_to_vec())
-    }
-
-    /// As [`to_vec`](Self::to_vec).
-    ///
-    /// # Errors
-    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    #[panicking_twin(to_vec, Read | Traced)]
     pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
         self.read::<T>().map(<[T]>::to_vec)
     }

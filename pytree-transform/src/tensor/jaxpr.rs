@@ -9,6 +9,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some, pairs};
+use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
@@ -112,17 +113,8 @@ impl Jaxpr {
     /// be traced, so that a jaxpr is differentiated, batched and recorded like any function.
     ///
     /// # Panics
-    /// If number, shapes or element types of the inputs differ from the recorded ones.
-    /// See [`try_evaluate`](Self::try_evaluate) for a fallible version.
-    #[track_caller]
-    pub fn evaluate(&self, inputs: &[Tensor]) -> Vec<Tensor> {
-        or_panic(self.try_evaluate(inputs))
-    }
-
-    /// As [`evaluate`](Self::evaluate).
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] with everything that does not fit.
+    /// If number, shapes or element types of the inputs differ from the recorded ones: the message names everything that does not fit.
+    #[panicking_twin(evaluate, Shape)]
     pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let expected = self.inputs();
         let mut problems = Vec::new();

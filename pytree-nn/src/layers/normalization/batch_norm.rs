@@ -2,12 +2,13 @@
 
 use pytree_core::Module;
 use pytree_core::kind::BatchStat;
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use super::statistics::{
     Normalization, Statistics, mask_for, parameters, wrong_features, wrong_type,
 };
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::layers::Mode;
 use crate::random::Rngs;
@@ -121,17 +122,12 @@ impl BatchNorm {
     ///
     /// # Panics
     /// If `x` has not as many features, or another element type, or in training nothing but features, or if
-    /// no batch axis around has the name in `axis_name`; [`try_forward`](Self::try_forward) tells all but the
-    /// last instead.
-    #[track_caller]
-    pub fn forward(&mut self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
+    /// no batch axis around has the name in `axis_name`.
     ///
     /// # Errors
-    /// [`InputError`] with what was expected and found; nothing is written then.
+    /// [`InputError`] with what was expected and found; nothing is written then. A name that no batch axis has panics
+    /// here, too.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
@@ -142,16 +138,7 @@ impl BatchNorm {
     ///
     /// # Panics
     /// As [`forward`](Self::forward), and if the mask does not fit `x`.
-    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
-    #[track_caller]
-    pub fn forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Tensor {
-        or_panic(self.try_forward_masked(x, mask))
-    }
-
-    /// As [`forward_masked`](Self::forward_masked).
-    ///
-    /// # Errors
-    /// As [`try_forward`](Self::try_forward).
+    #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))

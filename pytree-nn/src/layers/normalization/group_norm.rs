@@ -2,10 +2,11 @@
 
 use pytree_core::Module;
 use pytree_core::bug::expect_some;
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use super::statistics::{CHECKED, Normalization, mask_for, parameters, positions};
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
@@ -93,16 +94,7 @@ impl GroupNorm {
     ///
     /// # Panics
     /// If `x` has not as many features, or another element type.
-    /// See [`try_forward`](Self::try_forward) for a fallible version.
-    #[track_caller]
-    pub fn forward(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
@@ -113,16 +105,7 @@ impl GroupNorm {
     ///
     /// # Panics
     /// As [`forward`](Self::forward), and if the mask does not fit `x`.
-    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
-    #[track_caller]
-    pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
-        or_panic(self.try_forward_masked(x, mask))
-    }
-
-    /// As [`forward_masked`](Self::forward_masked).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))

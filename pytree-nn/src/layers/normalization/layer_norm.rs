@@ -1,10 +1,11 @@
 //! Normalisation of each example by itself.
 
 use pytree_core::Module;
+use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use super::statistics::{Normalization, parameters};
-use crate::error::{InputError, or_panic};
+use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
@@ -85,16 +86,7 @@ impl LayerNorm {
     ///
     /// # Panics
     /// If `x` has not as many features, or another element type.
-    /// See [`try_forward`](Self::try_forward) for a fallible version.
-    #[track_caller]
-    pub fn forward(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
@@ -105,16 +97,7 @@ impl LayerNorm {
     ///
     /// # Panics
     /// As [`forward`](Self::forward), and if the mask does not fit `x`.
-    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
-    #[track_caller]
-    pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
-        or_panic(self.try_forward_masked(x, mask))
-    }
-
-    /// As [`forward_masked`](Self::forward_masked).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, Some(mask))
@@ -197,16 +180,7 @@ impl RmsNorm {
     ///
     /// # Panics
     /// If `x` has not as many features, or another element type.
-    /// See [`try_forward`](Self::try_forward) for a fallible version.
-    #[track_caller]
-    pub fn forward(&self, x: &Tensor) -> Tensor {
-        or_panic(self.try_forward(x))
-    }
-
-    /// As [`forward`](Self::forward).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
@@ -217,16 +191,7 @@ impl RmsNorm {
     ///
     /// # Panics
     /// As [`forward`](Self::forward), and if the mask does not fit `x`.
-    /// See [`try_forward_masked`](Self::try_forward_masked) for a fallible version.
-    #[track_caller]
-    pub fn forward_masked(&self, x: &Tensor, mask: &Tensor) -> Tensor {
-        or_panic(self.try_forward_masked(x, mask))
-    }
-
-    /// As [`forward_masked`](Self::forward_masked).
-    ///
-    /// # Errors
-    /// [`InputError`] with what was expected and found.
+    #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, Some(mask))

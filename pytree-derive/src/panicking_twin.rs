@@ -1,0 +1,270 @@
+//! `#[panicking_twin]`: a function that returns an error gets a twin that panics with the error's message.
+//!
+//! The documentation is written once, for the twin, which most callers use. That of the function itself is generated: it
+//! names the twin and the errors.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{
+    Attribute, Expr, ExprLit, FnArg, GenericArgument, Ident, Lit, Meta, Pat, PathArguments,
+    ReturnType, Signature, Token, Type, Visibility, parse_quote,
+};
+
+/// The name of the twin, and the variants of the error that are returned.
+struct Arguments {
+    name: Ident,
+    variants: Punctuated<Ident, Token![|]>,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let name = input.parse()?;
+        let variants = match input.parse::<Option<Token![,]>>()? {
+            Some(_) => Punctuated::parse_separated_nonempty(input)?,
+            None => Punctuated::new(),
+        };
+        Ok(Self { name, variants })
+    }
+}
+
+/// The function below the attribute; its body is not read.
+struct Fallible {
+    attributes: Vec<Attribute>,
+    visibility: Visibility,
+    signature: Signature,
+    body: TokenStream,
+}
+
+impl Parse for Fallible {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        Ok(Self {
+            attributes: input.call(Attribute::parse_outer)?,
+            visibility: input.parse()?,
+            signature: input.parse()?,
+            body: input.parse()?,
+        })
+    }
+}
+
+/// Expands the attribute.
+pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let arguments = Arguments::parse.parse2(arguments);
+    arguments
+        .and_then(|arguments| both(&arguments, Fallible::parse.parse2(item)?))
+        .unwrap_or_else(|error| error.to_compile_error())
+}
+
+/// The twin and the function.
+fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
+    let Fallible {
+        attributes,
+        visibility,
+        signature,
+        body,
+    } = function;
+    let (value, error) = value_and_error(&signature)?;
+    let (scope, call) = call(&signature)?;
+    let mut documentation = Documentation::default();
+    let (mut of_twin, mut of_function, mut of_both) = (vec![], vec![], vec![]);
+    for attribute in attributes {
+        match text(&attribute) {
+            Some(line) => documentation.push(line),
+            None if attribute.path().is_ident("must_use") => of_twin.push(attribute),
+            None if attribute.path().is_ident("track_caller") => of_function.push(attribute),
+            None => of_both.push(attribute),
+        }
+    }
+
+    let link = |name: &Ident| match scope {
+        "" => format!("[`{name}`]"),
+        _ => format!("[`{name}`]({scope}{name})"),
+    };
+    let twin_link = link(&arguments.name);
+    let of_twin_documented = documentation
+        .of_twin(&link(&signature.ident))
+        .ok_or_else(|| {
+            let message = "say when the twin panics: write a section `# Panics` or `# Errors`";
+            syn::Error::new_spanned(&signature.ident, message)
+        })?;
+    let of_function_documented = documentation.of_function(&twin_link, &error, arguments);
+    let mut twin = Signature {
+        ident: arguments.name.clone(),
+        output: parse_quote!(-> #value),
+        ..signature.clone()
+    };
+    for input in &mut twin.inputs {
+        if let FnArg::Typed(typed) = input
+            && let Pat::Ident(pattern) = &mut *typed.pat
+        {
+            pattern.mutability = None;
+        }
+    }
+    // At the place of the function, so that the documentation is that of the source to whatever reads it.
+    let attributes =
+        |lines: &[String]| quote_spanned!(signature.ident.span()=> #(#[doc = #lines])*);
+    let of_twin_documented = attributes(&of_twin_documented);
+    let of_function_documented = attributes(&of_function_documented);
+    Ok(quote! {
+        #of_twin_documented
+        #(#of_both)*
+        #(#of_twin)*
+        #[track_caller]
+        #visibility #twin {
+            match #call {
+                ::core::result::Result::Ok(value) => value,
+                ::core::result::Result::Err(error) => ::core::panic!("{error}"),
+            }
+        }
+
+        #of_function_documented
+        #(#of_both)*
+        #(#of_function)*
+        #visibility #signature #body
+    })
+}
+
+/// The lines of the documentation: the section `# Errors` is the function's own, the others are the twin's.
+#[derive(Default)]
+struct Documentation {
+    before_panics: Vec<String>,
+    panics: Vec<String>,
+    after_panics: Vec<String>,
+    errors: Vec<String>,
+    section: Section,
+    is_code: bool,
+}
+
+#[derive(Default)]
+enum Section {
+    #[default]
+    First,
+    Panics,
+    Errors,
+    Last,
+}
+
+impl Documentation {
+    fn push(&mut self, line: String) {
+        let trimmed = line.trim();
+        self.is_code ^= trimmed.starts_with("```");
+        // In an example, such a line is hidden code.
+        if trimmed.starts_with("# ") && !self.is_code {
+            self.section = match trimmed {
+                "# Panics" => Section::Panics,
+                "# Errors" => return self.section = Section::Errors,
+                _ if self.panics.is_empty() => Section::First,
+                _ => Section::Last,
+            };
+        }
+        match self.section {
+            Section::First => &mut self.before_panics,
+            Section::Panics => &mut self.panics,
+            Section::Errors => &mut self.errors,
+            Section::Last => &mut self.after_panics,
+        }
+        .push(line);
+    }
+
+    /// The documentation of the twin, which says when it panics. None if nothing says when.
+    fn of_twin(&self, link: &str) -> Option<Vec<String>> {
+        let mut panics = self.panics.clone();
+        let end = panics.iter().rposition(|line| !line.trim().is_empty());
+        match end {
+            Some(end) => panics.insert(end + 1, format!(" See {link} for a fallible version.")),
+            None if self.errors.is_empty() => return None,
+            None => {
+                let when = format!(" Where {link} returns an error.");
+                panics = vec![" # Panics".to_owned(), when];
+            }
+        }
+        Some([&self.before_panics[..], &panics, &self.after_panics].concat())
+    }
+
+    /// The documentation of the function, with its errors: those written, or the variants, or the type.
+    fn of_function(&self, twin: &str, error: &str, arguments: &Arguments) -> Vec<String> {
+        let first = format!(" As {twin}, with an error where that panics.");
+        let mut lines = vec![first, String::new(), " # Errors".to_owned()];
+        if !self.errors.is_empty() {
+            lines.extend_from_slice(&self.errors);
+            return lines;
+        }
+        let variants = arguments.variants.iter();
+        let variants: Vec<String> = variants
+            .map(|name| format!("[`{error}::{name}`]"))
+            .collect();
+        lines.push(match variants.split_last() {
+            None => format!(" [`{error}`] where {twin} panics."),
+            Some((only, [])) => format!(" {only}."),
+            Some((last, others)) => format!(" {} or {last}.", others.join(", ")),
+        });
+        lines
+    }
+}
+
+/// The line of documentation that an attribute is.
+fn text(attribute: &Attribute) -> Option<String> {
+    match &attribute.meta {
+        Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                ..
+            }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The types of a result.
+fn value_and_error(signature: &Signature) -> syn::Result<(&Type, String)> {
+    let arguments = match &signature.output {
+        ReturnType::Type(_, output) => match &**output {
+            Type::Path(path) => path.path.segments.last().map(|last| &last.arguments),
+            _ => None,
+        },
+        ReturnType::Default => None,
+    };
+    if let Some(PathArguments::AngleBracketed(arguments)) = arguments {
+        let mut types = arguments.args.iter();
+        if let (Some(GenericArgument::Type(value)), Some(GenericArgument::Type(error))) =
+            (types.next(), types.next())
+        {
+            return Ok((value, error.to_token_stream().to_string()));
+        }
+    }
+    let message = "only a function that returns a `Result<T, E>` has a panicking twin";
+    Err(syn::Error::new_spanned(signature, message))
+}
+
+/// Where the function is, as the beginning of a path, and a call of it with the arguments of its twin.
+fn call(signature: &Signature) -> syn::Result<(&'static str, TokenStream)> {
+    let name = &signature.ident;
+    let mut receiver = None;
+    let mut arguments = Vec::new();
+    for input in &signature.inputs {
+        match input {
+            FnArg::Receiver(found) => receiver = Some(&found.self_token),
+            FnArg::Typed(typed) => match &*typed.pat {
+                Pat::Ident(pattern) => arguments.push(&pattern.ident),
+                other => {
+                    let message = "give the argument a name: the twin passes it on";
+                    return Err(syn::Error::new_spanned(other, message));
+                }
+            },
+        }
+    }
+    if let Some(receiver) = receiver {
+        return Ok(("Self::", quote!(#receiver.#name(#(#arguments),*))));
+    }
+    let text = signature.to_token_stream().to_string();
+    let is_associated = text
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| word == "Self");
+    Ok(if is_associated {
+        ("Self::", quote!(Self::#name(#(#arguments),*)))
+    } else {
+        ("", quote!(#name(#(#arguments),*)))
+    })
+}

@@ -1,0 +1,121 @@
+//! What `#[panicking_twin]` writes, and what it refuses.
+
+use super::{mistakes, twin};
+
+/// The expansion of a documented function, as a file.
+fn shown(arguments: &str, item: &str) -> String {
+    let expanded = twin(arguments, item);
+    assert_eq!(mistakes(&expanded), []);
+    prettyplease::unparse(&syn::parse2(expanded).unwrap())
+}
+
+#[test]
+fn a_function_gets_its_documented_twin() {
+    let item = "
+        /// Sorts.
+        ///
+        /// # Panics
+        /// If there is no such axis.
+        ///
+        /// # Examples
+        /// ```
+        /// # Errors are none here: this line is code.
+        /// ```
+        #[must_use]
+        #[inline]
+        #[track_caller]
+        pub fn try_sort<T: Element>(mut values: Vec<T>, axis: usize) -> Result<Vec<T>, TreeError>
+        where
+            T: Ord,
+        {
+            sorted(values, axis)
+        }";
+    let expected = "\
+/// Sorts.
+///
+/// # Panics
+/// If there is no such axis.
+/// See [`try_sort`] for a fallible version.
+///
+/// # Examples
+/// ```
+/// # Errors are none here: this line is code.
+/// ```
+#[inline]
+#[must_use]
+#[track_caller]
+pub fn sort<T: Element>(values: Vec<T>, axis: usize) -> Vec<T>
+where
+    T: Ord,
+{
+    match try_sort(values, axis) {
+        ::core::result::Result::Ok(value) => value,
+        ::core::result::Result::Err(error) => ::core::panic!(\"{error}\"),
+    }
+}
+/// As [`sort`], with an error where that panics.
+///
+/// # Errors
+/// [`TreeError::Axis`], [`TreeError::Shape`] or [`TreeError::DType`].
+#[inline]
+#[track_caller]
+pub fn try_sort<T: Element>(mut values: Vec<T>, axis: usize) -> Result<Vec<T>, TreeError>
+where
+    T: Ord,
+{
+    sorted(values, axis)
+}
+";
+    assert_eq!(shown("sort, Axis | Shape | DType", item), expected);
+}
+
+#[test]
+fn a_section_of_errors_is_that_of_the_function() {
+    let file = shown(
+        "get",
+        "/// The value.\n///\n/// # Errors\n/// If it is elsewhere.\nfn try_get(&self) -> Result<u8, E> { self.0 }",
+    );
+    let [twin, function] = [
+        "/// # Panics\n/// Where [`try_get`](Self::try_get) returns an error.\n#[track_caller]\nfn get(&self) -> u8 {",
+        "/// # Errors\n/// If it is elsewhere.\nfn try_get(&self) -> Result<u8, E> {",
+    ]
+    .map(|part| file.find(part));
+    assert!(twin.is_some() && twin < function, "{file}");
+    assert!(file.contains("match self.try_get() {"), "{file}");
+}
+
+#[test]
+fn an_error_without_variants_is_named() {
+    let file = shown(
+        "new",
+        "/// # Panics\n/// If 0.\nfn try_new(size: u8) -> Result<Self, SizeError> { made(size) }",
+    );
+    assert!(file.contains("/// [`SizeError`] where [`new`](Self::new) panics."));
+    assert!(file.contains("match Self::try_new(size) {"));
+}
+
+#[test]
+fn what_cannot_have_a_twin_is_reported() {
+    let documented = "/// # Panics\n/// Always.\n";
+    for (item, place, message) in [
+        (
+            "fn try_get() -> Result<u8, E> { body }".to_owned(),
+            "try_get",
+            "say when the twin panics: write a section `# Panics` or `# Errors`",
+        ),
+        (
+            format!("{documented}fn try_get() -> Option<u8> {{ body }}"),
+            "fn try_get() -> Option<u8>",
+            "only a function that returns a `Result<T, E>` has a panicking twin",
+        ),
+        (
+            format!("{documented}fn try_get((a, b): (u8, u8)) -> Result<u8, E> {{ body }}"),
+            "(a, b)",
+            "give the argument a name: the twin passes it on",
+        ),
+    ] {
+        let found = mistakes(&twin("get", &item));
+        assert_eq!(found, [(place.to_owned(), message.to_owned())]);
+    }
+    assert_eq!(mistakes(&twin("get Axis", "fn try_get() {}")).len(), 1);
+}
