@@ -31,11 +31,10 @@ use crate::trees::functions;
 /// How these functions visit shared nodes.
 const SHARING: Sharing = Sharing::Preserve;
 
-/// Returns the leaves in order, by reference.
+/// As [`tree::leaves`](crate::tree::leaves); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
-/// cannot be borrowed.
+/// As `tree::leaves`.
 ///
 /// # Examples
 /// ```
@@ -51,39 +50,25 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
     functions::leaves(SHARING, tree)
 }
 
-/// Returns the leaves in order, of whatever types, by reference.
+/// As [`tree::any_leaves`](crate::tree::any_leaves); a shared node is visited once.
 ///
 /// # Panics
-/// If there is a [`Ref`](crate::Ref) in the tree, whose leaves cannot be borrowed.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let leaves = graph::any_leaves(&(1.0, 2));
-/// assert_eq!(leaves[1].downcast_ref::<i32>(), Some(&2));
-/// ```
+/// As `tree::any_leaves`.
 #[inline]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }
 
-/// Returns the structure.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let structure = graph::structure(&(1.0, vec![2, 3]));
-/// assert_eq!(structure.to_string(), "PyTreeDef((*, [*, *]))");
-/// ```
+/// As [`tree::structure`](crate::tree::structure); a shared node is visited once.
 #[inline]
 pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
     functions::structure(SHARING, tree)
 }
 
-/// Returns the leaves in order, and the structure.
+/// As [`tree::flatten`](crate::tree::flatten); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
+/// As `tree::flatten`.
 ///
 /// # Examples
 /// ```
@@ -100,25 +85,16 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
     functions::flatten(SHARING, tree)
 }
 
-/// Returns the leaves of whatever types, in order, and the structure.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let (leaves, structure) = graph::flatten_any(&(1.0, 2));
-/// assert_eq!(leaves[0].downcast_ref::<f64>(), Some(&1.0));
-/// assert_eq!(structure.num_leaves(), 2);
-/// ```
+/// As [`tree::flatten_any`](crate::tree::flatten_any); a shared node is visited once.
 #[inline]
 pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
     functions::flatten_any(SHARING, tree)
 }
 
-/// Builds a value from a structure and its leaves.
+/// As [`tree::unflatten`](crate::tree::unflatten); a shared node is built once.
 ///
 /// # Errors
-/// If there are too few or too many leaves, if the structure is of another type than `T`, or if a leaf is of another type
-/// than its place.
+/// As `tree::unflatten`.
 ///
 /// # Examples
 /// ```
@@ -138,30 +114,20 @@ pub fn unflatten<T: Pytree, L: Leaf + Clone>(
     crate::contract::unflatten::unflatten(treedef, leaves)
 }
 
-/// Returns the leaves with their paths, in order.
+/// As [`tree::leaves_with_path`](crate::tree::leaves_with_path); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
-/// cannot be borrowed.
-///
-/// # Examples
-/// ```
-/// use pytree_core::{KeyPath, graph};
-/// let model = (1.0, vec![2.0]);
-/// let leaves: Vec<(KeyPath, &f64)> = graph::leaves_with_path(&model);
-/// assert_eq!(leaves[1], ("[1][0]".parse()?, &2.0));
-/// # Ok::<(), pytree_core::TreeError>(())
-/// ```
+/// As `tree::leaves_with_path`.
 #[inline]
 #[track_caller]
 pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPath, &L)> {
     functions::leaves_with_path(SHARING, tree)
 }
 
-/// Returns the value with each leaf replaced by the result of `function`.
+/// As [`tree::map`](crate::tree::map); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
+/// As `tree::map`.
 ///
 /// # Examples
 /// ```
@@ -177,17 +143,10 @@ pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -
     functions::map(SHARING, tree, function)
 }
 
-/// Returns a tree of the results of `function` for each leaf, which may be of any type.
+/// As [`tree::map_to`](crate::tree::map_to); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let is_large = graph::map_to(&(1.0, vec![2.0]), |leaf: &f64| *leaf > 1.5);
-/// assert_eq!(is_large.leaves(), [false, true]);
-/// ```
+/// As `tree::map_to`.
 #[inline]
 #[track_caller]
 pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
@@ -197,17 +156,10 @@ pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
     functions::map_to(SHARING, tree, function)
 }
 
-/// Returns the value with each leaf replaced by the result of `function` for its path and the leaf.
+/// As [`tree::map_with_path`](crate::tree::map_with_path); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let depths = graph::map_with_path(&(1.0, vec![2.0]), |path, _: &f64| path.keys().len() as f64);
-/// assert_eq!(depths, (1.0, vec![2.0]));
-/// ```
+/// As `tree::map_with_path`.
 #[inline]
 #[track_caller]
 pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -217,24 +169,13 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::map_with_path(SHARING, tree, function)
 }
 
-/// Returns the value with each leaf replaced by the result of `function` for it and the leaf at the same place of `other`,
-/// whose leaves may be of another type.
+/// As [`tree::map2`](crate::tree::map2); a shared node is visited once.
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the structures differ.
+/// As `tree::map2`.
 ///
 /// # Panics
-/// If a trait object in a tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let (prices, counts) = (vec![2.0, 3.0], vec![10, 20]);
-/// let costs = graph::map2(&prices, &counts, |price: &f64, count: &i32| price * f64::from(*count))?;
-/// assert_eq!(costs, [20.0, 60.0]);
-/// assert!(graph::map2(&prices, &vec![10], |price: &f64, _: &i32| *price).is_err());
-/// # Ok::<(), pytree_core::TreeError>(())
-/// ```
+/// As `tree::map2`.
 #[inline]
 #[track_caller]
 pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
@@ -245,20 +186,10 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
     functions::map2(SHARING, tree, other, function)
 }
 
-/// Returns the value with each leaf replaced by the result of `function` for it and the leaf at the same place of `other`;
-/// the leaves may be of various types.
+/// As [`tree::map2_any`](crate::tree::map2_any); a shared node is visited once.
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function` returns a
-/// leaf of another type than its place.
-///
-/// # Examples
-/// ```
-/// use pytree_core::{AnyLeaf, graph};
-/// let of_other = graph::map2_any((1.0, 2), &(3.0, 4), |_, other| AnyLeaf::from_boxed(other.clone_boxed()))?;
-/// assert_eq!(of_other, (3.0, 4));
-/// # Ok::<(), pytree_core::TreeError>(())
-/// ```
+/// As `tree::map2_any`.
 #[inline]
 pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     tree: T,
@@ -268,11 +199,10 @@ pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     functions::map2_any(SHARING, tree, other, function)
 }
 
-/// Combines all leaves into one value, from the first to the last.
+/// As [`tree::reduce`](crate::tree::reduce); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
-/// cannot be borrowed.
+/// As `tree::reduce`.
 ///
 /// # Examples
 /// ```
@@ -291,18 +221,10 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
     leaves::<L, T>(tree).into_iter().fold(start, function)
 }
 
-/// Combines all leaves by an associative function, halves by halves: see [`Tree::reduce_associative`]. Returns `None` if
-/// there is no leaf.
+/// As [`tree::reduce_associative`](crate::tree::reduce_associative); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let largest = graph::reduce_associative(&(1.0, vec![3.0, 2.0]), f64::max);
-/// assert_eq!(largest, Some(3.0));
-/// ```
+/// As `tree::reduce_associative`.
 #[inline]
 #[track_caller]
 pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -312,78 +234,40 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
 }
 
-/// Returns whether `predicate` is true of all leaves; it is, if there are none.
+/// As [`tree::all`](crate::tree::all); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
-/// cannot be borrowed.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// assert!(graph::all(&(1.0, vec![2.0]), |leaf: &f64| leaf.is_finite()));
-/// ```
+/// As `tree::all`.
 #[track_caller]
 pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().all(predicate)
 }
 
-/// Returns whether `predicate` is true of any leaf.
+/// As [`tree::any`](crate::tree::any); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
-/// cannot be borrowed.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// assert!(!graph::any(&(1.0, vec![2.0]), |leaf: &f64| leaf.is_nan()));
-/// ```
+/// As `tree::any`.
 #[track_caller]
 pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().any(predicate)
 }
 
-/// Returns whether each of the values is a leaf, and none has children.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// assert!(graph::all_leaves(&[1.0, 2.0]));
-/// assert!(!graph::all_leaves(&[(1.0, 2.0)]));
-/// ```
+/// As [`tree::all_leaves`](crate::tree::all_leaves); a shared node is visited once.
 #[inline]
 pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
     functions::all_leaves(SHARING, values)
 }
 
-/// Returns the children of a value's root with their keys, or `None` if it is a leaf: see [`Tree::flatten_one_level`].
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let children = graph::flatten_one_level(&(1.0, vec![2.0, 3.0])).unwrap();
-/// assert_eq!(children[1].1.to_string(), "[2.0, 3.0]");
-/// assert!(graph::flatten_one_level(&1.0).is_none());
-/// ```
+/// As [`tree::flatten_one_level`](crate::tree::flatten_one_level); a shared node is visited once.
 #[inline]
 pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key>, Tree)>> {
     functions::flatten_one_level(SHARING, tree)
 }
 
-/// Returns the subtrees for which `is_leaf` is true, and the leaves that are in none of them: see [`Tree::cut`].
+/// As [`tree::leaves_where`](crate::tree::leaves_where); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::shape::NodeKind;
-/// use pytree_core::{Subtree, graph};
-/// let is_list = |subtree: &Subtree<'_, f64>| subtree.kind() == NodeKind::List;
-/// let found = graph::leaves_where(&(1.0, vec![2.0, 3.0]), is_list);
-/// assert_eq!(found[1].to_string(), "[2.0, 3.0]");
-/// ```
+/// As `tree::leaves_where`.
 #[inline]
 #[track_caller]
 pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -396,20 +280,10 @@ pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
         .0
 }
 
-/// Returns a tree of the results of `function` for each of the subtrees for which `is_leaf` is true, and for the leaves
-/// that are in none of them: see [`Tree::cut`].
+/// As [`tree::map_subtrees`](crate::tree::map_subtrees); a shared node is visited once.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::shape::NodeKind;
-/// use pytree_core::{Subtree, graph};
-/// let is_list = |subtree: &Subtree<'_, f64>| subtree.kind() == NodeKind::List;
-/// let sizes = graph::map_subtrees(&(1.0, vec![2.0, 3.0]), is_list, |subtree| subtree.leaves().len());
-/// assert_eq!(sizes.leaves(), [1, 2]);
-/// ```
+/// As `tree::map_subtrees`.
 #[inline]
 #[track_caller]
 pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
@@ -422,24 +296,13 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
         .map(function)
 }
 
-/// Returns the value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. The arguments of a generic type
-/// are not part of a structure, so a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`, and back.
+/// As [`tree::transpose`](crate::tree::transpose); a shared node is visited once.
 ///
 /// # Errors
-/// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
+/// As `tree::transpose`.
 ///
 /// # Panics
-/// If a trait object in the tree holds a leaf of another type.
-///
-/// # Examples
-/// ```
-/// use pytree_core::graph;
-/// let steps = vec![(1.0, 2.0), (3.0, 4.0)];
-/// let outer = graph::structure(&vec![0.0, 0.0]);
-/// let transposed: (Vec<f64>, Vec<f64>) = graph::transpose::<_, _, f64>(&steps, &outer, None)?;
-/// assert_eq!(transposed, (vec![1.0, 3.0], vec![2.0, 4.0]));
-/// # Ok::<(), pytree_core::TreeError>(())
-/// ```
+/// As `tree::transpose`.
 #[inline]
 #[track_caller]
 pub fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(
