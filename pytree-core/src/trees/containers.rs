@@ -188,52 +188,39 @@ impl<T: Pytree> Pytree for Option<T> {
     }
 }
 
-impl<T: Pytree> Pytree for Box<T> {
-    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        (**self).visit(visitor);
-    }
-    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        T::unflatten(source).map(Self::new)
-    }
+/// A pointer is visited as what it leads to, at each of its places, and is rebuilt as a value of its own.
+macro_rules! pointers {
+    ($($(#[$doc:meta])* $pointer:ident)*) => {$(
+        $(#[$doc])*
+        impl<T: Pytree> Pytree for $pointer<T> {
+            fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+                (**self).visit(visitor);
+            }
+            fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+                T::unflatten(source).map(Self::new)
+            }
+        }
+        impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for $pointer<T> {
+            fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+                (**self).each_leaf(visit);
+            }
+            fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+                Self::new((**self).map_leaves(function))
+            }
+        }
+        impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for $pointer<T> {
+            type Part = T::Part;
+            fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
+                T::select_part(tree)
+            }
+        }
+    )*};
 }
-impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Box<T> {
-    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-        (**self).each_leaf(visit);
-    }
-    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-        Self::new((**self).map_leaves(function))
-    }
-}
-impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Box<T> {
-    type Part = T::Part;
-    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
-        T::select_part(tree)
-    }
-}
-
-/// What it leads to, as a `Box` is: each place is visited, and is rebuilt as a value of its own. A node that
-/// stands at several places and is to stay one is a [`Shared`](crate::Shared).
-impl<T: Pytree> Pytree for Arc<T> {
-    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        (**self).visit(visitor);
-    }
-    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        T::unflatten(source).map(Self::new)
-    }
-}
-impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Arc<T> {
-    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-        (**self).each_leaf(visit);
-    }
-    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-        Self::new((**self).map_leaves(function))
-    }
-}
-impl<L: Leaf + Clone, T: SelectPart<L>> SelectPart<L> for Arc<T> {
-    type Part = T::Part;
-    fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
-        T::select_part(tree)
-    }
+pointers! {
+    Box
+    /// What it leads to, as a `Box` is: each place is visited, and is rebuilt as a value of its own. A node that
+    /// stands at several places and is to stay one is a [`Shared`](crate::Shared).
+    Arc
 }
 
 impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
