@@ -2,7 +2,8 @@
 
 use std::panic::Location;
 
-use pytree_core::{Filter, LeafKind, Partition, SelectPart, TreeDef, partition};
+use pytree_core::bug::{bug, expect_next};
+use pytree_core::{Filter, LeafKind, SelectPart, Tree, TreeDef};
 
 use crate::tensor::Tensor;
 use crate::transformations::aliasing::conflicts;
@@ -89,14 +90,17 @@ impl Argument {
         let mut cotangents = cotangents.into_iter();
         // A tensor that is the argument, or a member of a tuple, has a gradient that is a tensor.
         let members = self.treedef.is_tuple_member();
-        let gradients: Vec<Option<Tensor>> = self
+        let gradients = self
             .leaves
             .iter()
             .zip(&self.active)
             .zip(self.kinds.iter().zip(members))
             .map(|((leaf, &active), (kind, member))| {
                 let cotangent = if active {
-                    cotangents.next().flatten()
+                    expect_next(
+                        &mut cotangents,
+                        "a cotangent, or none, for each active leaf",
+                    )
                 } else {
                     None
                 };
@@ -106,19 +110,11 @@ impl Argument {
                 cotangent
             })
             .collect();
-        let fill: Vec<Tensor> = gradients
-            .iter()
-            .zip(&self.leaves)
-            .map(|(gradient, leaf)| gradient.as_ref().unwrap_or(leaf).clone())
-            .collect();
-        let part: Partition<M, Tensor> = partition::select(&self.treedef, &fill, |position| {
-            gradients[position].is_some()
-        });
-        match M::select_part(part.into_tree()) {
+        match Tree::with_absent(&self.treedef, gradients).and_then(M::select_part) {
             Ok(part) => part,
-            Err(error) => panic!(
-                "cannot give the gradient as the argument's type: {error}; this is a bug of pytree"
-            ),
+            Err(error) => bug(format_args!(
+                "a gradient of the argument's type, found that {error}"
+            )),
         }
     }
 }

@@ -215,79 +215,62 @@ pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &Referen
     );
 }
 
-/// Makes the struct that a transformation returns callable and a [`Function`].
+/// Makes the struct that a transformation returns callable and a [`Function`]: of an argument that is given away, or, with
+/// `reference`, of one that is lent. With `callable`, which takes its argument to write it, it is called only.
 macro_rules! transformed {
     ([$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty) => {
-        impl<'f, $($generics)*> std::ops::Deref for $type {
+        transformed!(callable [$($generics)*] $type, dyn Fn($argument) -> $output);
+        transformed!(
+            function [$($generics)*] $type, ($argument) -> $output,
+            given => given, pytree_core::crossing::copy::<$crate::tensor::Tensor, _>(given)
+        );
+    };
+    (reference [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {
+        transformed!(callable [$($generics)*] $type, dyn Fn(&$argument) -> $output $(where $($bounds)+)?);
+        transformed!(
+            function [$($generics)*] $type, ($argument) -> $output,
+            given => &given, given $(, where $($bounds)+)?
+        );
+    };
+    (callable [$($generics:tt)*] $type:ty, dyn Fn($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {
+        impl<'f, $($generics)*> std::ops::Deref for $type $(where $($bounds)+)? {
             type Target = dyn Fn($argument) -> $output + Send + Sync + 'f;
             fn deref(&self) -> &Self::Target {
                 &*self.call
             }
         }
-        impl<'f, $($generics)*> $crate::transformations::function::Function<$argument> for $type {
-            type Output = $output;
-            fn call(&self, argument: $argument) -> $output {
-                (self.call)(argument)
-            }
-        }
-        impl<'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for $type {
-            type Output = $output;
-            fn call(&self, argument: &'a $argument) -> $output {
-                (self.call)(pytree_core::crossing::copy::<$crate::tensor::Tensor, _>(argument))
-            }
-        }
-        impl<'r, 'f, $($generics)*> $crate::transformations::function::Function<$argument> for &'r $type {
-            type Output = $output;
-            fn call(&self, argument: $argument) -> $output {
-                $crate::transformations::function::Function::<$argument>::call(*self, argument)
-            }
-        }
-        impl<'r, 'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for &'r $type {
-            type Output = $output;
-            fn call(&self, argument: &'a $argument) -> $output {
-                $crate::transformations::function::Function::<&'a $argument>::call(*self, argument)
-            }
-        }
-        impl<'f, $($generics)*> std::fmt::Debug for $type {
+        impl<'f, $($generics)*> std::fmt::Debug for $type $(where $($bounds)+)? {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{}", stringify!($type))
+                f.write_str(stringify!($type))
             }
         }
     };
-    (reference [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {
-        impl<'f, $($generics)*> std::ops::Deref for $type $(where $($bounds)+)? {
-            type Target = dyn Fn(&$argument) -> $output + Send + Sync + 'f;
-            fn deref(&self) -> &Self::Target {
-                &*self.call
-            }
-        }
+    (
+        function [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty,
+        $given:ident => $owned:expr, $borrowed:expr $(, where $($bounds:tt)+)?
+    ) => {
         impl<'f, $($generics)*> $crate::transformations::function::Function<$argument> for $type $(where $($bounds)+)? {
             type Output = $output;
-            fn call(&self, argument: $argument) -> $output {
-                (self.call)(&argument)
+            fn call(&self, $given: $argument) -> $output {
+                (self.call)($owned)
             }
         }
         impl<'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for $type $(where $($bounds)+)? {
             type Output = $output;
-            fn call(&self, argument: &'a $argument) -> $output {
-                (self.call)(argument)
+            fn call(&self, $given: &'a $argument) -> $output {
+                (self.call)($borrowed)
             }
         }
         impl<'r, 'f, $($generics)*> $crate::transformations::function::Function<$argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
-            fn call(&self, argument: $argument) -> $output {
-                $crate::transformations::function::Function::<$argument>::call(*self, argument)
+            fn call(&self, $given: $argument) -> $output {
+                (self.call)($owned)
             }
         }
         impl<'r, 'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
-            fn call(&self, argument: &'a $argument) -> $output {
-                $crate::transformations::function::Function::<&'a $argument>::call(*self, argument)
-            }
-        }
-        impl<'f, $($generics)*> std::fmt::Debug for $type $(where $($bounds)+)? {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{}", stringify!($type))
+            fn call(&self, $given: &'a $argument) -> $output {
+                (self.call)($borrowed)
             }
         }
     };

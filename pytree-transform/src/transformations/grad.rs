@@ -1,18 +1,19 @@
 //! `grad`, `value_and_grad` and `vjp`.
 
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::bug::{bug, expect_next, expect_some};
+use pytree_core::bug::expect_some;
 use pytree_core::crossing::take_apart;
-use pytree_core::{Filter, LeafKind, SelectPart, Tree, TreeDef, graph};
+use pytree_core::{Filter, SelectPart, TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::tape::{Tape, linearize};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::aliasing::conflicts;
+use crate::transformations::argument::Argument;
 use crate::transformations::function::{
     Ending, Function, Known, Loss, call_inside, call_inside_knowing, rebuild_result, transformed,
 };
@@ -42,11 +43,11 @@ where
     L: Loss + 'f,
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
-    let inner = value_and_grad(function);
-    Grad::new(Arc::new(move |wrt| {
-        let inner = inner.clone_with(wrt);
-        Box::new(move |model: &M| (inner.call)(model).1)
-    }))
+    let both = value_and_grad(function).compute;
+    Grad::new(
+        Arc::new(move |model: &M, wrt: Option<&Filter>| both(model, wrt).1),
+        None,
+    )
 }
 
 /// The value of a loss with its gradient; both as [`grad`].
@@ -69,17 +70,14 @@ where
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
     let line = Location::caller();
-    let function = Arc::new(function);
-    ValueAndGrad::new(Arc::new(move |wrt| {
-        let function = Arc::clone(&function);
-        Box::new(move |model: &M| {
-            let run = |model: M| {
-                let output = function.call(&model);
-                (output.loss().clone(), output)
-            };
-            at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run))
-        })
-    }))
+    let compute = move |model: &M, wrt: Option<&Filter>| {
+        let run = |model: M| {
+            let output = function.call(&model);
+            (output.loss().clone(), output)
+        };
+        at_line_by_default(line, || differentiate(model, wrt, line, run))
+    };
+    ValueAndGrad::new(Arc::new(compute), None)
 }
 
 /// As [`value_and_grad`], of a function that writes states of its argument, which are updated.
@@ -106,50 +104,48 @@ where
     F: Fn(&mut M) -> L + Send + Sync + 'f,
 {
     let line = Location::caller();
-    let function = Arc::new(function);
-    ValueAndGradMut::new(Arc::new(move |wrt| {
-        let function = Arc::clone(&function);
-        Box::new(move |model: &mut M| {
-            let run = |mut model: M| {
-                let output = function(&mut model);
-                (output.loss().clone(), (output, model))
-            };
-            let ((output, updated), gradient) =
-                at_line_by_default(line, || differentiate(model, wrt.as_ref(), line, run));
-            *model = updated;
-            (output, gradient)
-        })
-    }))
+    let compute = move |model: &mut M, wrt: Option<&Filter>| {
+        let run = |mut model: M| {
+            let output = function(&mut model);
+            (output.loss().clone(), (output, model))
+        };
+        let ((output, updated), gradient) =
+            at_line_by_default(line, || differentiate(model, wrt, line, run));
+        *model = updated;
+        (output, gradient)
+    };
+    ValueAndGradMut::new(Arc::new(compute), None)
 }
 
+/// What a transformation returns that differentiates with respect to some leaves.
 macro_rules! differentiating {
-    ($(#[$doc:meta])* $name:ident<$($generic:ident),*>, $call:ty) => {
+    ($(#[$doc:meta])* $name:ident<M $(, $loss:ident)?>, ($model:ty) -> $output:ty) => {
         $(#[$doc])*
-        pub struct $name<'f, $($generic),*>
+        pub struct $name<'f, M $(, $loss)?>
         where
             M: SelectPart<Tensor>,
         {
-            make: Arc<dyn Fn(Option<Filter>) -> Box<$call> + Send + Sync + 'f>,
-            call: Box<$call>,
+            compute: Arc<dyn Fn($model, Option<&Filter>) -> $output + Send + Sync + 'f>,
+            call: Box<dyn Fn($model) -> $output + Send + Sync + 'f>,
         }
 
-        impl<'f, $($generic),*> $name<'f, $($generic),*>
+        impl<'f, M $(, $loss: 'f)?> $name<'f, M $(, $loss)?>
         where
             M: SelectPart<Tensor>,
         {
-            fn new(make: Arc<dyn Fn(Option<Filter>) -> Box<$call> + Send + Sync + 'f>) -> Self {
-                Self { call: make(None), make }
-            }
-
-            #[allow(dead_code, reason = "one of the three transformations needs it")]
-            fn clone_with(&self, wrt: Option<Filter>) -> Self {
-                Self { call: (self.make)(wrt), make: Arc::clone(&self.make) }
+            fn new(
+                compute: Arc<dyn Fn($model, Option<&Filter>) -> $output + Send + Sync + 'f>,
+                wrt: Option<Filter>,
+            ) -> Self {
+                let inner = Arc::clone(&compute);
+                let call = Box::new(move |model: $model| inner(model, wrt.as_ref()));
+                Self { compute, call }
             }
 
             /// Differentiates only with respect to the leaves that a filter accepts.
             #[must_use]
             pub fn wrt(self, filter: Filter) -> Self {
-                Self { call: (self.make)(Some(filter)), make: self.make }
+                Self::new(self.compute, Some(filter))
             }
         }
     };
@@ -157,83 +153,21 @@ macro_rules! differentiating {
 
 differentiating! {
     /// What [`grad`] returns: a function from a model to its gradient.
-    Grad<M>, dyn Fn(&M) -> Gradient<M> + Send + Sync + 'f
+    Grad<M>, (&M) -> Gradient<M>
 }
 differentiating! {
     /// What [`value_and_grad`] returns: a function from a model to the loss and its gradient.
-    ValueAndGrad<M, L>, dyn Fn(&M) -> (L, Gradient<M>) + Send + Sync + 'f
+    ValueAndGrad<M, L>, (&M) -> (L, Gradient<M>)
 }
 differentiating! {
     /// What [`value_and_grad_mut`] returns: a function from a model, which it updates, to the loss and its
     /// gradient.
-    ValueAndGradMut<M, L>, dyn Fn(&mut M) -> (L, Gradient<M>) + Send + Sync + 'f
+    ValueAndGradMut<M, L>, (&mut M) -> (L, Gradient<M>)
 }
 
 transformed!(reference [M: SelectPart<Tensor>] Grad<'f, M>, (M) -> Gradient<M>);
 transformed!(reference [M: SelectPart<Tensor>, L] ValueAndGrad<'f, M, L>, (M) -> (L, Gradient<M>));
-
-impl<'f, M: SelectPart<Tensor>, L> std::ops::Deref for ValueAndGradMut<'f, M, L> {
-    type Target = dyn Fn(&mut M) -> (L, Gradient<M>) + Send + Sync + 'f;
-    fn deref(&self) -> &Self::Target {
-        &*self.call
-    }
-}
-impl<M: SelectPart<Tensor>, L> std::fmt::Debug for ValueAndGradMut<'_, M, L> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ValueAndGradMut")
-    }
-}
-
-/// Which leaves to differentiate, with their kinds.
-pub(crate) fn active_leaves(
-    treedef: &TreeDef,
-    leaves: &[Tensor],
-    wrt: Option<&Filter>,
-    line: &Location<'_>,
-) -> (Vec<bool>, Vec<Option<LeafKind>>) {
-    let kinds = treedef.leaf_kinds();
-    let show = |kind: &Option<LeafKind>| match kind {
-        Some(kind) => format!("{kind} at"),
-        None => "no kind at".to_owned(),
-    };
-    let conflicts = conflicts(treedef, &kinds, |all, _| Some(all.leaf_kinds()), show);
-    assert!(
-        conflicts.is_empty(),
-        "cannot differentiate: one node is at several places of different kinds: {}; give the fields one kind, or each a node of its own (gradient taken at {line})",
-        conflicts.join("; ")
-    );
-    let active: Vec<bool> = match wrt {
-        None => kinds
-            .iter()
-            .map(|kind| !matches!(kind, Some(LeafKind::State(_))))
-            .collect(),
-        Some(filter) => match filter.choose(treedef, leaves) {
-            Ok(chosen) => chosen,
-            Err(error) => panic!(
-                "cannot choose what to differentiate by {filter:?}: {error} (gradient taken at {line})"
-            ),
-        },
-    };
-    if active
-        .iter()
-        .zip(leaves)
-        .any(|(&active, leaf)| active && !leaf.dtype().is_float())
-    {
-        let places: Vec<String> = treedef
-            .leaf_paths()
-            .iter()
-            .zip(leaves)
-            .zip(&active)
-            .filter(|((_, leaf), active)| **active && !leaf.dtype().is_float())
-            .map(|((path, leaf), _)| format!("{} ({})", path.or_root(), leaf.info()))
-            .collect();
-        panic!(
-            "cannot differentiate with respect to {}: only f32 and f64 have gradients; make it a state, capture it in the closure, or choose the leaves with `.wrt(filter)` (gradient taken at {line})",
-            places.join(", ")
-        );
-    }
-    (active, kinds)
-}
+transformed!(callable [M: SelectPart<Tensor>, L] ValueAndGradMut<'f, M, L>, dyn Fn(&mut M) -> (L, Gradient<M>));
 
 /// Runs a function that gives a loss and results, and takes the gradient of the loss.
 fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
@@ -243,10 +177,10 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
     run: impl FnOnce(M) -> (Tensor, R),
 ) -> (R, Gradient<M>) {
     let (leaves, treedef, references) = take_apart::<Tensor, M>(model);
-    let (active, kinds) = active_leaves(&treedef, &leaves, wrt, line);
-    let (mut results, tape, outcome) = linearize(&leaves, &active, |traced| {
+    let argument = Argument::new(leaves, treedef, wrt, line);
+    let (mut results, tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
         let mut loss = None;
-        let (mut results, outcome) = call_inside::<M, R>(&treedef, traced, |model| {
+        let (mut results, outcome) = call_inside::<M, R>(&argument.treedef, traced, |model| {
             let (value, results) = run(model);
             check_loss(&value, line);
             loss = Some(value);
@@ -259,7 +193,7 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
     let mut seeds = vec![None; results.len()];
     let loss = expect_some(results.pop(), "the loss behind the results");
     seeds[results.len()] = Some(Tensor::ones_like(&loss));
-    let gradient = assemble::<M>(&treedef, &leaves, &active, &kinds, tape.transpose(seeds));
+    let gradient = argument.gradient::<M>(tape.transpose(seeds), Tensor::zeros_like);
     let ending = Ending::of("grad", line);
     (
         rebuild_result(ending, &outcome, results, &references),
@@ -273,65 +207,6 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
         "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce it, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
         loss.info()
     );
-}
-
-/// Puts the cotangents in the argument's structure. A leaf without a kind that received none has a
-/// gradient of zeros, and so has a member of a tuple that is not differentiated; a parameter that
-/// received none is absent.
-fn assemble<M: SelectPart<Tensor>>(
-    treedef: &TreeDef,
-    leaves: &[Tensor],
-    active: &[bool],
-    kinds: &[Option<LeafKind>],
-    cotangents: Vec<Option<Tensor>>,
-) -> Gradient<M> {
-    assemble_as::<M>(
-        treedef,
-        leaves,
-        active,
-        kinds,
-        cotangents,
-        Tensor::zeros_like,
-    )
-}
-
-/// As [`assemble`], with other zeros.
-pub(crate) fn assemble_as<M: SelectPart<Tensor>>(
-    treedef: &TreeDef,
-    leaves: &[Tensor],
-    active: &[bool],
-    kinds: &[Option<LeafKind>],
-    cotangents: Vec<Option<Tensor>>,
-    zeros: impl Fn(&Tensor) -> Tensor,
-) -> Gradient<M> {
-    let mut cotangents = cotangents.into_iter();
-    // A tensor that is the argument, or a member of a tuple, has a gradient that is a tensor.
-    let members = treedef.is_tuple_member();
-    let gradients = leaves
-        .iter()
-        .zip(active)
-        .zip(kinds.iter().zip(members))
-        .map(|((leaf, &active), (kind, member))| {
-            let cotangent = if active {
-                expect_next(
-                    &mut cotangents,
-                    "a cotangent, or none, for each active leaf",
-                )
-            } else {
-                None
-            };
-            if member || (active && kind.is_none()) {
-                return Some(cotangent.unwrap_or_else(|| zeros(leaf)));
-            }
-            cotangent
-        })
-        .collect();
-    match Tree::with_absent(treedef, gradients).and_then(M::select_part) {
-        Ok(part) => part,
-        Err(error) => bug(format_args!(
-            "a gradient of the argument's type, found that {error}"
-        )),
-    }
 }
 
 /// The result of a function, and the function from a cotangent of the result to that of the argument.
@@ -356,10 +231,10 @@ where
 {
     let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
     let line = Location::caller();
-    let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
-    let (results, mut tape, outcome) = linearize(&leaves, &active, |traced| {
+    let argument = Argument::new(leaves, treedef, None, line);
+    let (results, mut tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
         // The cotangent has leaves for all of the result.
-        call_inside_knowing::<M, R>(Known::References, &treedef, traced, |model| {
+        call_inside_knowing::<M, R>(Known::References, &argument.treedef, traced, |model| {
             function.call(&model)
         })
     });
@@ -373,43 +248,27 @@ where
     let ending = Ending::of("vjp", line);
     let output = rebuild_result(ending, &outcome, results, &references);
     let output_treedef = outcome.result().clone();
-    let argument = (treedef, leaves, active, kinds);
-    let pullback = Pullback::new(tape, argument, (output_treedef, output_infos));
+    let pullback = Pullback {
+        tape,
+        argument,
+        output_treedef,
+        output_infos,
+        types: PhantomData,
+    };
     (output, pullback)
 }
 
 /// The function from a cotangent of a result to that of the argument: see [`vjp`].
 #[derive(Debug)]
 pub struct Pullback<M, R> {
-    tape: Tape,
-    treedef: TreeDef,
-    leaves: Vec<Tensor>,
-    active: Vec<bool>,
-    kinds: Vec<Option<LeafKind>>,
-    output_treedef: TreeDef,
-    output_infos: Vec<AbstractArray>,
-    types: std::marker::PhantomData<fn(R) -> M>,
+    pub(crate) tape: Tape,
+    pub(crate) argument: Argument,
+    pub(crate) output_treedef: TreeDef,
+    pub(crate) output_infos: Vec<AbstractArray>,
+    pub(crate) types: PhantomData<fn(R) -> M>,
 }
 
 impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
-    /// From a tape, the argument's structure, leaves, active leaves and kinds, and the result's form.
-    pub(crate) fn new(
-        tape: Tape,
-        (treedef, leaves, active, kinds): (TreeDef, Vec<Tensor>, Vec<bool>, Vec<Option<LeafKind>>),
-        (output_treedef, output_infos): (TreeDef, Vec<AbstractArray>),
-    ) -> Self {
-        Self {
-            tape,
-            treedef,
-            leaves,
-            active,
-            kinds,
-            output_treedef,
-            output_infos,
-            types: std::marker::PhantomData,
-        }
-    }
-
     /// The cotangent of the argument.
     ///
     /// # Panics
@@ -436,13 +295,8 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
         }
         at_line_by_default(Location::caller(), || {
             let cotangents = cotangents.into_iter().map(Some).collect();
-            assemble::<M>(
-                &self.treedef,
-                &self.leaves,
-                &self.active,
-                &self.kinds,
-                self.tape.transpose_again(cotangents),
-            )
+            let cotangents = self.tape.transpose_again(cotangents);
+            self.argument.gradient::<M>(cotangents, Tensor::zeros_like)
         })
     }
 }

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use pytree_core::bug::{expect_next, pairs};
 use pytree_core::crossing::take_apart;
-use pytree_core::{LeafKind, Partition, SelectPart, TreeDef, graph};
+use pytree_core::{Partition, SelectPart, TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, Shape};
 use crate::base::error::or_panic;
@@ -16,8 +16,9 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, Trace};
 use crate::tensor::traceable::{Traceable, rebuild};
+use crate::transformations::argument::Argument;
 use crate::transformations::function::{Function, Loss, call_reading, transformed};
-use crate::transformations::grad::{Gradient, active_leaves, assemble_as, grad};
+use crate::transformations::grad::{Gradient, grad};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, a `Vec` or a part of a model.
 ///
@@ -74,47 +75,24 @@ type Derivative<'f, M, D> = dyn Fn(&M) -> D + Send + Sync + 'f;
 pub type JacobianOf<M, R> = <R as Jacobian<Gradient<M>>>::Rows;
 
 /// The argument of a function, taken apart.
-struct Argument {
-    treedef: TreeDef,
-    leaves: Vec<Tensor>,
-    active: Vec<bool>,
-    kinds: Vec<Option<LeafKind>>,
+fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
+    let (leaves, treedef, _) = take_apart::<Tensor, M>(model);
+    Argument::new(leaves, treedef, None, line)
 }
 
-impl Argument {
-    fn of<M: SelectPart<Tensor>>(argument: &M, line: &'static Location<'static>) -> Self {
-        let (leaves, treedef, _) = take_apart::<Tensor, M>(argument);
-        let (active, kinds) = active_leaves(&treedef, &leaves, None, line);
-        Self {
-            treedef,
-            leaves,
-            active,
-            kinds,
-        }
-    }
-
-    /// The Jacobian of one tensor from its blocks for the active leaves.
-    fn gradient<M: SelectPart<Tensor>>(
-        &self,
-        result: &AbstractArray,
-        blocks: Vec<Option<Tensor>>,
-    ) -> Gradient<M> {
-        let shape =
-            |leaf: &Tensor| -> Shape { result.shape.iter().chain(leaf.shape()).copied().collect() };
-        let active: Vec<&Tensor> = chosen(&self.leaves, &self.active).collect();
-        let blocks = pairs(active, blocks, "a block, or none, for each active leaf")
-            .map(|(leaf, block)| block.map(|block| block.reshape(shape(leaf))))
-            .collect();
-        let zeros = |leaf: &Tensor| Tensor::zeros(leaf.dtype(), shape(leaf));
-        assemble_as::<M>(
-            &self.treedef,
-            &self.leaves,
-            &self.active,
-            &self.kinds,
-            blocks,
-            zeros,
-        )
-    }
+/// The Jacobian of one tensor from its blocks for the active leaves.
+fn jacobian<M: SelectPart<Tensor>>(
+    argument: &Argument,
+    result: &AbstractArray,
+    blocks: Vec<Option<Tensor>>,
+) -> Gradient<M> {
+    let shape =
+        |leaf: &Tensor| -> Shape { result.shape.iter().chain(leaf.shape()).copied().collect() };
+    let active: Vec<&Tensor> = chosen(&argument.leaves, &argument.active).collect();
+    let blocks = pairs(active, blocks, "a block, or none, for each active leaf")
+        .map(|(leaf, block)| block.map(|block| block.reshape(shape(leaf))))
+        .collect();
+    argument.gradient::<M>(blocks, |leaf| Tensor::zeros(leaf.dtype(), shape(leaf)))
 }
 
 /// The Jacobian of a function by reverse mode: for each tensor of the result a gradient whose leaves are shaped
@@ -141,7 +119,7 @@ where
     let line = Location::caller();
     Jacobians {
         call: Box::new(move |model: &M| {
-            let argument = Argument::of(model, line);
+            let argument = argument(model, line);
             let (results, tape, output_treedef) =
                 linearize(&argument.leaves, &argument.active, |traced| {
                     let function = |model: M| function.call(&model);
@@ -162,7 +140,7 @@ where
                 });
                 let blocks = blocks.collect();
                 drop(trace);
-                argument.gradient::<M>(info, blocks)
+                jacobian::<M>(&argument, info, blocks)
             });
             let output: R = rebuild(&output_treedef, results.clone());
             output.rows(&mut || next(&mut rows))
@@ -204,7 +182,7 @@ where
     R: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let argument = Argument::of(model, line);
+    let argument = argument(model, line);
     // One tangent for each element of each active leaf, one leaf after the other.
     let active = argument.leaves.iter().zip(&argument.active);
     let lengths: Vec<usize> = active
@@ -262,7 +240,7 @@ where
             block
         });
         let blocks = blocks.collect();
-        argument.gradient::<M>(info, blocks)
+        jacobian::<M>(&argument, info, blocks)
     });
     let output: R = rebuild(&output_treedef, values.clone());
     output.rows(&mut || next(&mut rows))

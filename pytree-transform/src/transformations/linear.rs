@@ -16,9 +16,10 @@ use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
+use crate::transformations::argument::Argument;
 use crate::transformations::custom::check::Form;
 use crate::transformations::function::{Function, call_reading};
-use crate::transformations::grad::{Pullback, active_leaves};
+use crate::transformations::grad::Pullback;
 
 /// The result of a function, and its derivative there as a linear function of the tangent.
 ///
@@ -174,11 +175,17 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (mut leaves, treedef) = graph::flatten::<Tensor, M>(example);
-    let (active, kinds) = active_leaves(&treedef, &leaves, None, Location::caller());
-    let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
+    let (leaves, treedef) = graph::flatten::<Tensor, M>(example);
+    let argument = Argument::new(leaves, treedef, None, Location::caller());
+    let Argument {
+        leaves,
+        treedef,
+        active,
+        ..
+    } = &argument;
+    let recorded = record::<M, R, F>(&function, leaves, treedef, active);
     let Recorded { known, linear, .. } = &recorded;
-    let inputs: Vec<_> = chosen(&known.inputs[..active.len()], &active)
+    let inputs: Vec<_> = chosen(&known.inputs[..active.len()], active)
         .copied()
         .collect();
     let depends = known.depending_on(&inputs);
@@ -196,10 +203,9 @@ where
             equation.line
         );
     }
-    let given = leaves.len();
-    leaves.extend(recorded.captured);
-    let residuals = recorded.known.apply(&leaves);
-    leaves.truncate(given);
+    let residuals = recorded
+        .known
+        .apply(&[leaves.as_slice(), &recorded.captured].concat());
     let outputs = in_places(recorded.linear.outputs, &recorded.has_tangent);
     let mut inputs = recorded.linear.inputs;
     let mut constants = recorded.linear.constants;
@@ -211,11 +217,13 @@ where
         equations: recorded.linear.equations,
         ..Builder::default()
     };
-    Pullback::new(
-        Tape { builder, outputs },
-        (treedef, leaves, active, kinds),
-        (recorded.output.treedef, recorded.output.infos),
-    )
+    Pullback {
+        tape: Tape { builder, outputs },
+        argument,
+        output_treedef: recorded.output.treedef,
+        output_infos: recorded.output.infos,
+        types: PhantomData,
+    }
 }
 
 /// The values that reverse mode of a function would keep for its backward pass, as abstract arrays: what

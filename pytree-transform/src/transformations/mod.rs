@@ -2,6 +2,7 @@
 
 pub(crate) mod abstract_shape;
 pub(crate) mod aliasing;
+pub(crate) mod argument;
 pub(crate) mod axes;
 pub(crate) mod batch;
 pub(crate) mod cache;

@@ -11,7 +11,7 @@ use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result};
+use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result, transformed};
 
 /// As [`vmap`](crate::vmap), of a function that writes its first argument, which is updated.
 ///
@@ -81,17 +81,7 @@ impl<'f, M: Traceable, A: Traceable, R: Traceable> VmapMut<'f, M, A, R> {
 }
 mapping_options!([M: Traceable, A: Traceable, R: Traceable] VmapMut<'f, M, A, R>);
 
-impl<'f, M, A, R> std::ops::Deref for VmapMut<'f, M, A, R> {
-    type Target = dyn Fn((&mut M, A)) -> R + Send + Sync + 'f;
-    fn deref(&self) -> &Self::Target {
-        &*self.call
-    }
-}
-impl<M, A, R> std::fmt::Debug for VmapMut<'_, M, A, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("VmapMut")
-    }
-}
+transformed!(callable [M, A, R] VmapMut<'f, M, A, R>, dyn Fn((&mut M, A)) -> R);
 
 fn map<M: Traceable, A: Traceable, R: Traceable>(
     function: &Writing<'_, M, A, R>,
