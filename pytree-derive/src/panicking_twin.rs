@@ -205,14 +205,19 @@ impl Documentation {
 
 /// The line of documentation that an attribute is.
 fn text(attribute: &Attribute) -> Option<String> {
-    match &attribute.meta {
-        Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                ..
-            }) => Some(text.value()),
-            _ => None,
-        },
+    let Meta::NameValue(doc) = &attribute.meta else {
+        return None;
+    };
+    let mut value = &doc.value;
+    // A macro that writes the function may have put its own text in a group.
+    while let Expr::Group(group) = value {
+        value = &group.expr;
+    }
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) if doc.path.is_ident("doc") => Some(text.value()),
         _ => None,
     }
 }

@@ -245,7 +245,7 @@ fn functions() -> BTreeSet<String> {
                 .find_map(|prefix| line.strip_prefix(prefix))
                 .and_then(|rest| rest.split(['(', '<', ',', ')']).next());
             // A row of a table: `name = operation` or `name try_name = operation`.
-            let row = ["= Unary::", "= elementwise::"]
+            let row = ["= Unary::", "= elementwise::", "= cumulative"]
                 .iter()
                 .any(|operation| line.contains(operation) && !line.starts_with("let "))
                 .then(|| line.split(' ').next().unwrap());

@@ -7,173 +7,106 @@ use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
-fn run(
-    tensor: &Tensor,
-    operation: &'static str,
-    axis: isize,
-    reverse: bool,
-) -> Result<Run, TensorError> {
-    let axis = axis_of(operation, tensor.info(), axis)?;
-    Ok(Run { axis, reverse })
+/// For each row, the function that panics and its twin: `name try_name = function, whether it runs from the end`.
+macro_rules! running {
+    ($elements:literal: $($(#[$doc:meta])* $name:ident $try_name:ident = $function:ident $(($cumulation:expr))?, $reverse:literal;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            ///
+            /// # Panics
+            #[doc = $elements]
+            #[must_use]
+            #[panicking_twin($name, Axis | DType)]
+            #[track_caller]
+            pub fn $try_name(&self, axis: isize) -> Result<Self, TensorError> {
+                let _called = called(stringify!($name));
+                let axis = axis_of(stringify!($name), self.info(), axis)?;
+                $function($($cumulation,)? self, Run { axis, reverse: $reverse })
+            }
+        )*}
+    };
 }
 
-impl Tensor {
+running! {
+    " If there is no such axis, or the elements are not numbers.":
+
     /// Running sums along an axis: each element with all before it.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2, 3]).cumsum(0), Tensor::from([1, 3, 6]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cumsum, Axis | DType)]
-    #[track_caller]
-    pub fn try_cumsum(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cumsum");
-        let run = run(self, "cumsum", axis, false)?;
-        cumulative_sum(self, run)
-    }
+    cumsum try_cumsum = cumulative_sum, false;
 
     /// Running sums along an axis: each element with all behind it, as `reverse=True` in JAX.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2, 3]).cumsum_reversed(0), Tensor::from([6, 5, 3]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cumsum_reversed, Axis | DType)]
-    #[track_caller]
-    pub fn try_cumsum_reversed(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cumsum_reversed");
-        let run = run(self, "cumsum", axis, true)?;
-        cumulative_sum(self, run)
-    }
+    cumsum_reversed try_cumsum_reversed = cumulative_sum, true;
 
     /// Running products along an axis: each element with all before it.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 3, 4]).cumprod(0), Tensor::from([2, 6, 24]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cumprod, Axis | DType)]
-    #[track_caller]
-    pub fn try_cumprod(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cumprod");
-        let run = run(self, "cumprod", axis, false)?;
-        cumulative(Cumulation::Prod, self, run)
-    }
+    cumprod try_cumprod = cumulative(Cumulation::Prod), false;
 
     /// Running products along an axis: each element with all behind it, as `reverse=True` in JAX.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 3, 4]).cumprod_reversed(0), Tensor::from([24, 12, 4]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cumprod_reversed, Axis | DType)]
-    #[track_caller]
-    pub fn try_cumprod_reversed(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cumprod_reversed");
-        let run = run(self, "cumprod", axis, true)?;
-        cumulative(Cumulation::Prod, self, run)
-    }
+    cumprod_reversed try_cumprod_reversed = cumulative(Cumulation::Prod), true;
 
     /// Running maxima, NaN from the first one on, along an axis: each element with all before it.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 3, 2]).cummax(0), Tensor::from([1, 3, 3]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cummax, Axis | DType)]
-    #[track_caller]
-    pub fn try_cummax(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cummax");
-        let run = run(self, "cummax", axis, false)?;
-        cumulative(Cumulation::Max, self, run)
-    }
+    cummax try_cummax = cumulative(Cumulation::Max), false;
 
     /// Running maxima, NaN from the first one on, along an axis: each element with all behind it, as `reverse=True` in JAX.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 3, 2]).cummax_reversed(0), Tensor::from([3, 3, 2]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cummax_reversed, Axis | DType)]
-    #[track_caller]
-    pub fn try_cummax_reversed(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cummax_reversed");
-        let run = run(self, "cummax", axis, true)?;
-        cumulative(Cumulation::Max, self, run)
-    }
+    cummax_reversed try_cummax_reversed = cumulative(Cumulation::Max), true;
 
     /// Running minima, NaN from the first one on, along an axis: each element with all before it.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 1, 3]).cummin(0), Tensor::from([2, 1, 1]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cummin, Axis | DType)]
-    #[track_caller]
-    pub fn try_cummin(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cummin");
-        let run = run(self, "cummin", axis, false)?;
-        cumulative(Cumulation::Min, self, run)
-    }
+    cummin try_cummin = cumulative(Cumulation::Min), false;
 
     /// Running minima, NaN from the first one on, along an axis: each element with all behind it, as `reverse=True` in JAX.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not numbers.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 1, 3]).cummin_reversed(0), Tensor::from([1, 1, 3]));
     /// ```
-    #[must_use]
-    #[panicking_twin(cummin_reversed, Axis | DType)]
-    #[track_caller]
-    pub fn try_cummin_reversed(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cummin_reversed");
-        let run = run(self, "cummin", axis, true)?;
-        cumulative(Cumulation::Min, self, run)
-    }
+    cummin_reversed try_cummin_reversed = cumulative(Cumulation::Min), true;
+}
+
+running! {
+    " If there is no such axis, or the elements are not f32 or f64.":
 
     /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all before it.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not f32 or f64.
     ///
     /// # Examples
     /// ```
@@ -181,19 +114,9 @@ impl Tensor {
     /// let x = Tensor::from([0.0_f64, 0.0]);
     /// assert!((x.cumlogsumexp(0) - Tensor::from([0.0, 2.0_f64.ln()])).abs().max().item::<f64>() < 1e-15);
     /// ```
-    #[must_use]
-    #[panicking_twin(cumlogsumexp, Axis | DType)]
-    #[track_caller]
-    pub fn try_cumlogsumexp(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cumlogsumexp");
-        let run = run(self, "cumlogsumexp", axis, false)?;
-        cumulative(Cumulation::LogSumExp, self, run)
-    }
+    cumlogsumexp try_cumlogsumexp = cumulative(Cumulation::LogSumExp), false;
 
     /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all behind it, as `reverse=True` in JAX.
-    ///
-    /// # Panics
-    /// If there is no such axis, or the elements are not f32 or f64.
     ///
     /// # Examples
     /// ```
@@ -201,12 +124,5 @@ impl Tensor {
     /// let x = Tensor::from([0.0_f64, 0.0]);
     /// assert!((x.cumlogsumexp_reversed(0) - Tensor::from([2.0_f64.ln(), 0.0])).abs().max().item::<f64>() < 1e-15);
     /// ```
-    #[must_use]
-    #[panicking_twin(cumlogsumexp_reversed, Axis | DType)]
-    #[track_caller]
-    pub fn try_cumlogsumexp_reversed(&self, axis: isize) -> Result<Self, TensorError> {
-        let _called = called("cumlogsumexp_reversed");
-        let run = run(self, "cumlogsumexp", axis, true)?;
-        cumulative(Cumulation::LogSumExp, self, run)
-    }
+    cumlogsumexp_reversed try_cumlogsumexp_reversed = cumulative(Cumulation::LogSumExp), true;
 }
