@@ -35,19 +35,19 @@ impl Block {
 
 /// Three of them.
 #[derive(Module, Clone, Debug)]
-struct Blocks {
+pub(crate) struct Blocks {
     blocks: Vec<Block>,
 }
 
 impl Blocks {
-    fn new(count: usize, dim: usize, rngs: &mut Rngs) -> Self {
+    pub(crate) fn new(count: usize, dim: usize, rngs: &mut Rngs) -> Self {
         let blocks = (0..count).map(|_| Block::new(dim, dim, rngs));
         Self {
             blocks: blocks.collect(),
         }
     }
 
-    fn forward(&mut self, x: &Tensor) -> Tensor {
+    pub(crate) fn forward(&mut self, x: &Tensor) -> Tensor {
         let blocks = self.blocks.iter_mut();
         blocks.fold(x.clone(), |x, block| block.forward(&x))
     }
@@ -80,7 +80,7 @@ fn sow_and_pop() -> Result<(), TreeError> {
 
 /// A model of which the gradient of a hidden value is wanted.
 #[derive(Module, Clone, Debug)]
-struct Model {
+pub(crate) struct Model {
     linear1: Linear,
     linear2: Linear,
     #[state(Perturbation)]
@@ -88,7 +88,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(rngs: &mut Rngs) -> Self {
+    pub(crate) fn new(rngs: &mut Rngs) -> Self {
         Self {
             linear1: Linear::new(2, 3, rngs),
             linear2: Linear::new(3, 4, rngs),
@@ -96,7 +96,7 @@ impl Model {
         }
     }
 
-    fn forward(&mut self, x: &Tensor) -> Tensor {
+    pub(crate) fn forward(&mut self, x: &Tensor) -> Tensor {
         let x = gelu(&self.linear1.forward(x));
         let x = self.xgrad.perturb(&x);
         self.linear2.forward(&x)
@@ -104,10 +104,10 @@ impl Model {
 }
 
 /// A part of the model.
-type Part = Partition<Model, Tensor>;
+pub(crate) type Part = Partition<Model, Tensor>;
 
 /// Splits the model, differentiates with respect to two of the parts, and updates it.
-fn train_step(
+pub(crate) fn train_step(
     (mut model, mut optimizer, x, y): (Model, Optimizer<Model>, Tensor, Tensor),
 ) -> (Model, Optimizer<Model>, Tensor, Part) {
     let filters = [

@@ -46,15 +46,15 @@ use pytree::refs::{deref, reref, update_refs};
 use pytree::{Dictionary, TreeError};
 
 /// Lists by name. A list may have several names.
-type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;
+pub(crate) type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;
 
-fn at_two_places<T>(list: Vec<T>) -> Lists<T> {
+pub(crate) fn at_two_places<T>(list: Vec<T>) -> Lists<T> {
     let list = Ref::new(list);
     BTreeMap::from([("a", list.clone()), ("b", list)])
 }
 
 /// Puts a value in the place of the first item of the list `a`.
-fn set_first<T: Clone>(lists: &Lists<T>, value: &T) {
+pub(crate) fn set_first<T: Clone>(lists: &Lists<T>, value: &T) {
     lists["a"].update(|mut list| {
         list[0] = value.clone();
         list
@@ -83,7 +83,7 @@ fn lists() -> Result<(), TreeError> {
 
 /// An item of a list: a number, or the list that the item is in.
 #[derive(Clone)]
-enum Item {
+pub(crate) enum Item {
     Number(i32),
     Around(WeakRef<Vec<Item>>),
 }

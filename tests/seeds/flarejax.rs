@@ -1,32 +1,13 @@
 //! References through flattening and unflattening, of `FlareJax`. A list that is changed at one place and read at
 //! another is a `Ref<Vec<_>>`. Entries are in the order of the structure; there they are in that of hashes.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pytree::core::shape::NodeKind;
-use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{Dictionary, TreeError, nodes};
 
 use crate::printed::{Printed, listed};
-
-type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;
-
-/// `{"a": x, "b": x}`.
-fn at_two_places<T>(x: Vec<T>) -> Lists<T> {
-    let x = Ref::new(x);
-    BTreeMap::from([("a", x.clone()), ("b", x)])
-}
-
-/// `lists["a"][0] = value`.
-fn set_first<T: Clone>(lists: &Lists<T>, value: &T) {
-    lists["a"].update(|mut list| {
-        list[0] = value.clone();
-        list
-    });
-}
+use crate::shared::{Item, Lists, at_two_places, set_first};
 
 #[test]
 fn a_tree_is_leaves_and_a_structure() {
@@ -83,39 +64,6 @@ fn a_dictionary_of_places_keeps_them() -> Result<(), TreeError> {
     );
     assert_eq!(y1["a"].get(), [1, 2]);
     Ok(())
-}
-
-/// An item of a list: a number, or the list that it is in. It is no node of the tree, but what is in it.
-#[derive(Clone)]
-enum Item {
-    Number(i32),
-    Around(WeakRef<Vec<Item>>),
-}
-
-impl Pytree for Item {
-    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        match self {
-            Self::Number(number) => number.visit(visitor),
-            Self::Around(list) => list.visit(visitor),
-        }
-    }
-
-    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        let next = source.peek().map(|shape| shape.kind);
-        if next == Some(NodeKind::Leaf) {
-            return i32::unflatten(source).map(Self::Number);
-        }
-        WeakRef::unflatten(source).map(Self::Around)
-    }
-}
-
-impl fmt::Debug for Item {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Around(_) => f.write_str("[...]"),
-        }
-    }
 }
 
 /// `[1, 2]` with itself appended.

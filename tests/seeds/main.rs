@@ -9,7 +9,13 @@
 mod flarejax;
 mod jax;
 mod nnx;
+#[path = "../../examples/nnx_tour.rs"]
+#[allow(dead_code, reason = "the example prints what the tests compare")]
+mod nnx_tour;
 mod pax;
 mod printed;
 mod refx;
+#[path = "../../examples/shared.rs"]
+#[allow(dead_code, reason = "the example prints what the tests compare")]
+mod shared;
 mod treedefs;

@@ -14,6 +14,7 @@ use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError, nodes};
 
+use crate::nnx_tour::{Blocks, Model, Part, train_step};
 use crate::printed::{Printed, listed};
 
 /// The first module of the document.
@@ -675,58 +676,6 @@ fn what_a_pass_has_sown_is_popped() -> Result<(), TreeError> {
     Ok(())
 }
 
-/// The document's block, which keeps the mean of what it gives.
-#[derive(Module, Clone, Debug)]
-struct Block {
-    linear: Linear,
-    bn: BatchNorm,
-    dropout: Dropout,
-    #[state(Intermediate)]
-    y_mean: Sown,
-}
-
-impl Block {
-    fn new(din: usize, dout: usize, rngs: &mut Rngs) -> Self {
-        Self {
-            linear: Linear::new(din, dout, rngs),
-            bn: BatchNorm::new(dout, rngs),
-            dropout: Dropout::new(0.1, rngs),
-            y_mean: Sown::new(),
-        }
-    }
-
-    fn forward(&mut self, x: &Tensor) -> Tensor {
-        let x = self.bn.forward(&self.linear.forward(x));
-        let y = relu(&self.dropout.forward(&x));
-        self.y_mean.sow(y.mean());
-        y
-    }
-}
-
-/// The document's model of blocks.
-#[derive(Module, Clone, Debug)]
-struct Blocks {
-    blocks: Vec<Block>,
-}
-
-impl Blocks {
-    fn new(num_layers: usize, dim: usize, rngs: &mut Rngs) -> Self {
-        Self {
-            blocks: (0..num_layers)
-                .map(|_| Block::new(dim, dim, rngs))
-                .collect(),
-        }
-    }
-
-    fn forward(&mut self, x: &Tensor) -> Tensor {
-        let mut x = x.clone();
-        for block in &mut self.blocks {
-            x = block.forward(&x);
-        }
-        x
-    }
-}
-
 /// What the document's program prints, from the first block to the last; of the second it prints 0.00025933.
 const Y_MEANS: [f32; 3] = [4.659_754e-6, 0.000_259_331_1, 0.055_619_22];
 
@@ -756,56 +705,6 @@ fn what_a_forward_pass_sows_is_popped() -> Result<(), TreeError> {
         assert_close(found, &[expected]);
     }
     Ok(())
-}
-
-/// The document's model whose intermediate value has a gradient.
-#[derive(Module, Clone, Debug)]
-struct Model {
-    linear1: Linear,
-    linear2: Linear,
-    #[state(Perturbation)]
-    xgrad: Perturbed,
-}
-
-impl Model {
-    fn new(rngs: &mut Rngs) -> Self {
-        Self {
-            linear1: Linear::new(2, 3, rngs),
-            linear2: Linear::new(3, 4, rngs),
-            xgrad: Perturbed::new(),
-        }
-    }
-
-    fn forward(&mut self, x: &Tensor) -> Tensor {
-        let x = gelu(&self.linear1.forward(x));
-        let x = self.xgrad.perturb(&x);
-        self.linear2.forward(&x)
-    }
-}
-
-type Part = Partition<Model, Tensor>;
-
-/// The document's step: split into parameters, perturbations and the rest, and the loss of the first two.
-fn train_step(
-    (mut model, mut optimizer, x, y): (Model, Optimizer<Model>, Tensor, Tensor),
-) -> (Model, Optimizer<Model>, Tensor, Part) {
-    let filters = [
-        Filter::param(),
-        Filter::state::<Perturbation>(),
-        Filter::everything(),
-    ];
-    let [params, perturbations, rest] =
-        partition::split(&model, filters).expect("everything is the last filter");
-    let loss = |(params, perturbations): &(Part, Part)| {
-        let parts = [params.clone(), perturbations.clone(), rest.clone()];
-        let mut model = partition::merge(parts).expect("the parts are of one model");
-        (model.forward(&x) - &y).square().mean()
-    };
-    let both = Filter::param() | Filter::state::<Perturbation>();
-    let (loss, (gradients, of_intermediates)) =
-        value_and_grad(loss).wrt(both)(&(params, perturbations));
-    optimizer.update(&mut model, &gradients);
-    (model, optimizer, loss, of_intermediates)
 }
 
 /// That figures are those of the document, but for the rounding of sums that are added in another order.
