@@ -157,10 +157,6 @@ impl Primitive for Call {
         self.0.has_effect
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn axis_names(&self) -> &[AxisName] {
         &self.0.axis_names
     }

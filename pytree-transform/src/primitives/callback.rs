@@ -117,10 +117,6 @@ impl Primitive for DebugCallback {
         }
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn has_effect(&self) -> bool {
         true
     }

@@ -230,10 +230,6 @@ impl Primitive for PMax {
         write!(f, "axes={}", Names(&self.names))
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn axis_names(&self) -> &[AxisName] {
         &self.names
     }
@@ -333,10 +329,6 @@ impl Primitive for AxisIndex {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis_name={}", Names(&self.name))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 
     fn axis_names(&self) -> &[AxisName] {

@@ -1,7 +1,6 @@
 //! Converting between element types.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -137,10 +136,6 @@ impl Primitive for Convert {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "new_dtype={}", self.0)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 
     fn elementwise(&self) -> Option<Elementwise> {

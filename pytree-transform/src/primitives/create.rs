@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -155,10 +154,6 @@ impl Primitive for Full {
             self.value
         )
     }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
 }
 
 impl Primitive for Iota {
@@ -228,10 +223,6 @@ impl Primitive for Iota {
             Tuple(&self.shape),
             self.axis
         )
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 }
 

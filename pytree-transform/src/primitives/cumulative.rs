@@ -311,10 +311,6 @@ impl Primitive for Cumulative {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.run.write(f)
     }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
-    }
 }
 
 #[cfg(test)]

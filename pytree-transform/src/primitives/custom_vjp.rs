@@ -133,10 +133,6 @@ impl Primitive for Backward {
         )])
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn axis_names(&self) -> &[AxisName] {
         &self.body.axis_names
     }

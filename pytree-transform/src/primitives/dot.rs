@@ -3,7 +3,6 @@
 mod matrix_product;
 
 use std::fmt;
-use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 use smallvec::smallvec;
@@ -314,10 +313,6 @@ impl Primitive for DotGeneral {
             f,
             "dimension_numbers=(({contract_left:?}, {contract_right:?}), ({batch_left:?}, {batch_right:?}))"
         )
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 }
 

@@ -7,7 +7,6 @@ mod scatter;
 mod scatter_add;
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -198,10 +197,6 @@ impl Primitive for Take {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis={}", self.axis)?;
         write_batch_axes(f, self.batch_axes)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }
 

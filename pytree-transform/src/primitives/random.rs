@@ -1,7 +1,6 @@
 //! Random bits: the block function of the counter-based generator that JAX uses.
 
 use std::fmt;
-use std::sync::Arc;
 
 use pytree_core::bug::bug;
 use smallvec::smallvec;
@@ -114,10 +113,6 @@ impl Primitive for Threefry2x32 {
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }
 

@@ -290,10 +290,6 @@ impl Primitive for Reduce {
         write!(f, "axes={}", Tuple(&self.axes))
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         let fold = match self.reduction {
             Reduction::Max => Fold::Max,

@@ -1,7 +1,6 @@
 //! Choosing between two tensors element by element.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -116,10 +115,6 @@ impl Primitive for Select {
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 
     fn elementwise(&self) -> Option<Elementwise> {

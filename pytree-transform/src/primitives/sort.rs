@@ -1,7 +1,6 @@
 //! Sorting by index.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
@@ -149,10 +148,6 @@ impl Primitive for ArgSort {
         } else {
             ""
         })
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }
 

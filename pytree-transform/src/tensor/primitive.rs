@@ -147,6 +147,18 @@ impl<P: Any + Eq + Hash> Equality for P {
     }
 }
 
+/// **Copy**: every primitive can be cloned, to be kept in a jaxpr.
+pub(crate) trait ToShared {
+    /// A copy of the primitive.
+    fn to_shared(&self) -> Arc<dyn Primitive>;
+}
+
+impl<P: Primitive + Clone> ToShared for P {
+    fn to_shared(&self) -> Arc<dyn Primitive> {
+        Arc::new(self.clone())
+    }
+}
+
 impl PartialEq for dyn Primitive {
     fn eq(&self, other: &Self) -> bool {
         self.equals(other)
@@ -162,7 +174,7 @@ impl Hash for dyn Primitive {
 }
 
 /// One operation with all its rules.
-pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
+pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any {
     /// Its name in jaxprs and messages.
     fn name(&self) -> &'static str;
 
@@ -186,9 +198,6 @@ pub(crate) trait Primitive: Equality + fmt::Debug + Send + Sync + Any {
 
     /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-
-    /// A copy to be kept in a jaxpr.
-    fn to_shared(&self) -> Arc<dyn Primitive>;
 
     /// The reduction over axes it is, if it is one that the executor fuses.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
@@ -366,10 +375,6 @@ impl<P: LinearPrimitive> Primitive for P {
 
     fn axis_length(&self) -> Option<usize> {
         LinearPrimitive::axis_length(self)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 }
 

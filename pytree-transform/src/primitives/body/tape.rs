@@ -16,7 +16,7 @@ use crate::primitives::create::Full;
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
-use crate::tensor::primitive::{Linear, Primitive, one};
+use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
 /// What a transposition begins with.

@@ -353,10 +353,6 @@ impl Primitive for Cond {
         Ok(vec![signature; self.branches.len()])
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn axis_names(&self) -> &[AxisName] {
         &self.axis_names
     }

@@ -319,10 +319,6 @@ impl Primitive for Scan {
         Ok(vec![Signature { inputs, outputs }])
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn axis_names(&self) -> &[AxisName] {
         &self.body.axis_names
     }

@@ -301,10 +301,6 @@ impl Primitive for While {
         ])
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
-    }
-
     fn axis_names(&self) -> &[AxisName] {
         &self.axis_names
     }

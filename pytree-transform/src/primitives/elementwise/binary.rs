@@ -1,7 +1,6 @@
 //! Operations on two tensors.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -168,10 +167,6 @@ impl Primitive for Binary {
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 
     fn elementwise(&self) -> Option<Elementwise> {

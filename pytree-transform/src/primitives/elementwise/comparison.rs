@@ -1,7 +1,6 @@
 //! Comparisons of two tensors.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::base::array::{Array, Data};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
@@ -106,10 +105,6 @@ impl Primitive for Comparison {
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 
     fn elementwise(&self) -> Option<Elementwise> {

@@ -167,10 +167,6 @@ impl Primitive for Unary {
         }
     }
 
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
-    }
-
     fn elementwise(&self) -> Option<Elementwise> {
         Some(Elementwise::Unary(*self))
     }

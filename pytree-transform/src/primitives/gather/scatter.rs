@@ -1,7 +1,6 @@
 //! Combining with what is there at indices: products and extrema. Sums are [`ScatterAdd`], which is linear.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::{Blocks, ScatterAdd, Take, check_indices, positions, scatter_blocks, write_batch_axes};
 use crate::base::array::{Array, with_type};
@@ -249,10 +248,6 @@ impl Primitive for Scatter {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis={}", self.axis)?;
         write_batch_axes(f, self.batch_axes)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }
 

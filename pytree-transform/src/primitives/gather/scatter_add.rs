@@ -1,7 +1,6 @@
 //! Adding at indices: the transpose of reading there.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -184,9 +183,5 @@ impl Primitive for ScatterAdd {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis={} length={}", self.axis, self.length)?;
         write_batch_axes(f, self.batch_axes)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }

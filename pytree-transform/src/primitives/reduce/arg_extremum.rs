@@ -1,7 +1,6 @@
 //! Where along an axis the greatest or the least element is.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
 use crate::base::array::{Array, with_type};
@@ -86,9 +85,5 @@ impl Primitive for ArgExtremum {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={} index_dtype=i32", Tuple(&[self.axis]))
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }

@@ -1,7 +1,6 @@
 //! Tensors one behind the other.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -147,10 +146,6 @@ impl Primitive for Concatenate {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "dimension={}", self.axis)
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(*self)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Padding, and its opposite.
 
 use std::fmt;
-use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 use smallvec::{SmallVec, smallvec};
@@ -290,10 +289,6 @@ impl Primitive for Pad {
             )?;
         }
         f.write_str(if self.low.len() == 1 { ",)" } else { ")" })
-    }
-
-    fn to_shared(&self) -> Arc<dyn Primitive> {
-        Arc::new(self.clone())
     }
 }
 
