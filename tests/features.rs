@@ -154,22 +154,31 @@ fn excerpts_of_how_it_works_are_in_its_files() {
     }
 }
 
+/// The lines of a message of the compiler but for those that say where the mistake is.
+fn words_of_message(message: &str) -> Vec<&str> {
+    let is_place = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("-->") || line.starts_with(|first: char| first.is_ascii_digit())
+    };
+    message
+        .lines()
+        .filter(|line| !is_place(line))
+        .map(|line| line.trim_start_matches([' ', '|', '^']))
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
 #[test]
-fn the_message_in_the_guide_is_the_compilers() {
-    let document = read("docs/guide.md");
-    let message = read("tests/ui/missing_kind/float_array.stderr");
-    let block = text_blocks(&document)
-        .into_iter()
-        .find(|block| block.starts_with("error[E0277]"))
-        .expect("the guide shows the message");
-    // Another type, name and place; the words are the same.
-    for words in ["is it trained or not?", "= note: write `#[param]`"] {
-        let line = |text: &str| {
-            text.lines()
-                .find(|line| line.contains(words))
-                .map(|line| line.trim_start_matches([' ', '|', '^']).to_owned())
-        };
-        assert_eq!(line(block), line(&message));
-        assert!(line(block).is_some(), "{words}");
+fn messages_in_documents_are_the_compilers() {
+    let message = read("tests/ui/missing_kind/tensor.stderr");
+    let words = words_of_message(&message);
+    assert_eq!(words.len(), 4, "{message}");
+    for document in ["README.md", "docs/guide.md"] {
+        let text = read(document);
+        let block = text_blocks(&text)
+            .into_iter()
+            .find(|block| block.starts_with("error[E0277]"))
+            .unwrap_or_else(|| panic!("{document} shows the message"));
+        assert_eq!(words_of_message(block), words, "{document}");
     }
 }

@@ -1,5 +1,5 @@
-//! Bytes that hold shape upon shape: they fail, and nothing else does. This uses up what a process reads, so that it
-//! is a process of its own.
+//! Bytes that hold shape upon shape: once the bound is reached they are refused, and so are honest ones with a new shape. What
+//! the process knows or makes itself is as before. This uses up what a process reads, so that it is a process of its own.
 
 #![allow(
     clippy::pedantic,
@@ -34,7 +34,7 @@ fn blob(salt: usize) -> Vec<u8> {
 }
 
 #[test]
-fn shapes_read_from_bytes_are_bounded_and_hinder_nothing_else() {
+fn shapes_read_from_bytes_are_bounded() {
     let kept = tree!({"a": Point(x = 1.0, y = 2.0)}).treedef().to_bytes();
     let known = tree::structure(&Known { weight: 1.0 });
     let mut module: DynamicModule = DynamicModule::from_value(&Known { weight: 2.0 }).unwrap();
