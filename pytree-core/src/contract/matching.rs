@@ -102,7 +102,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
 
     /// An alias of the node with a number, or of nothing.
     fn alias(&mut self, number: Option<usize>) {
-        self.next_is(|node| *node.shape == shape::ALIAS && node.target() == number);
+        self.next_is(move |node| *node.shape == shape::ALIAS && node.target() == number);
     }
 
     /// The number of the alias that follows in the treedef, wherever it leads.
@@ -119,12 +119,12 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 
     fn node(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.next_is(|node| node.arity as usize == arity && node.shape == shape);
+        self.next_is(move |node| node.arity as usize == arity && node.shape == shape);
     }
 
     /// Compares the node that was met with the next one.
     #[inline]
-    fn next_is(&mut self, is_met: impl Fn(&Node) -> bool) {
+    fn next_is(&mut self, is_met: impl Fn(&Node) -> bool + Copy) {
         if !self.matches {
             return;
         }
@@ -132,7 +132,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             Some(node) if is_met(node) => self.node += 1,
             _ => {
                 let at = self.node;
-                let fits = |treedef: &Inner| treedef.nodes.get(at).is_some_and(&is_met);
+                let fits = move |treedef: &Inner| treedef.nodes.get(at).is_some_and(is_met);
                 if self.go_on_with_another(fits) {
                     self.node += 1;
                 }

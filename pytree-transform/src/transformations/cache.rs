@@ -298,18 +298,26 @@ impl<'c> Newest<'c> {
         }
     }
 
-    /// The entry for leaves in the structure of the entry at a position: that one or a later one, for those before it
-    /// have other structures.
+    /// The entry for leaves in the structure of the entry at a position.
+    #[inline]
     fn with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
-        let signature = &self.entry(at)?.signature;
-        if signature.is_of(leaves) {
+        if at == 0 && self.first.signature.is_of(leaves) {
             return Some(at);
         }
-        let later = self.others().iter().enumerate().skip(at);
-        let mut alike = later.filter(|(_, other)| {
-            other.signature.is_of(leaves) && other.signature.treedef == signature.treedef
-        });
-        alike.next().map(|(place, _)| place + 1)
+        self.older_with_leaves(at, leaves)
+    }
+
+    /// As [`with_leaves`](Self::with_leaves), where it is not the first one. Entries before the position have other
+    /// structures.
+    #[cold]
+    fn older_with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
+        let treedef = &self.entry(at)?.signature.treedef;
+        (at..NEWEST).find(|&other| {
+            let signature = self.entry(other).map(|entry| &*entry.signature);
+            signature.is_some_and(|signature| {
+                signature.is_of(leaves) && (other == at || signature.treedef == *treedef)
+            })
+        })
     }
 
     fn into_entry(mut self, at: usize) -> Option<Arc<Entry>> {
