@@ -3,7 +3,7 @@
 use pytree_derive::panicking_twin;
 
 use crate::base::error::{TensorError, or_panic};
-use crate::operations::reduce::{all_axes, keep_axes};
+use crate::operations::reduce::{all_axes, kept};
 use crate::operations::shape::{axes_of, axis_of};
 use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
 use crate::tensor::Tensor;
@@ -58,12 +58,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn min_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("take the minimum of", self.info(), axes.as_ref()));
-        keep_axes(
-            &or_panic(reduce_by(Reduction::Min, self, &axes)),
-            self,
-            &axes,
-        )
+        let axes = axes.as_ref();
+        kept(&self.min_axes(axes), self, axes)
     }
 
     /// The position along an axis of the first minimum, as i32; NaN counts as the minimum.
@@ -133,15 +129,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn prod_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of(
-            "multiply the elements of",
-            self.info(),
-            axes.as_ref(),
-        ));
-        keep_axes(
-            &or_panic(reduce_by(Reduction::Prod, self, &axes)),
-            self,
-            &axes,
-        )
+        let axes = axes.as_ref();
+        kept(&self.prod_axes(axes), self, axes)
     }
 }

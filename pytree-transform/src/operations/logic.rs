@@ -4,7 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
-use crate::operations::reduce::{all_axes, keep_axes};
+use crate::operations::reduce::{all_axes, kept};
 use crate::operations::shape::axes_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
@@ -70,12 +70,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn all_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("all", self.info(), axes.as_ref()));
-        keep_axes(
-            &or_panic(reduce_by(Reduction::And, &truth(self), &axes)),
-            self,
-            &axes,
-        )
+        let axes = axes.as_ref();
+        kept(&self.all_axes(axes), self, axes)
     }
 
     /// Whether any element is true, or not 0, without axes; of nothing it is false.
@@ -125,12 +121,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn any_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("any", self.info(), axes.as_ref()));
-        keep_axes(
-            &or_panic(reduce_by(Reduction::Or, &truth(self), &axes)),
-            self,
-            &axes,
-        )
+        let axes = axes.as_ref();
+        kept(&self.any_axes(axes), self, axes)
     }
 
     /// How many elements are true, or not 0, as i32 without axes.

@@ -26,6 +26,13 @@ pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> 
     or_panic(shape::reshape(reduced, &shape))
 }
 
+/// The result of a reduction over axes that it has checked, with these axes back.
+#[track_caller]
+pub(super) fn kept(reduced: &Tensor, original: &Tensor, axes: &[isize]) -> Tensor {
+    let axes = or_panic(axes_of("keep the axes of", original.info(), axes));
+    keep_axes(reduced, original, &axes)
+}
+
 /// The number of elements that go into each of a reduction.
 fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
     axes.iter()
@@ -108,8 +115,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn sum_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("sum", self.info(), axes.as_ref()));
-        keep_axes(&or_panic(reduce::sum(self, &axes)), self, &axes)
+        let axes = axes.as_ref();
+        kept(&self.sum_axes(axes), self, axes)
     }
 
     /// The mean of all elements, without axes; NaN if there are none.
@@ -160,12 +167,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn mean_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("take the mean of", self.info(), axes.as_ref()));
-        keep_axes(
-            &or_panic(mean_over("take the mean of", self, &axes)),
-            self,
-            &axes,
-        )
+        let axes = axes.as_ref();
+        kept(&self.mean_axes(axes), self, axes)
     }
 
     /// The greatest element, without axes; NaN if there is one.
@@ -217,12 +220,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn max_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("take the maximum of", self.info(), axes.as_ref()));
-        keep_axes(
-            &or_panic(reduce::reduce_by(Reduction::Max, self, &axes)),
-            self,
-            &axes,
-        )
+        let axes = axes.as_ref();
+        kept(&self.max_axes(axes), self, axes)
     }
 
     /// The position along an axis of the first maximum, as i32; NaN counts as the maximum.
