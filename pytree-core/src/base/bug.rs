@@ -21,6 +21,9 @@ pub fn bug(expected: impl Display) -> ! {
 }
 
 /// Returns the next item where only a mistake in the library leaves none; `expected` says what there should be.
+///
+/// # Panics
+/// If there is none.
 #[inline]
 #[track_caller]
 pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: &'static str) -> T {
@@ -31,6 +34,9 @@ pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: 
 }
 
 /// Returns the items at a position or range where only a mistake in the library leaves none.
+///
+/// # Panics
+/// If the position or range is out of bounds.
 #[inline]
 #[track_caller]
 pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
@@ -45,6 +51,9 @@ pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
 }
 
 /// Returns a value where only a mistake in the library leaves none.
+///
+/// # Panics
+/// If it is `None`.
 #[inline]
 #[track_caller]
 pub fn expect_some<T>(value: Option<T>, expected: &'static str) -> T {
@@ -55,6 +64,9 @@ pub fn expect_some<T>(value: Option<T>, expected: &'static str) -> T {
 }
 
 /// Pairs the items of two lists that only a mistake in the library makes of different lengths. They are compared once.
+///
+/// # Panics
+/// If the lengths differ.
 #[inline]
 #[track_caller]
 pub fn pairs<L, R>(
