@@ -5,6 +5,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -265,5 +266,155 @@ fn every_test_is_named_in_its_package() {
     assert!(
         targets.is_empty(),
         "tests/Cargo.toml names no test of: {targets:?}"
+    );
+}
+
+/// Files of numbers, whose methods have the names of those of tensors; no rule is in them that calls one.
+const OF_NUMBERS: [&str; 5] = [
+    "primitives/cumulative.rs",
+    "primitives/elementwise/kernels.rs",
+    "primitives/elementwise/operators.rs",
+    "primitives/shape/rule_checks.rs",
+    "tensor/display/numbers.rs",
+];
+
+/// Methods of the standard library that have the name of one of tensors, and are called below the operations.
+const OF_THE_STANDARD_LIBRARY: [&str; 11] = [
+    "all", "any", "flatten", "max", "min", "repeat", "reverse", "split", "split_at", "sum", "take",
+];
+
+/// The methods and functions that `impl` blocks define, those that macros define in them included: of tensors only, or of
+/// all types but only those that are called with a receiver.
+fn methods(items: &[Item], of_tensors: bool, found: &mut BTreeSet<String>) {
+    for item in items {
+        match item {
+            Item::Impl(block) => {
+                let inherent = block.trait_.is_none();
+                let is_tensor = block.self_ty.to_token_stream().to_string() == "Tensor";
+                for item in &block.items {
+                    if let syn::ImplItem::Fn(function) = item {
+                        let wanted = match of_tensors {
+                            true => inherent && is_tensor,
+                            false => function.sig.receiver().is_some(),
+                        };
+                        if wanted {
+                            let name = function.sig.ident.to_string();
+                            // An attribute writes the panicking twin of a fallible method.
+                            let twin = name.strip_prefix("try_").map(str::to_owned);
+                            found.extend(twin.into_iter().chain([name]));
+                        }
+                    }
+                }
+            }
+            Item::Trait(block) if !of_tensors => {
+                for item in &block.items {
+                    if let syn::TraitItem::Fn(function) = item {
+                        found.insert(function.sig.ident.to_string());
+                    }
+                }
+            }
+            // `unary_methods! { /// … abs = Unary::Abs; }`: the names before the equals signs.
+            Item::Macro(call) if of_tensors && call.ident.is_none() => {
+                let tokens: Vec<TokenTree> = call.mac.tokens.clone().into_iter().collect();
+                let ends = |token: &TokenTree| is_punctuation(token, ';');
+                for method in tokens.split(ends) {
+                    let name = |token: &TokenTree| match token {
+                        TokenTree::Ident(name) => Some(name.to_string()),
+                        _ => None,
+                    };
+                    let head = method
+                        .iter()
+                        .take_while(|token| !is_punctuation(token, '='));
+                    found.extend(head.filter_map(name));
+                }
+            }
+            Item::Mod(module) if !is_test(&module.attrs) => {
+                if let Some((_, items)) = &module.content {
+                    methods(items, of_tensors, found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_punctuation(token: &TokenTree, character: char) -> bool {
+    matches!(token, TokenTree::Punct(found) if found.as_char() == character)
+}
+
+/// The calls `receiver.name(…)` and `Tensor::name(…)` of some names. A receiver in capitals is a number.
+fn calls(tokens: TokenStream, names: &BTreeSet<String>, found: &mut Vec<(usize, String)>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => calls(group.stream(), names, found),
+            TokenTree::Ident(name) if names.contains(&name.to_string()) => {
+                let before = |count: usize| at.checked_sub(count).map(|at| &tokens[at]);
+                let is_named = |token: Option<&TokenTree>, accepts: fn(&str) -> bool| match token {
+                    Some(TokenTree::Ident(name)) => accepts(&name.to_string()),
+                    _ => false,
+                };
+                let is_number = is_named(before(2), |name| name == name.to_uppercase());
+                let is_method = before(1).is_some_and(|token| is_punctuation(token, '.'));
+                let is_path = before(1).is_some_and(|token| is_punctuation(token, ':'))
+                    && is_named(before(3), |name| name == "Tensor");
+                let is_call = matches!(tokens.get(at + 1), Some(TokenTree::Group(group))
+                    if group.delimiter() == Delimiter::Parenthesis);
+                if is_call && ((is_method && !is_number) || is_path) {
+                    found.push((name.span().start().line, name.to_string()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// No path shows that a rule calls a method of tensors: its name does.
+#[test]
+fn rules_call_no_methods_of_operations() {
+    let source = Path::new(ROOT).join("pytree-transform/src");
+    let parsed = |layer: &str| -> Vec<(String, Vec<Item>)> {
+        let files = sources(&source.join(layer)).into_iter();
+        let parsed = files.map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let inside = path.strip_prefix(&source).unwrap().display().to_string();
+            (inside, syn::parse_file(&text).unwrap().items)
+        });
+        parsed.collect()
+    };
+    let below: Vec<(String, Vec<Item>)> = ["tensor", "jaxpr", "primitives", "passes", "executor"]
+        .into_iter()
+        .flat_map(parsed)
+        .collect();
+    let (mut of_operations, mut of_below) = (BTreeSet::new(), BTreeSet::new());
+    for (_, items) in parsed("operations") {
+        methods(&items, true, &mut of_operations);
+    }
+    for name in ["exp", "zeros_like", "try_equal", "select"] {
+        assert!(of_operations.contains(name), "`{name}` is not found");
+    }
+    for (_, items) in &below {
+        methods(items, false, &mut of_below);
+    }
+    let exceptions = OF_THE_STANDARD_LIBRARY.map(str::to_owned);
+    of_operations.retain(|name| !of_below.contains(name) && !exceptions.contains(name));
+    let mut report = String::new();
+    for (path, items) in &below {
+        if OF_NUMBERS.contains(&path.as_str()) {
+            continue;
+        }
+        let mut found = Vec::new();
+        for item in items {
+            if !matches!(item, Item::Mod(module) if is_test(&module.attrs)) {
+                calls(item.to_token_stream(), &of_operations, &mut found);
+            }
+        }
+        for (line, name) in found {
+            writeln!(report, "pytree-transform/src/{path}:{line}: `{name}`").unwrap();
+        }
+    }
+    assert!(
+        report.is_empty(),
+        "methods that `operations` defines are called below it; call the function of the primitive:\n{report}"
     );
 }

@@ -1,6 +1,5 @@
 //! What users do with tensors; everything here is written in primitives.
 
-mod arithmetic;
 pub(crate) mod collectives;
 pub mod convolution;
 mod convolution_layout;

@@ -4,8 +4,8 @@ use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 use crate::base::error::{TensorError, or_panic};
-use crate::operations::arithmetic::Operand;
 use crate::operations::shape::axes_of;
+use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::slice;
 use crate::tensor::Tensor;
 

@@ -4,7 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
-use crate::operations::arithmetic::Operand;
+use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::elementwise::{self};
 use crate::primitives::select;
 use crate::tensor::Tensor;

@@ -22,6 +22,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare;
+use crate::primitives::gather::take;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
@@ -257,7 +258,7 @@ impl LinearPrimitive for AllGather {
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let sum = or_panic(psum(cotangent, &self.name));
         let position = or_panic(axis_index(&self.name[0]));
-        sum.take(&position, self.axis.cast_signed())
+        or_panic(take(&sum, &position, self.axis))
     }
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {

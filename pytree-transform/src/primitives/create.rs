@@ -7,7 +7,7 @@ use smallvec::smallvec;
 
 use crate::base::array::{Array, reserved, reused, with_type};
 use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement, Tuple};
-use crate::base::error::TensorError;
+use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
@@ -61,6 +61,24 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
         },
         &[],
     )
+}
+
+/// Zeros, for a rule: what a tangent or cotangent of zeros stands for.
+#[track_caller]
+pub(crate) fn zeros(info: &AbstractArray) -> Tensor {
+    or_panic(full(info.dtype, &info.shape, 0.0))
+}
+
+/// Zeros with the element type and shape of a tensor, for a rule.
+#[track_caller]
+pub(crate) fn zeros_like(tensor: &Tensor) -> Tensor {
+    zeros(tensor.info())
+}
+
+/// Ones with the element type and shape of a tensor, for a rule.
+#[track_caller]
+pub(crate) fn ones_like(tensor: &Tensor) -> Tensor {
+    or_panic(full(tensor.dtype(), tensor.shape(), 1.0))
 }
 
 /// A tensor whose elements are their position along an axis.

@@ -12,6 +12,7 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::Body;
 use crate::primitives::call::{bind_all, call};
+use crate::primitives::create;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
@@ -69,7 +70,7 @@ impl Primitive for Backward {
         operands: &[Linear],
     ) -> SmallVec<[Option<Tensor>; 2]> {
         let cotangents = pairs(cotangents, &self.results, RESULTS).map(|(cotangent, info)| {
-            let zeros = || Tensor::zeros(info.dtype, &info.shape);
+            let zeros = || create::zeros(info);
             cotangent.clone().unwrap_or_else(zeros)
         });
         let (tangents, residuals) = operands.split_at(self.tangents);

@@ -7,6 +7,7 @@ use smallvec::smallvec;
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
@@ -78,7 +79,7 @@ impl Primitive for Select {
         let tangent = match (&tangents[1], &tangents[2]) {
             (None, None) => None,
             (on_true, on_false) => {
-                let zeros = Tensor::zeros_like(&primals[1]);
+                let zeros = create::zeros_like(&primals[1]);
                 let on_true = on_true.as_ref().unwrap_or(&zeros);
                 let on_false = on_false.as_ref().unwrap_or(&zeros);
                 Some(or_panic(select(&primals[0], on_true, on_false)))
@@ -92,7 +93,7 @@ impl Primitive for Select {
             return smallvec![None, None, None];
         };
         let condition = operands[0].known();
-        let zeros = Tensor::zeros_like(cotangent);
+        let zeros = create::zeros_like(cotangent);
         smallvec![
             None,
             operands[1]

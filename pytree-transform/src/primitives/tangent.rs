@@ -1,6 +1,7 @@
 //! The tangent of a rule that is written as a function.
 
 use crate::base::error::or_panic;
+use crate::primitives::create;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace};
 
@@ -14,5 +15,5 @@ pub(crate) fn tangent_of(
     let result = function(&trace.dual(primal.clone(), Some(tangent.clone())));
     let (value, tangent) = or_panic(trace.undual(&result));
     drop(trace);
-    tangent.unwrap_or_else(|| Tensor::zeros_like(&value))
+    tangent.unwrap_or_else(|| create::zeros_like(&value))
 }

@@ -12,6 +12,7 @@ use crate::base::error::or_panic;
 use crate::primitives::body::linearized::Linearized;
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};
 use crate::primitives::body::{Body, Derivative, chosen, in_places};
+use crate::primitives::create;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::INPUTS;
@@ -194,7 +195,7 @@ impl Body {
                         .into_iter()
                         .enumerate()
                         .map(|(position, tangent)| {
-                            let zeros = || Tensor::zeros_like(&values[position]);
+                            let zeros = || create::zeros_like(&values[position]);
                             tangent.or_else(|| forced(force, position).then(zeros))
                         })
                         .collect();
@@ -276,7 +277,7 @@ impl Body {
                     .filter(|(_, (_, unknown))| **unknown)
                     .enumerate()
                     .map(|(position, (result, (info, _)))| {
-                        let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                        let zeros = || create::zeros(info);
                         result.or_else(|| forced(force, position).then(zeros))
                     })
                     .collect();

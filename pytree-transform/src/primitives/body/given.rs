@@ -8,6 +8,7 @@ use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{
     Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places,
 };
+use crate::primitives::create;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::stage::stage;
@@ -56,17 +57,15 @@ impl GivenRule {
             .cloned()
             .collect();
         let count = given.iter().filter(|&&given| given).count();
-        let (jaxpr, _, ()) =
-            stage(linear.recorder, &inputs, |mut tensors| {
-                let residuals = tensors.split_off(count);
-                let tangents = in_places(tensors, &given).into_iter().zip(&of_floats).map(
-                    |(tangent, info)| {
-                        tangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
-                    },
-                );
-                let inputs: Vec<Tensor> = tangents.chain(residuals).collect();
-                (linear.jaxpr.apply(&inputs), ())
-            });
+        let (jaxpr, _, ()) = stage(linear.recorder, &inputs, |mut tensors| {
+            let residuals = tensors.split_off(count);
+            let tangents = in_places(tensors, &given)
+                .into_iter()
+                .zip(&of_floats)
+                .map(|(tangent, info)| tangent.unwrap_or_else(|| create::zeros(info)));
+            let inputs: Vec<Tensor> = tangents.chain(residuals).collect();
+            (linear.jaxpr.apply(&inputs), ())
+        });
         let linear = linear.derived(jaxpr);
         Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
     }

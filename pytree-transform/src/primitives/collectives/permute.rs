@@ -10,6 +10,9 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::create;
+use crate::primitives::gather::take;
+use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, LinearPrimitive, one};
@@ -159,13 +162,13 @@ impl LinearPrimitive for PPermute {
             .iter()
             .map(|source| expect_some(position(source), "a position that i64 holds"))
             .collect();
-        let sent = all.take(&Tensor::from(positions), 0);
+        let sent = or_panic(take(&all, &Tensor::from(positions), 0));
         if !sources.contains(&None) {
             return (one(sent), one(Some(0)));
         }
         let gets: Vec<bool> = sources.iter().map(Option::is_some).collect();
         let gets = or_panic(broadcast_in_dim(&Tensor::from(gets), sent.shape(), &[0]));
-        let result = gets.select(&sent, &Tensor::zeros_like(&sent));
+        let result = or_panic(select(&gets, &sent, &create::zeros_like(&sent)));
         (one(result), one(Some(0)))
     }
 }

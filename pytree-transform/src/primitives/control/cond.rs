@@ -13,8 +13,12 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::{Body, all_axis_names, in_places};
 use crate::primitives::call::{bind_all, call, known_and_cotangents};
+use crate::primitives::create;
+use crate::primitives::elementwise::{compare_with, unary};
+use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Comparison, Unary};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
@@ -115,7 +119,7 @@ impl Cond {
                     let mut results = split.known.jaxpr.apply(&tensors);
                     let residuals = results.split_off(split.outputs);
                     for (info, own) in places.iter().zip(own) {
-                        let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                        let zeros = || create::zeros(info);
                         results.push(own.map_or_else(zeros, |own| residuals[own].clone()));
                     }
                     (results, ())
@@ -158,16 +162,16 @@ impl Cond {
     fn is_taken(&self, index: &Tensor, position: usize) -> Tensor {
         let place = position as f64;
         if position == 0 {
-            index.less_equal(place)
+            compare_with(Comparison::Le, index, place)
         } else if position + 1 == self.branches.len() {
-            index.greater_equal(place)
+            compare_with(Comparison::Ge, index, place)
         } else {
-            index.equal(place)
+            compare_with(Comparison::Eq, index, place)
         }
     }
 
-    /// All branches for all examples, of which `select` chooses.
-    fn select(
+    /// All branches for all examples, of which `select` chooses for each example.
+    fn by_example(
         &self,
         operands: &[Tensor],
         axes: &[Option<usize>],
@@ -185,10 +189,10 @@ impl Cond {
         let mut branches = self.branches.iter().enumerate().map(of_branch);
         let mut chosen = expect_next(&mut branches, BRANCH);
         for (position, results) in branches.enumerate() {
-            let here = index.greater(position as f64);
+            let here = compare_with(Comparison::Gt, &index, position as f64);
             for (chosen, result) in pairs(&mut chosen, results, "as many outputs of each branch") {
                 let condition = or_panic(broadcast_in_dim(&here, result.shape(), &[0]));
-                *chosen = condition.select(&result, chosen);
+                *chosen = or_panic(select(&condition, &result, chosen));
             }
         }
         chosen
@@ -246,7 +250,8 @@ fn guarded(
         }
         let operand = or_panic(batch_axis_first(operand, axis, size));
         let taken = or_panic(broadcast_in_dim(taken, operand.shape(), &[0]));
-        let guarded = taken.select(&operand, &operand.stop_gradient());
+        let stopped = or_panic(unary(Unary::StopGradient, &operand));
+        let guarded = or_panic(select(&taken, &operand, &stopped));
         (guarded, Some(0))
     };
     operands.iter().zip(axes).map(guard).unzip()
@@ -314,7 +319,7 @@ impl Primitive for Cond {
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         if axes[0].is_some() {
-            let results = self.select(operands, axes, batch);
+            let results = self.by_example(operands, axes, batch);
             let axes = results.iter().map(|_| Some(0)).collect();
             return (results.into_iter().collect(), axes);
         }

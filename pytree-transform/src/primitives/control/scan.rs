@@ -20,6 +20,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::{Body, chosen, in_places};
 use crate::primitives::call::{bind_all, known_and_cotangents};
+use crate::primitives::create;
 use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
@@ -203,7 +204,7 @@ impl Primitive for Scan {
             .iter()
             .zip(&infos)
             .map(|(cotangent, info)| {
-                let zeros = || Tensor::zeros(info.dtype, &info.shape);
+                let zeros = || create::zeros(info);
                 cotangent.clone().unwrap_or_else(zeros)
             })
             .collect();
@@ -213,7 +214,7 @@ impl Primitive for Scan {
             .map(Linear::info)
             .collect();
         let sums: Vec<Tensor> = chosen(&unknown_constants, summed)
-            .map(|info| Tensor::zeros(info.dtype, &info.shape))
+            .map(|info| create::zeros(info))
             .collect();
         let of_known = known_constants.len();
         let inputs: Vec<Tensor> = known_constants

@@ -14,8 +14,13 @@ use crate::primitives::body::program::Slots;
 use crate::primitives::body::{Body, all_axis_names, in_places};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::control::scan::{fixed_point, with_carry_tangents};
+use crate::primitives::convert::convert;
+use crate::primitives::elementwise::compare_with;
+use crate::primitives::reduce;
+use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Comparison;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
@@ -141,8 +146,7 @@ impl While {
         let (own, all) = (self.condition_constants, self.constants());
         let (jaxpr, _, ()) = stage(self.condition.recorder, &of_condition, |tensors| {
             let holds = condition.jaxpr.apply(&tensors);
-            let count = holds.iter().map(|holds| holds.convert(DType::I32).sum());
-            (count.map(|count| count.greater(0.0)).collect(), ())
+            (holds.iter().map(any_of).collect(), ())
         });
         let any = self.condition.derived(jaxpr);
         let infos: Vec<AbstractArray> = of_condition[..own]
@@ -158,13 +162,20 @@ impl While {
             let kept = pairs(after, carry, CARRY).map(|(after, before)| {
                 debug_assert_eq!(after.shape().first(), Some(&size), "a mapped carry");
                 let holds = or_panic(broadcast_in_dim(&holds[0], after.shape(), &[0]));
-                holds.select(&after, before)
+                or_panic(select(&holds, &after, before))
             });
             (kept.collect(), ())
         });
         let body = self.body.derived(jaxpr);
         Self::new((any, own), (body, all))
     }
+}
+
+/// Whether a condition holds for any example.
+fn any_of(holds: &Tensor) -> Tensor {
+    let axes: Vec<usize> = (0..holds.rank()).collect();
+    let numbers = or_panic(convert(holds, DType::I32));
+    compare_with(Comparison::Gt, &or_panic(reduce::sum(&numbers, &axes)), 0.0)
 }
 
 impl Primitive for While {

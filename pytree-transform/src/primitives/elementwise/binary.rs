@@ -9,9 +9,10 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
-use crate::primitives::elementwise::unary::unary;
-use crate::primitives::elementwise::{compare, same_info};
-use crate::primitives::{convert, select};
+use crate::primitives::elementwise::unary::{square, unary};
+use crate::primitives::elementwise::{compare, compare_with, same_info};
+use crate::primitives::select::select;
+use crate::primitives::{convert, create};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::{
@@ -106,24 +107,32 @@ impl Primitive for Binary {
                 dx.cloned(),
                 dy.map(|dy| {
                     let quotient = x / y;
-                    let whole = or_panic(unary(Unary::Floor, &quotient.abs()));
-                    -dy * (quotient.sign() * whole)
+                    let of = |operation, operand: &Tensor| or_panic(unary(operation, operand));
+                    let whole = of(Unary::Floor, &of(Unary::Abs, &quotient));
+                    -dy * (of(Unary::Sign, &quotient) * whole)
                 }),
             ),
             Self::Pow => sum_of(
                 dx.map(|dx| dx * (y * or_panic(binary(Self::Pow, x, &(y - 1.0))))),
                 // Where x is 0 the power does not change with y: log 1 stands for log 0.
-                dy.map(|dy| dy * (x.equal(0.0).select(&Tensor::ones_like(x), x).log() * &z)),
+                dy.map(|dy| {
+                    let is_zero = compare_with(Comparison::Eq, x, 0.0);
+                    let base = or_panic(select(&is_zero, &create::ones_like(x), x));
+                    dy * (or_panic(unary(Unary::Log, &base)) * &z)
+                }),
             ),
             Self::Atan2 => {
-                let square = || x.square() + y.square();
+                let square = || square(x) + square(y);
                 sum_of(
                     dx.map(|dx| dx * (y / square())),
                     dy.map(|dy| dy * (-x / square())),
                 )
             }
             Self::LogAddExp => {
-                let share = |of: &Tensor| (finite_or_zero(of) - finite_or_zero(&z)).exp();
+                let share = |of: &Tensor| {
+                    let difference = finite_or_zero(of) - finite_or_zero(&z);
+                    or_panic(unary(Unary::Exp, &difference))
+                };
                 sum_of(dx.map(|dx| dx * share(x)), dy.map(|dy| dy * share(y)))
             }
             Self::And
@@ -184,7 +193,8 @@ pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tens
 
 /// A tensor with 0 in place of +∞, so that ∞ - ∞ is 0 and its exponential 1.
 fn finite_or_zero(x: &Tensor) -> Tensor {
-    x.equal(f64::INFINITY).select(&Tensor::zeros_like(x), x)
+    let is_infinite = compare_with(Comparison::Eq, x, f64::INFINITY);
+    or_panic(select(&is_infinite, &create::zeros_like(x), x))
 }
 
 /// How much of a tangent passes a maximum or minimum `z` of `x` and `other`: all, half at a tie, none.
@@ -196,5 +206,5 @@ fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
     let tie = or_panic(compare(Comparison::Eq, x, other));
     let half = Tensor::constant(x.dtype(), 0.5);
     let half = or_panic(crate::primitives::shape::broadcast_to(&half, x.shape()));
-    or_panic(select::select(&tie, &half, &chosen))
+    or_panic(select(&tie, &half, &chosen))
 }

@@ -6,6 +6,7 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
+use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Comparison, Elementwise};
@@ -24,6 +25,13 @@ pub(crate) fn compare(
 ) -> Result<Tensor, TensorError> {
     let (left, right) = broadcast_together(comparison.name(), left, right)?;
     bind_one(&comparison, &[&left, &right])
+}
+
+/// As [`compare`], with a number that the tensor's element type holds, for a rule.
+#[track_caller]
+pub(crate) fn compare_with(comparison: Comparison, left: &Tensor, number: f64) -> Tensor {
+    let right = or_panic(number.beside(left));
+    or_panic(compare(comparison, left, &right))
 }
 
 impl Comparison {

@@ -7,6 +7,7 @@ mod binary;
 mod broadcasting;
 mod comparison;
 mod kernels;
+pub(crate) mod operators;
 mod unary;
 
 use crate::base::dtype::AbstractArray;
@@ -16,7 +17,7 @@ use crate::tensor::primitive::Primitive;
 
 pub(crate) use binary::{binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
-pub(crate) use comparison::compare;
+pub(crate) use comparison::{compare, compare_with};
 pub(crate) use kernels::{Kernels, Map, Zip};
 pub(crate) use unary::unary;
 

@@ -9,9 +9,11 @@ use smallvec::smallvec;
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::elementwise::compare_with;
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
+use crate::primitives::select::select;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Elementwise, Rounding, Unary};
+use crate::tensor::elementwise::{Comparison, Elementwise, Rounding, Unary};
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
     WithTangents, not_linear, one, take,
@@ -21,6 +23,12 @@ use crate::tensor::trace::bind_one;
 #[track_caller]
 pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, TensorError> {
     bind_one(&operation, &[operand])
+}
+
+/// Each element squared, for a rule.
+#[track_caller]
+pub(super) fn square(operand: &Tensor) -> Tensor {
+    or_panic(unary(Unary::IntegerPower(2), operand))
 }
 
 impl Primitive for Unary {
@@ -98,7 +106,11 @@ impl Primitive for Unary {
         let tangent = tangents[0].as_ref().and_then(|t| match self {
             Self::Neg => Some(-t),
             // The derivative at 0 is 1, as in JAX.
-            Self::Abs => Some(x.greater_equal(0.0).select(t, &-t)),
+            Self::Abs => Some(or_panic(select(
+                &compare_with(Comparison::Ge, x, 0.0),
+                t,
+                &-t,
+            ))),
             Self::Sign
             | Self::Floor
             | Self::Ceil
@@ -114,32 +126,32 @@ impl Primitive for Unary {
             Self::Log1p => Some(t / (x + 1.0)),
             Self::Sqrt => Some(t / (&y * 2.0)),
             Self::Rsqrt => Some(t * ((&y / x) * -0.5)),
-            Self::Cbrt => Some(t * (y.powi(-2) * (1.0 / 3.0))),
-            Self::Sin => Some(t * x.cos()),
-            Self::Cos => Some(t * -x.sin()),
-            Self::Tan => Some(t * (y.square() + 1.0)),
+            Self::Cbrt => Some(t * (of(Self::IntegerPower(-2), &y) * (1.0 / 3.0))),
+            Self::Sin => Some(t * of(Self::Cos, x)),
+            Self::Cos => Some(t * -of(Self::Sin, x)),
+            Self::Tan => Some(t * (square(&y) + 1.0)),
             // 1 - x² and x² - 1 in the factors that lose no digits near ±1.
             Self::Asin => Some(t * of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Acos => Some(t * -of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
-            Self::Atan => Some(t / (x.square() + 1.0)),
+            Self::Atan => Some(t / (square(x) + 1.0)),
             Self::Sinh => Some(t * of(Self::Cosh, x)),
             Self::Cosh => Some(t * of(Self::Sinh, x)),
             Self::Tanh => Some(t * (1.0 - &y * &y)),
-            Self::Asinh => Some(t * of(Self::Rsqrt, &(x.square() + 1.0))),
+            Self::Asinh => Some(t * of(Self::Rsqrt, &(square(x) + 1.0))),
             Self::Acosh => Some(t * of(Self::Rsqrt, &((x - 1.0) * (x + 1.0)))),
-            Self::Atanh => Some((x + 1.0).powi(-1) * (t / (1.0 - x))),
+            Self::Atanh => Some(of(Self::IntegerPower(-1), &(x + 1.0)) * (t / (1.0 - x))),
             Self::Logistic => Some(t * (&y * (1.0 - &y))),
             // d/dx erf(x) = 2/√π · exp(-x²).
-            Self::Erf => Some(t * (-x.square()).exp() * FRAC_2_SQRT_PI),
-            Self::Erfc => Some(t * (-x.square()).exp() * -FRAC_2_SQRT_PI),
+            Self::Erf => Some(t * of(Self::Exp, &-square(x)) * FRAC_2_SQRT_PI),
+            Self::Erfc => Some(t * of(Self::Exp, &-square(x)) * -FRAC_2_SQRT_PI),
             // d/dx erf⁻¹(x) = √π/2 · exp(erf⁻¹(x)²).
-            Self::ErfInv => Some(t * ((&y * &y).exp() * (PI.sqrt() / 2.0))),
+            Self::ErfInv => Some(t * (of(Self::Exp, &(&y * &y)) * (PI.sqrt() / 2.0))),
             Self::IntegerPower(1) => Some(t.clone()),
             Self::IntegerPower(n) => {
                 // The least exponent has none below it.
                 let lower = n
                     .checked_sub(1)
-                    .map_or_else(|| &y / x, |lower| x.powi(lower));
+                    .map_or_else(|| &y / x, |lower| of(Self::IntegerPower(lower), x));
                 Some(t * (lower * f64::from(*n)))
             }
         });

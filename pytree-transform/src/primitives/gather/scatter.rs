@@ -7,6 +7,7 @@ use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
+use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
@@ -144,9 +145,9 @@ impl Scatter {
         [x, indices, updates]: [&Tensor; 3],
         [of_x, of_updates]: [&Tensor; 2],
     ) -> Tensor {
-        let (zero, one) = (Tensor::zeros_like(updates), Tensor::ones_like(updates));
+        let (zero, one) = (create::zeros_like(updates), create::ones_like(updates));
         let is_zero = or_panic(compare(Comparison::Eq, updates, &zero));
-        let (length, ones) = (x.shape()[self.axis], Tensor::ones_like(x));
+        let (length, ones) = (x.shape()[self.axis], create::ones_like(x));
         let all = self.bind(&ones, indices, updates);
         let factors = or_panic(select(&is_zero, &one, updates));
         let without_zeros = self
@@ -215,7 +216,7 @@ impl Primitive for Scatter {
         let or_zeros = |tangent: &Option<Tensor>, primal| {
             tangent
                 .clone()
-                .unwrap_or_else(|| Tensor::zeros_like(primal))
+                .unwrap_or_else(|| create::zeros_like(primal))
         };
         let tangent = (tangents[0].is_some() || tangents[2].is_some()).then(|| {
             let tangents = [or_zeros(&tangents[0], x), or_zeros(&tangents[2], updates)];

@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape};
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
 use crate::primitives::shape::batched_axis;
@@ -103,7 +104,7 @@ impl Primitive for Concatenate {
         let tangent = tangents.iter().any(Option::is_some).then(|| {
             let part = |(primal, tangent): (&Tensor, &Option<Tensor>)| match tangent {
                 Some(tangent) => tangent.clone(),
-                None => Tensor::zeros_like(primal),
+                None => create::zeros_like(primal),
             };
             joined(&primals.iter().zip(tangents).map(part).collect::<Vec<_>>())
         });

@@ -208,7 +208,7 @@ impl Primitive for Pad {
             (operand, value) => {
                 let operand = operand
                     .clone()
-                    .unwrap_or_else(|| Tensor::zeros_like(&primals[0]));
+                    .unwrap_or_else(|| create::zeros_like(&primals[0]));
                 let value = value
                     .clone()
                     .unwrap_or_else(|| Tensor::constant(operand.dtype(), 0.0));

@@ -9,6 +9,7 @@ use crate::base::dtype::AbstractArray;
 use crate::primitives::body::{Body, in_places};
 use crate::primitives::call::{bind_all, call};
 use crate::primitives::control::scan::{Derivatives, Scan, fixed_point};
+use crate::primitives::create;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
@@ -244,7 +245,7 @@ pub(crate) fn with_carry_tangents(
     let mut tangents = tangents.to_vec();
     for (position, _) in carry.iter().enumerate().filter(|(_, active)| **active) {
         let place = first + position;
-        tangents[place].get_or_insert_with(|| Tensor::zeros_like(&primals[place]));
+        tangents[place].get_or_insert_with(|| create::zeros_like(&primals[place]));
     }
     tangents
 }
