@@ -7,19 +7,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, or_panic};
-use crate::primitives::body::{Body, in_places};
+use crate::primitives::body::Body;
+use crate::primitives::body::rules::{
+    arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
+    with_tangents,
+};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    Signature, WithTangents, alone,
 };
-use crate::tensor::trace::{Recorder, bind, on_tape};
+use crate::tensor::trace::{Recorder, on_tape};
 
 /// The call of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,103 +33,48 @@ pub(crate) fn call(body: &Arc<Body>, operands: &[Tensor]) -> Vec<Tensor> {
     bind_all(&Call(Arc::clone(body)), operands)
 }
 
-/// The results of a primitive on tensors of whatever levels.
-#[track_caller]
-pub(crate) fn bind_all(primitive: &dyn Primitive, operands: &[Tensor]) -> Vec<Tensor> {
-    let operands: Vec<&Tensor> = operands.iter().collect();
-    or_panic(bind(primitive, &operands)).into_vec()
-}
-
-/// The known operands followed by the cotangents that there are: the inputs of a transposed body.
-pub(crate) fn known_and_cotangents(
-    operands: &[Linear],
-    cotangents: &[Option<Tensor>],
-) -> Vec<Tensor> {
-    operands
-        .iter()
-        .filter_map(|operand| match operand {
-            Linear::Known(tensor) => Some(tensor.clone()),
-            Linear::Unknown(_) => None,
-        })
-        .chain(cotangents.iter().flatten().cloned())
-        .collect()
-}
-
 impl Primitive for Call {
     fn name(&self) -> &'static str {
         self.0.recorder.name()
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(self.0.jaxpr.output_infos().cloned().collect())
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        self.0
-            .run(operands.into_vec())
-            .into_iter()
-            .map(Arc::unwrap_or_clone)
-            .collect()
+        arrays(self.0.run(operands.into_vec()))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Tensor],
-        tangents: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
-        let tangents = tangents.iter().flatten().cloned();
         if !active.contains(&true) {
-            let results = call(&self.0, primals);
-            let none = results.iter().map(|_| None).collect();
-            return (results.into_iter().collect(), none);
+            return alone(self, primals);
         }
+        let tangents = tangents.iter().flatten().cloned();
         if !on_tape(tangents.clone()) {
             let pushed = self.0.pushed(&active, &[]);
             let inputs: Vec<Tensor> = primals.iter().cloned().chain(tangents).collect();
-            let mut results = call(&pushed.body, &inputs);
-            let tangents = results.split_off(pushed.has_tangent.len());
-            let tangents = in_places(tangents, &pushed.has_tangent);
-            return (
-                results.into_iter().collect(),
-                tangents.into_iter().collect(),
-            );
+            return tangents_behind(call(&pushed.body, &inputs), &pushed.has_tangent);
         }
         let split = self.0.linearized(&active, &[]);
         let (results, residuals) = split.call_known(primals);
         let inputs: Vec<Tensor> = tangents.chain(residuals).collect();
-        let tangents = in_places(call(&split.linear, &inputs), &split.has_tangent);
-        (
-            results.into_iter().collect(),
-            tangents.into_iter().collect(),
-        )
+        with_tangents(results, call(&split.linear, &inputs), &split.has_tangent)
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
         let has_cotangent: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         let transposed = self.0.transposed(&unknown, &has_cotangent, &[]);
-        let results = call(
-            &transposed.body,
-            &known_and_cotangents(operands, cotangents),
-        );
-        let results = in_places(results, &transposed.has_cotangent);
-        let in_operands = in_places(results, &unknown).into_iter();
-        in_operands.map(Option::flatten).collect()
+        let inputs = known_and_cotangents(operands, cotangents);
+        let results = call(&transposed.body, &inputs);
+        cotangents_of(results, &transposed.has_cotangent, &unknown)
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let batched = self.0.batched(axes, batch, &[]);
-        let results = call(&batched.body, operands).into_iter().collect();
-        let mapped = batched.mapped.iter();
-        (results, mapped.map(|&mapped| mapped.then_some(0)).collect())
+        mapped_in_front(call(&batched.body, operands), &batched.mapped)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -81,6 +81,15 @@ pub(crate) fn ones_like(tensor: &Tensor) -> Tensor {
     or_panic(full(tensor.dtype(), tensor.shape(), 1.0))
 }
 
+/// A tangent or cotangent, zeros where there is none.
+#[track_caller]
+pub(crate) fn or_zeros(tensor: Option<&Tensor>, info: &AbstractArray) -> Tensor {
+    match tensor {
+        Some(tensor) => tensor.clone(),
+        None => zeros(info),
+    }
+}
+
 /// A tensor whose elements are their position along an axis.
 #[track_caller]
 pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor, TensorError> {

@@ -4,22 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
-use smallvec::SmallVec;
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::Body;
-use crate::primitives::call::{bind_all, call};
-use crate::primitives::create;
-use crate::primitives::shape::batch_axis_first;
+use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode};
+use crate::primitives::call::call;
+use crate::primitives::create::or_zeros;
+use crate::primitives::shape::{batch_axis_first, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    Signature, WithTangents, operands_at,
 };
-use crate::tensor::trace::{Recorder, current_line};
+use crate::tensor::trace::Recorder;
 
 /// The linear function that is known by its transpose only. Operands are tangents and residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,49 +31,26 @@ pub(crate) struct Backward {
     pub(crate) results: Vec<AbstractArray>,
 }
 
-impl Backward {
-    fn no_forward_mode(&self) -> ! {
-        panic!(
-            "cannot differentiate the {} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",
-            self.name(),
-            current_line()
-        )
-    }
-}
-
 impl Primitive for Backward {
     fn name(&self) -> &'static str {
         Recorder::CustomVjp.name()
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(self.results.iter().cloned().collect())
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        self.no_forward_mode()
+        no_forward_mode(self.name())
     }
 
-    fn jvp(
-        &self,
-        _: &[Tensor],
-        _: &[Option<Tensor>],
-    ) -> (Outputs<Tensor>, Outputs<Option<Tensor>>) {
-        self.no_forward_mode()
+    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        no_forward_mode(self.name())
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
-        let cotangents = pairs(cotangents, &self.results, RESULTS).map(|(cotangent, info)| {
-            let zeros = || create::zeros(info);
-            cotangent.clone().unwrap_or_else(zeros)
-        });
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let cotangents = pairs(cotangents, &self.results, RESULTS)
+            .map(|(cotangent, info)| or_zeros(cotangent.as_ref(), info));
         let (tangents, residuals) = operands.split_at(self.tangents);
         let residuals = residuals.iter().map(|residual| residual.known().clone());
         let inputs: Vec<Tensor> = residuals.chain(cotangents).collect();
@@ -97,19 +75,15 @@ impl Primitive for Backward {
         let mut axes = of_residuals.to_vec();
         axes.extend(self.results.iter().map(|_| Some(0)));
         let batched = self.body.batched(&axes, batch, &vec![true; self.tangents]);
-        let batch = |info: &AbstractArray| {
-            let mut info = info.clone();
-            info.shape.insert(0, size);
-            info
-        };
+        let batch =
+            |info: &AbstractArray| AbstractArray::new(info.dtype, with_front(size, &info.shape));
         let primitive = Self {
             body: Arc::clone(&batched.body),
             tangents: self.tangents,
             results: self.results.iter().map(batch).collect(),
         };
-        let results = bind_all(&primitive, &operands);
-        let axes = results.iter().map(|_| Some(0)).collect();
-        (results.into_iter().collect(), axes)
+        let mapped = vec![true; self.results.len()];
+        mapped_in_front(bind_all(&primitive, &operands), &mapped)
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -147,9 +147,9 @@ impl<P: Any + Eq + Hash> Equality for P {
     }
 }
 
-/// **Copy**: every primitive can be cloned, to be kept in a jaxpr.
+/// **Sharing**: a copy of a primitive that an equation keeps. Whatever can be cloned has it.
 pub(crate) trait ToShared {
-    /// A copy of the primitive.
+    /// The copy.
     fn to_shared(&self) -> Arc<dyn Primitive>;
 }
 

@@ -11,6 +11,7 @@ use pytree_core::{SelectPart, TreeDef, graph};
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::tape::{Tape, linearize as on_tape};
 use crate::primitives::body::{chosen, in_places};
+use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr, Variable};
 use crate::tensor::stage::stage;
@@ -98,9 +99,7 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
             .collect();
         let tangents = in_places(self.jaxpr.apply(&inputs), &self.has_tangent);
         let tangents = pairs(tangents, &self.output.infos, "a place for each output")
-            .map(|(tangent, info)| {
-                tangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
-            })
+            .map(|(tangent, info)| or_zeros(tangent.as_ref(), info))
             .collect();
         rebuild(&self.output.treedef, tangents)
     }

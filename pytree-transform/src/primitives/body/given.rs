@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pytree_core::bug::pairs;
 
 use crate::base::dtype::AbstractArray;
+use crate::primitives::body::rules::no_forward_mode;
 use crate::primitives::body::{
     Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places,
 };
-use crate::primitives::create;
+use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::stage::stage;
@@ -62,7 +63,7 @@ impl GivenRule {
             let tangents = in_places(tensors, &given)
                 .into_iter()
                 .zip(&of_floats)
-                .map(|(tangent, info)| tangent.unwrap_or_else(|| create::zeros(info)));
+                .map(|(tangent, info)| or_zeros(tangent.as_ref(), info));
             let inputs: Vec<Tensor> = tangents.chain(residuals).collect();
             (linear.jaxpr.apply(&inputs), ())
         });
@@ -78,12 +79,9 @@ impl GivenRule {
         tangents: Vec<Tensor>,
         active: &[bool],
     ) -> (Vec<Tensor>, Vec<bool>) {
-        assert!(
-            self.forward,
-            "cannot differentiate the {} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",
-            body.recorder,
-            current_line()
-        );
+        if !self.forward {
+            no_forward_mode(body.recorder.name());
+        }
         let split = self.linearized(body, active);
         let mut results = split.known.jaxpr.apply(primals);
         let residuals = results.split_off(split.outputs);

@@ -10,6 +10,7 @@ mod given;
 mod linearized;
 pub(crate) mod program;
 pub(crate) mod remat;
+pub(crate) mod rules;
 pub(crate) mod tape;
 
 use std::fmt;

@@ -98,7 +98,8 @@ pub(crate) fn record_linear<R>(
 }
 
 impl Tape {
-    /// The cotangents of the active inputs from those of the outputs. None stands for zeros.
+    /// The cotangents of the active inputs from those of the outputs. None stands for zeros. Residuals are freed as the
+    /// transposition passes the equations that use them.
     pub(crate) fn transpose(self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
         let Builder {
             variables,
@@ -108,19 +109,12 @@ impl Tape {
             ..
         } = self.builder;
         let mut backward = Transposition::new(variables.len(), constants, &equations);
-        for (variable, cotangent) in pairs(self.outputs, cotangents, COTANGENTS) {
-            if let Some(variable) = variable {
-                backward.accumulate(variable, cotangent);
-            }
-        }
+        backward.begin(&self.outputs, cotangents);
         for (position, equation) in equations.into_iter().enumerate().rev() {
             backward.step(&variables, &equation);
             backward.free_residuals(position);
         }
-        inputs
-            .into_iter()
-            .map(|input| backward.cotangents[input.index()].take())
-            .collect()
+        backward.of_inputs(&inputs)
     }
 
     /// The tape as a function of the active inputs' tangents, and the residuals that are traced: they are
@@ -153,26 +147,14 @@ impl Tape {
 
     /// As [`transpose`](Self::transpose), keeping the tape for another time.
     pub(crate) fn transpose_again(&self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
-        let Builder {
-            variables,
-            inputs,
-            constants,
-            equations,
-            ..
-        } = &self.builder;
-        let mut backward = Transposition::new(variables.len(), constants.clone(), &[]);
-        for (variable, cotangent) in pairs(&self.outputs, cotangents, COTANGENTS) {
-            if let Some(variable) = variable {
-                backward.accumulate(*variable, cotangent);
-            }
+        let builder = &self.builder;
+        let count = builder.variables.len();
+        let mut backward = Transposition::new(count, builder.constants.clone(), &[]);
+        backward.begin(&self.outputs, cotangents);
+        for equation in builder.equations.iter().rev() {
+            backward.step(&builder.variables, equation);
         }
-        for equation in equations.iter().rev() {
-            backward.step(variables, equation);
-        }
-        inputs
-            .iter()
-            .map(|input| backward.cotangents[input.index()].take())
-            .collect()
+        backward.of_inputs(&builder.inputs)
     }
 }
 
@@ -210,6 +192,23 @@ impl Transposition {
             cotangents: vec![None; count],
             first_uses,
         }
+    }
+
+    /// Gives the outputs that are on the tape their cotangents.
+    fn begin(&mut self, outputs: &[Option<Variable>], cotangents: Vec<Option<Tensor>>) {
+        for (variable, cotangent) in pairs(outputs, cotangents, COTANGENTS) {
+            if let Some(variable) = *variable {
+                self.accumulate(variable, cotangent);
+            }
+        }
+    }
+
+    /// The cotangents of the inputs, when all equations are transposed.
+    fn of_inputs(&mut self, inputs: &[Variable]) -> Vec<Option<Tensor>> {
+        let cotangents = inputs.iter();
+        cotangents
+            .map(|input| self.cotangents[input.index()].take())
+            .collect()
     }
 
     fn accumulate(&mut self, variable: Variable, cotangent: Option<Tensor>) {
@@ -291,9 +290,5 @@ pub(crate) fn transpose_jaxpr(
     for equation in linear.into_iter().rev() {
         backward.step(&jaxpr.variables, equation);
     }
-    jaxpr
-        .inputs
-        .iter()
-        .map(|input| backward.cotangents[input.index()].take())
-        .collect()
+    backward.of_inputs(&jaxpr.inputs)
 }

@@ -5,14 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_at, expect_next, pairs};
-use smallvec::SmallVec;
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::error::{TensorError, or_panic};
-use crate::primitives::body::{Body, all_axis_names, in_places};
-use crate::primitives::call::{bind_all, call, known_and_cotangents};
+use crate::base::error::or_panic;
+use crate::primitives::body::rules::{
+    arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
+    with_tangents,
+};
+use crate::primitives::body::{Body, all_axis_names};
+use crate::primitives::call::call;
 use crate::primitives::create;
 use crate::primitives::elementwise::{compare_with, unary};
 use crate::primitives::select::select;
@@ -21,7 +24,8 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Comparison, Unary};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::stage::stage;
 use crate::tensor::trace::on_tape;
@@ -80,19 +84,14 @@ impl Cond {
         primals: &[Tensor],
         active: &[bool],
         tangents: impl Iterator<Item = Tensor>,
-    ) -> Derivatives {
+    ) -> WithTangents {
         let (pushed, has_tangent) = self.agreed(
             |body, force| body.pushed(active, force),
             |pushed| &pushed.has_tangent,
         );
         let operands: Vec<Tensor> = primals.iter().cloned().chain(tangents).collect();
         let branches = pushed.iter().map(|it| Arc::clone(&it.body)).collect();
-        let mut results = bind_all(&Self::new(branches), &operands);
-        let tangents = results.split_off(has_tangent.len());
-        (
-            results.into_iter().collect(),
-            in_places(tangents, &has_tangent).into_iter().collect(),
-        )
+        tangents_behind(bind_all(&Self::new(branches), &operands), &has_tangent)
     }
 
     /// The branch that is taken gives its residuals, and zeros for those of the others; residuals of
@@ -102,7 +101,7 @@ impl Cond {
         primals: &[Tensor],
         active: &[bool],
         tangents: impl Iterator<Item = Tensor>,
-    ) -> Derivatives {
+    ) -> WithTangents {
         let (splits, has_tangent) = self.agreed(
             |body, force| body.linearized(active, force),
             |split| &split.has_tangent,
@@ -152,10 +151,7 @@ impl Cond {
             .chain(residuals)
             .collect();
         let tangents = bind_all(&Self::new(branches), &operands);
-        (
-            results.into_iter().collect(),
-            in_places(tangents, &has_tangent).into_iter().collect(),
-        )
+        with_tangents(results, tangents, &has_tangent)
     }
 
     /// Whether a branch is that of an example, for each index.
@@ -260,17 +256,12 @@ fn guarded(
 /// What a choice is among.
 const BRANCH: &str = "a branch to choose";
 
-type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
-
 impl Primitive for Cond {
     fn name(&self) -> &'static str {
         "cond"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(self.outputs().into_iter().collect())
     }
 
@@ -280,17 +271,14 @@ impl Primitive for Cond {
         // As in JAX, an index below the first branch is that of the first, one behind the last that of the last.
         let (first, last) = (0, self.branches.len() - 1);
         let index = usize::try_from(index).unwrap_or(first).min(last);
-        let results = self.branches[index].run(operands.collect());
-        results.into_iter().map(Arc::unwrap_or_clone).collect()
+        arrays(self.branches[index].run(operands.collect()))
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents[1..].iter().map(Option::is_some).collect();
         let tangents = tangents.iter().flatten().cloned();
         if !active.contains(&true) {
-            let results = bind_all(self, primals);
-            let none = results.iter().map(|_| None).collect();
-            return (results.into_iter().collect(), none);
+            return alone(self, primals);
         }
         if on_tape(tangents.clone()) {
             self.linearized(primals, &active, tangents)
@@ -299,11 +287,7 @@ impl Primitive for Cond {
         }
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
         let has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         let (transposed, has_cotangent) = self.agreed(
@@ -312,25 +296,22 @@ impl Primitive for Cond {
         );
         let branches = transposed.iter().map(|it| Arc::clone(&it.body)).collect();
         let inputs = known_and_cotangents(operands, cotangents);
-        let results = in_places(bind_all(&Self::new(branches), &inputs), &has_cotangent);
-        let results = in_places(results, &unknown).into_iter();
-        results.map(Option::flatten).collect()
+        let results = bind_all(&Self::new(branches), &inputs);
+        cotangents_of(results, &has_cotangent, &unknown)
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         if axes[0].is_some() {
             let results = self.by_example(operands, axes, batch);
-            let axes = results.iter().map(|_| Some(0)).collect();
-            return (results.into_iter().collect(), axes);
+            let mapped = vec![true; results.len()];
+            return mapped_in_front(results, &mapped);
         }
         let (batched, mapped) = self.agreed(
             |body, force| body.batched(&axes[1..], batch, force),
             |batched| &batched.mapped,
         );
         let branches = batched.iter().map(|it| Arc::clone(&it.body)).collect();
-        let results = bind_all(&Self::new(branches), operands);
-        let axes = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
-        (results.into_iter().collect(), axes)
+        mapped_in_front(bind_all(&Self::new(branches), operands), &mapped)
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

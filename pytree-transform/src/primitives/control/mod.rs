@@ -1,5 +1,6 @@
 //! Control flow that transformations see: branches and loops over recorded functions.
 
+mod carry;
 pub(crate) mod cond;
 pub(crate) mod scan;
 pub(crate) mod while_loop;

@@ -8,24 +8,23 @@ mod derivatives;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-pub(crate) use self::derivatives::with_carry_tangents;
 use pytree_core::bug::{expect_some, pairs};
 
 use crate::base::array::{Array, with_type};
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, TensorElement};
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
-use crate::primitives::body::{Body, chosen, in_places};
-use crate::primitives::call::{bind_all, known_and_cotangents};
-use crate::primitives::create;
-use crate::primitives::shape::{batch_axis_first, move_axis, with_front};
+use crate::primitives::body::rules::{bind_all, cotangents_of, known_and_cotangents};
+use crate::primitives::body::{Body, chosen};
+use crate::primitives::control::carry::{fixed_point, with_mapped_carry};
+use crate::primitives::create::or_zeros;
+use crate::primitives::shape::{move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::trace::on_tape;
 
@@ -41,26 +40,6 @@ pub(crate) struct Scan {
     pub(crate) reverse: bool,
 }
 
-/// Gives the flags that grow from `first` by `step` until they stay, and what the last step made.
-///
-/// `step` gives the flags of the carry that comes out for those of the carry that goes in.
-pub(crate) fn fixed_point<D>(
-    first: Vec<bool>,
-    mut step: impl FnMut(&[bool]) -> (Vec<bool>, D),
-) -> (Vec<bool>, D) {
-    let mut flags = first;
-    loop {
-        let (after, derived) = step(&flags);
-        let grown: Vec<bool> = pairs(&flags, after, "a flag for each carried value")
-            .map(|(before, after)| *before || after)
-            .collect();
-        if grown == flags {
-            return (flags, derived);
-        }
-        flags = grown;
-    }
-}
-
 impl Scan {
     fn with(&self, body: Arc<Body>, constants: usize, carry: usize) -> Self {
         Self {
@@ -71,8 +50,6 @@ impl Scan {
         }
     }
 }
-
-type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
 /// What stacks and their elements hold.
 const STORED: &str = "elements of the recorded type";
@@ -104,10 +81,7 @@ impl Primitive for Scan {
         "scan"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         let results = self.body.jaxpr.output_infos().enumerate();
         Ok(results
             .map(|(position, info)| {
@@ -165,11 +139,9 @@ impl Primitive for Scan {
             .collect()
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         if tangents.iter().all(Option::is_none) {
-            let results = bind_all(self, primals);
-            let none = results.iter().map(|_| None).collect();
-            return (results.into_iter().collect(), none);
+            return alone(self, primals);
         }
         if on_tape(tangents.iter().flatten().cloned()) {
             self.linearized(primals, tangents)
@@ -180,11 +152,7 @@ impl Primitive for Scan {
 
     /// A scan in the other direction: its carry is the cotangent of the carry, with the sums of the cotangents
     /// of the constants.
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Linear],
-    ) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let all = self.constants + self.carry;
         let mut unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
         unknown[self.constants..all].fill(true);
@@ -203,10 +171,7 @@ impl Primitive for Scan {
         let carry: Vec<Tensor> = cotangents[..self.carry]
             .iter()
             .zip(&infos)
-            .map(|(cotangent, info)| {
-                let zeros = || create::zeros(info);
-                cotangent.clone().unwrap_or_else(zeros)
-            })
+            .map(|(cotangent, info)| or_zeros(cotangent.as_ref(), info))
             .collect();
         let unknown_constants: Vec<AbstractArray> = operands[..self.constants]
             .iter()
@@ -214,7 +179,7 @@ impl Primitive for Scan {
             .map(Linear::info)
             .collect();
         let sums: Vec<Tensor> = chosen(&unknown_constants, summed)
-            .map(|info| create::zeros(info))
+            .map(|info| or_zeros(None, info))
             .collect();
         let of_known = known_constants.len();
         let inputs: Vec<Tensor> = known_constants
@@ -230,14 +195,12 @@ impl Primitive for Scan {
             ..self.with(body, of_known, of_sums + self.carry)
         };
         let results = bind_all(&scan, &inputs);
-        let results = in_places(results, &transposed.has_cotangent);
-        let results = in_places(results, &unknown);
-        results
-            .into_iter()
-            .zip(operands)
-            // The carry is taken for unknown above.
-            .map(|(result, operand)| result.flatten().filter(|_| operand.is_unknown()))
-            .collect()
+        let cotangents = cotangents_of(results, &transposed.has_cotangent, &unknown);
+        // The first carry is taken for unknown above, also where it is known.
+        let wanted = |(cotangent, operand): (Option<Tensor>, &Linear)| {
+            cotangent.filter(|_| operand.is_unknown())
+        };
+        cotangents.into_iter().zip(operands).map(wanted).collect()
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
@@ -253,19 +216,16 @@ impl Primitive for Scan {
             }
             *axis = axis.map(|axis| axis - 1);
         }
-        let given: Vec<Option<usize>> = axes[self.constants..all].to_vec();
-        let first = given.iter().map(Option::is_some).collect();
-        let (carry, batched) = fixed_point(first, |carry| {
+        let given = axes.clone();
+        let first = axes[self.constants..all].iter().map(Option::is_some);
+        let (carry, batched) = fixed_point(first.collect(), |carry| {
             for (axis, mapped) in axes[self.constants..all].iter_mut().zip(carry) {
                 *axis = mapped.then_some(0);
             }
             let batched = self.body.batched(&axes, batch, carry);
             (batched.mapped[..self.carry].to_vec(), batched)
         });
-        for (position, _) in carry.iter().enumerate().filter(|(_, mapped)| **mapped) {
-            let place = self.constants + position;
-            operands[place] = or_panic(batch_axis_first(&operands[place], given[position], size));
-        }
+        let operands = with_mapped_carry(&operands, &given, self.constants, &carry, size);
         let scan = self.with(Arc::clone(&batched.body), self.constants, self.carry);
         let results = bind_all(&scan, &operands);
         let axes = batched.mapped.iter().enumerate().map(|(position, mapped)| {

@@ -4,26 +4,31 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
-use smallvec::SmallVec;
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
+use crate::primitives::body::rules::{
+    arrays, bind_all, mapped_in_front, tangents_behind, with_tangents,
+};
 use crate::primitives::body::{Body, all_axis_names, in_places};
-use crate::primitives::call::{bind_all, call};
-use crate::primitives::control::scan::{fixed_point, with_carry_tangents};
+use crate::primitives::call::call;
+use crate::primitives::control::carry::{
+    CARRY, fixed_point, with_carry_tangents, with_mapped_carry,
+};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare_with;
 use crate::primitives::reduce;
 use crate::primitives::select::select;
-use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
+use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    BatchAxis, Batched, Linear, Operands, Outputs, Primitive, Signature, operands_at,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{current_line, on_tape};
@@ -39,11 +44,6 @@ pub(crate) struct While {
     /// The names of the batch axes that operations of condition and body work over.
     axis_names: Vec<AxisName>,
 }
-
-/// What the body of a loop gives.
-const CARRY: &str = "a value for each carried one";
-
-type Derivatives = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
 impl While {
     /// From the condition and the body, each with the number of its constants.
@@ -63,7 +63,7 @@ impl While {
     }
 
     /// Values and tangents in one loop.
-    fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+    fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let first = self.constants();
         let active: Vec<bool> = tangents[self.condition_constants..]
             .iter()
@@ -105,17 +105,12 @@ impl While {
             .chain(&carry_tangents)
             .cloned()
             .collect();
-        let mut results = bind_all(&primitive, &operands);
-        let tangents = results.split_off(carry.len());
-        (
-            results.into_iter().collect(),
-            in_places(tangents, &carry).into_iter().collect(),
-        )
+        tangents_behind(bind_all(&primitive, &operands), &carry)
     }
 
     /// The values, and the tangents by a call that computes the values again: linear in the tangents, though it
     /// can't be transposed.
-    fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+    fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let given: Vec<Tensor> = tangents.iter().flatten().cloned().collect();
         let infos: Vec<AbstractArray> = given
@@ -132,11 +127,7 @@ impl While {
         let body = self.body.derived(jaxpr);
         let results = bind_all(self, primals);
         let operands: Vec<Tensor> = given.into_iter().chain(primals.iter().cloned()).collect();
-        let tangents = in_places(call(&body, &operands), &has_tangent);
-        (
-            results.into_iter().collect(),
-            tangents.into_iter().collect(),
-        )
+        with_tangents(results, call(&body, &operands), &has_tangent)
     }
 
     /// The loop for a batch in which each example ends when its own condition says so.
@@ -183,10 +174,7 @@ impl Primitive for While {
         "while"
     }
 
-    fn abstract_evaluation(
-        &self,
-        _: &[&AbstractArray],
-    ) -> Result<Outputs<AbstractArray>, TensorError> {
+    fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
         Ok(self.body.jaxpr.output_infos().cloned().collect())
     }
 
@@ -199,7 +187,7 @@ impl Primitive for While {
         loop {
             let given = of_condition.iter().chain(&carry).cloned().collect();
             let holds = self.condition.run_in(&mut condition_slots, given);
-            if !holds.iter().all(|holds| holds.elements::<bool>()[0]) {
+            if !holds[0].elements::<bool>()[0] {
                 break;
             }
             drop(holds);
@@ -207,16 +195,14 @@ impl Primitive for While {
             given.append(&mut carry);
             carry = self.body.run_in(&mut body_slots, given);
         }
-        carry.into_iter().map(Arc::unwrap_or_clone).collect()
+        arrays(carry)
     }
 
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         // The condition is not a number: what it depends on alone has no influence on a tangent.
         let of_body = &tangents[self.condition_constants..];
         if of_body.iter().all(Option::is_none) {
-            let results = bind_all(self, primals);
-            let none = results.iter().map(|_| None).collect();
-            return (results.into_iter().collect(), none);
+            return alone(self, primals);
         }
         let mut tangents = tangents.to_vec();
         tangents[..self.condition_constants].fill(None);
@@ -227,7 +213,7 @@ impl Primitive for While {
         }
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> SmallVec<[Option<Tensor>; 2]> {
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         panic!(
             "cannot differentiate the `while_loop` at {} in reverse mode: the number of its iterations is not known beforehand; use `scan`, or `fori_loop` with bounds that are numbers and not traced tensors, or forward mode (`jvp`, `jacfwd`)",
             current_line()
@@ -257,13 +243,7 @@ impl Primitive for While {
             };
             (after, (condition, body, by_example))
         });
-        let mut operands = operands.to_vec();
-        for (position, mapped) in carry.iter().enumerate() {
-            let place = all + position;
-            if *mapped {
-                operands[place] = or_panic(batch_axis_first(&operands[place], axes[place], size));
-            }
-        }
+        let operands = with_mapped_carry(operands, axes, all, &carry, size);
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
             // The body asks the condition, too: it has the constants of both.
@@ -274,10 +254,7 @@ impl Primitive for While {
             let primitive = Self::new(condition, (Arc::clone(&body.body), self.body_constants));
             bind_all(&primitive, &operands)
         };
-        (
-            results.into_iter().collect(),
-            carry_axes(&carry).into_iter().collect(),
-        )
+        mapped_in_front(results, &carry)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,7 @@ use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
-use crate::primitives::create;
+use crate::primitives::create::{ones_like, or_zeros, zeros_like};
 use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
@@ -145,9 +145,9 @@ impl Scatter {
         [x, indices, updates]: [&Tensor; 3],
         [of_x, of_updates]: [&Tensor; 2],
     ) -> Tensor {
-        let (zero, one) = (create::zeros_like(updates), create::ones_like(updates));
+        let (zero, one) = (zeros_like(updates), ones_like(updates));
         let is_zero = or_panic(compare(Comparison::Eq, updates, &zero));
-        let (length, ones) = (x.shape()[self.axis], create::ones_like(x));
+        let (length, ones) = (x.shape()[self.axis], ones_like(x));
         let all = self.bind(&ones, indices, updates);
         let factors = or_panic(select(&is_zero, &one, updates));
         let without_zeros = self
@@ -213,13 +213,11 @@ impl Primitive for Scatter {
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let [x, indices, updates] = [&primals[0], &primals[1], &primals[2]];
         let result = self.bind(x, indices, updates);
-        let or_zeros = |tangent: &Option<Tensor>, primal| {
-            tangent
-                .clone()
-                .unwrap_or_else(|| create::zeros_like(primal))
-        };
         let tangent = (tangents[0].is_some() || tangents[2].is_some()).then(|| {
-            let tangents = [or_zeros(&tangents[0], x), or_zeros(&tangents[2], updates)];
+            let tangents = [
+                or_zeros(tangents[0].as_ref(), x.info()),
+                or_zeros(tangents[2].as_ref(), updates.info()),
+            ];
             let tangents = [&tangents[0], &tangents[1]];
             match self.by {
                 ScatterBy::Multiply => self.tangent_of_product([x, indices, updates], tangents),

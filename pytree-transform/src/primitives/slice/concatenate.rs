@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::create;
+use crate::primitives::create::or_zeros;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
 use crate::primitives::shape::batched_axis;
@@ -102,9 +102,8 @@ impl Primitive for Concatenate {
         let joined =
             |parts: &[Tensor]| or_panic(concatenate(&parts.iter().collect::<Vec<_>>(), self.axis));
         let tangent = tangents.iter().any(Option::is_some).then(|| {
-            let part = |(primal, tangent): (&Tensor, &Option<Tensor>)| match tangent {
-                Some(tangent) => tangent.clone(),
-                None => create::zeros_like(primal),
+            let part = |(primal, tangent): (&Tensor, &Option<Tensor>)| {
+                or_zeros(tangent.as_ref(), primal.info())
             };
             joined(&primals.iter().zip(tangents).map(part).collect::<Vec<_>>())
         });

@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::array::{Array, reused, row_major_strides, with_type};
 use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::create::or_zeros;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::primitives::slice::{batched, inserted, slice};
@@ -206,12 +207,8 @@ impl Primitive for Pad {
         let tangent = match (&tangents[0], &tangents[1]) {
             (None, None) => None,
             (operand, value) => {
-                let operand = operand
-                    .clone()
-                    .unwrap_or_else(|| create::zeros_like(&primals[0]));
-                let value = value
-                    .clone()
-                    .unwrap_or_else(|| Tensor::constant(operand.dtype(), 0.0));
+                let operand = or_zeros(operand.as_ref(), primals[0].info());
+                let value = or_zeros(value.as_ref(), primals[1].info());
                 Some(padded(&operand, &value))
             }
         };

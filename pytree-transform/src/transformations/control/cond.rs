@@ -9,7 +9,7 @@ use pytree_core::crossing::take_apart;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
 use crate::primitives::body::Body;
-use crate::primitives::call::bind_all;
+use crate::primitives::body::rules::bind_all;
 use crate::primitives::control::cond::Cond;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;

@@ -10,6 +10,7 @@ use crate::executor::compile;
 use crate::primitives::body::tape::record_linear;
 use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
 use crate::primitives::call::call;
+use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::INPUTS;
 use crate::tensor::stage::{stage, with_all_captured};
@@ -81,7 +82,7 @@ fn run<A: Traceable, R: Traceable>(
     let (known, known_captured, linear) = stage(Recorder::CustomJvp, &form.infos, |primals| {
         let (tape, (mut values, mistakes)) = record_linear(&of_tangents, |tangents| {
             let tangents = pairs(in_places(tangents, &floats), &primals, INPUTS)
-                .map(|(tangent, primal)| tangent.unwrap_or_else(|| Tensor::zeros_like(primal)))
+                .map(|(tangent, primal)| or_zeros(tangent.as_ref(), primal.info()))
                 .collect();
             let (value, tangent) = call_reading(
                 "the rule of custom_jvp",

@@ -9,8 +9,10 @@ use pytree_core::graph;
 
 use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
+use crate::primitives::body::rules::bind_all;
 use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
-use crate::primitives::call::{bind_all, call};
+use crate::primitives::call::call;
+use crate::primitives::create::or_zeros;
 use crate::primitives::custom_vjp::Backward;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
@@ -113,9 +115,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     let (mut back, back_captured, mistake) = stage(RECORDER, &infos, |mut tensors| {
         let given = tensors.split_off(residuals.infos.len());
         let cotangents = pairs(in_places(given, &has_tangent), &result.infos, RESULTS)
-            .map(|(cotangent, info)| {
-                cotangent.unwrap_or_else(|| Tensor::zeros(info.dtype, &info.shape))
-            })
+            .map(|(cotangent, info)| or_zeros(cotangent.as_ref(), info))
             .collect();
         let residuals: S = rebuild(&residuals.treedef, tensors);
         let cotangent: R = rebuild(&result.treedef, cotangents);

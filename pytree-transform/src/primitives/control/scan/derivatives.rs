@@ -6,11 +6,13 @@ use std::sync::Arc;
 use pytree_core::bug::pairs;
 
 use crate::base::dtype::AbstractArray;
-use crate::primitives::body::{Body, in_places};
-use crate::primitives::call::{bind_all, call};
-use crate::primitives::control::scan::{Derivatives, Scan, fixed_point};
-use crate::primitives::create;
+use crate::primitives::body::Body;
+use crate::primitives::body::rules::{bind_all, with_tangents};
+use crate::primitives::call::call;
+use crate::primitives::control::carry::{fixed_point, with_carry_tangents};
+use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
+use crate::tensor::primitive::WithTangents;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
@@ -30,7 +32,7 @@ impl Scan {
     }
 
     /// Values and tangents in one loop.
-    pub(super) fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Derivatives {
+    pub(super) fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let of_constants = self.constants;
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let all = of_constants + self.carry;
@@ -76,12 +78,7 @@ impl Scan {
         let mut tangents = values.split_off(self.carry);
         tangents.extend(tail.split_off(count - self.carry));
         values.extend(tail);
-        (
-            values.into_iter().collect(),
-            in_places(tangents, &pushed.has_tangent)
-                .into_iter()
-                .collect(),
-        )
+        with_tangents(values, tangents, &pushed.has_tangent)
     }
 
     /// Values in one loop, which stacks the residuals, and tangents in another.
@@ -89,7 +86,7 @@ impl Scan {
         &self,
         primals: &[Tensor],
         tangents: &[Option<Tensor>],
-    ) -> Derivatives {
+    ) -> WithTangents {
         let first = self.constants;
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let all = first + self.carry;
@@ -150,13 +147,7 @@ impl Scan {
         let outputs: Vec<usize> = (0..of_tangents).collect();
         let body = split.linear.rearranged(&inputs, &outputs);
         let linear = self.with(body, of_constants, of_carries);
-        let tangents = bind_all(&linear, &operands);
-        (
-            values.into_iter().collect(),
-            in_places(tangents, &split.has_tangent)
-                .into_iter()
-                .collect(),
-        )
+        with_tangents(values, bind_all(&linear, &operands), &split.has_tangent)
     }
 
     /// Where each residual of the body is found; the outputs of the known body that are computed once, and
@@ -233,19 +224,4 @@ impl Scan {
         });
         self.body.derived(jaxpr)
     }
-}
-
-/// The tangents, with zeros for the carries that get a tangent in the loop.
-pub(crate) fn with_carry_tangents(
-    primals: &[Tensor],
-    tangents: &[Option<Tensor>],
-    first: usize,
-    carry: &[bool],
-) -> Vec<Option<Tensor>> {
-    let mut tangents = tangents.to_vec();
-    for (position, _) in carry.iter().enumerate().filter(|(_, active)| **active) {
-        let place = first + position;
-        tangents[place].get_or_insert_with(|| create::zeros_like(&primals[place]));
-    }
-    tangents
 }

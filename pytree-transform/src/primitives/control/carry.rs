@@ -1,0 +1,63 @@
+//! What loops share: which of their carried values are mapped, or have tangents, is the least fixed point of the body's.
+
+use pytree_core::bug::pairs;
+
+use crate::base::error::or_panic;
+use crate::primitives::create::zeros;
+use crate::primitives::shape::batch_axis_first;
+use crate::tensor::Tensor;
+
+/// What the body of a loop gives.
+pub(super) const CARRY: &str = "a value for each carried one";
+
+/// Gives the flags that grow from `first` by `step` until they stay, and what the last step made.
+///
+/// `step` gives the flags of the carry that comes out for those of the carry that goes in.
+pub(super) fn fixed_point<D>(
+    first: Vec<bool>,
+    mut step: impl FnMut(&[bool]) -> (Vec<bool>, D),
+) -> (Vec<bool>, D) {
+    let mut flags = first;
+    loop {
+        let (after, derived) = step(&flags);
+        let grown: Vec<bool> = pairs(&flags, after, CARRY)
+            .map(|(before, after)| *before || after)
+            .collect();
+        if grown == flags {
+            return (flags, derived);
+        }
+        flags = grown;
+    }
+}
+
+/// The tangents, with zeros for the carries that get a tangent in the loop.
+pub(super) fn with_carry_tangents(
+    primals: &[Tensor],
+    tangents: &[Option<Tensor>],
+    first: usize,
+    carry: &[bool],
+) -> Vec<Option<Tensor>> {
+    let mut tangents = tangents.to_vec();
+    for (position, _) in carry.iter().enumerate().filter(|(_, active)| **active) {
+        let place = first + position;
+        tangents[place].get_or_insert_with(|| zeros(primals[place].info()));
+    }
+    tangents
+}
+
+/// The operands, with a batch axis in front of each carried value that is mapped in the loop. The first carried value is at
+/// `first`.
+pub(super) fn with_mapped_carry(
+    operands: &[Tensor],
+    axes: &[Option<usize>],
+    first: usize,
+    carry: &[bool],
+    size: usize,
+) -> Vec<Tensor> {
+    let mut operands = operands.to_vec();
+    for (position, _) in carry.iter().enumerate().filter(|(_, mapped)| **mapped) {
+        let place = first + position;
+        operands[place] = or_panic(batch_axis_first(&operands[place], axes[place], size));
+    }
+    operands
+}
