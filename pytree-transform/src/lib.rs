@@ -20,6 +20,7 @@ pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
+pub use crate::operations::cumulative::{Reversed, RunningAxis};
 pub use crate::operations::debug::debug_callback;
 pub use crate::operations::einsum::{einsum, try_einsum};
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};

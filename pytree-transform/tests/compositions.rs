@@ -10,8 +10,8 @@
 )]
 
 use pytree_transform::{
-    DType, Function, Tensor, grad, hessian, ix, jit, jvp, scan, value_and_grad, value_and_grad_mut,
-    vjp, vmap,
+    DType, Function, Reversed, Tensor, grad, hessian, ix, jit, jvp, scan, value_and_grad,
+    value_and_grad_mut, vjp, vmap,
 };
 
 fn scalar(value: f64) -> Tensor {
@@ -315,6 +315,6 @@ fn compiled_batched_and_derived_running_sums_agree() {
         assert_eq!(batched.index(ix![row]), eager);
         let weights = of_row(2 - row);
         let slope = grad(|x: &Tensor| weighted(x, &weights))(&of_row(row));
-        assert_eq!(slope, weights.cumsum_reversed(0));
+        assert_eq!(slope, weights.cumsum(Reversed(0)));
     }
 }

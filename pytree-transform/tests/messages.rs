@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pytree_transform::{DType, Tensor, einsum};
+use pytree_transform::{DType, Reversed, Tensor, einsum};
 
 fn bools() -> Tensor {
     Tensor::from([true, false])
@@ -101,9 +101,9 @@ fn along_axes() -> Vec<Call> {
     let mut calls = by_name! {
         bools().sum(); two().sum_axes([1]); two().sum_keep([1]); two().argmax(1); two().argmin(1);
         two().all_axes([1]); two().all_keep([1]); two().any_axes([1]); two().any_keep([1]);
-        two().cumsum(1); two().cumsum_reversed(1); bools().cumsum(0); two().cumprod(1); two().cumprod_reversed(1);
-        two().cummax(1); two().cummax_reversed(1); two().cummin(1); two().cummin_reversed(1); two().cumlogsumexp(1);
-        integers().cumlogsumexp(0); two().cumlogsumexp_reversed(1);
+        two().cumsum(1); two().cumsum(Reversed(1)); bools().cumsum(0); two().cumprod(1); two().cumprod(Reversed(1));
+        two().cummax(1); two().cummax(Reversed(1)); two().cummin(1); two().cummin(Reversed(1)); two().cumlogsumexp(1);
+        integers().cumlogsumexp(0); two().cumlogsumexp(Reversed(1));
         two().sort(1); two().argsort(1); two().top_k(3); two().searchsorted(&bools());
         two().reverse([1]); two().pad(0.0, [(1, 1, 0); 2]); two().roll(1, 1); two().repeat(2, 1);
         two().split(3, 0); two().array_split(0, 0); two().split_at([1, 0], 0);

@@ -2,7 +2,7 @@
 
 use pytree::indexing::{Index, Step};
 use pytree::update::At;
-use pytree::{DType, Tensor, einsum, ix};
+use pytree::{DType, Reversed, Tensor, einsum, ix};
 use serde_json::Value;
 
 use crate::cases::check_file;
@@ -47,11 +47,11 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         "all" => x[0].all_axes(axes()),
         "any" => x[0].any_axes(axes()),
         "count_nonzero" => x[0].count_nonzero_axes(axes()),
-        "cumsum" if reverse() => x[0].cumsum_reversed(axis()),
-        "cumprod" if reverse() => x[0].cumprod_reversed(axis()),
-        "cummax" if reverse() => x[0].cummax_reversed(axis()),
-        "cummin" if reverse() => x[0].cummin_reversed(axis()),
-        "cumlogsumexp" if reverse() => x[0].cumlogsumexp_reversed(axis()),
+        "cumsum" if reverse() => x[0].cumsum(Reversed(axis())),
+        "cumprod" if reverse() => x[0].cumprod(Reversed(axis())),
+        "cummax" if reverse() => x[0].cummax(Reversed(axis())),
+        "cummin" if reverse() => x[0].cummin(Reversed(axis())),
+        "cumlogsumexp" if reverse() => x[0].cumlogsumexp(Reversed(axis())),
         "cumsum" => x[0].cumsum(axis()),
         "cumprod" => x[0].cumprod(axis()),
         "cummax" => x[0].cummax(axis()),

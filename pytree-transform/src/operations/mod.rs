@@ -4,7 +4,7 @@ pub(crate) mod collectives;
 pub mod convolution;
 mod convolution_layout;
 mod creation;
-mod cumulative;
+pub(crate) mod cumulative;
 pub(crate) mod debug;
 mod diagonals;
 mod dynamic;

@@ -1,7 +1,7 @@
 //! Positions, steps and axes far outside of a tensor.
 
 use pytree_transform::indexing::Step;
-use pytree_transform::{DType, Tensor, ix, vmap};
+use pytree_transform::{DType, Reversed, Tensor, ix, vmap};
 
 use crate::harness::{Panic, Shape, check, elements, rows};
 
@@ -141,7 +141,7 @@ fn axes_outside_are_named() {
         x().norm_axes([isize::MIN]) => Panic("cannot take the norm of f32[2,3]");
         x().argmin(isize::MIN) => Panic("cannot argmin f32[2,3]");
         x().cumsum(isize::MIN) => Panic("cannot cumsum f32[2,3]");
-        x().cumlogsumexp_reversed(isize::MAX) => Panic("cannot cumlogsumexp_reversed f32[2,3]");
+        x().cumlogsumexp(Reversed(isize::MAX)) => Panic("cannot cumlogsumexp f32[2,3]");
         x().sort(isize::MIN) => Panic("cannot sort f32[2,3]");
         x().argsort(isize::MAX) => Panic("cannot argsort f32[2,3]");
         x().reverse([isize::MIN]) => Panic("cannot reverse f32[2,3]");

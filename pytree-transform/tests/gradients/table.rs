@@ -3,7 +3,7 @@
 use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::indexing::{Index, Step};
 use pytree_transform::pooling::Pooling;
-use pytree_transform::{DType, Tensor, einsum, grad, ix, jit, raw, vjp, vmap};
+use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, raw, vjp, vmap};
 
 use crate::sample::Domain::{self, Index as Indices, NonZero, Positive, Real, Truth, Unit};
 use crate::sample::Precision;
@@ -337,11 +337,11 @@ fn more_reductions() -> Vec<Case> {
         case("all", [(Real, &[2, 3])], |x| &x[0] * x[0].greater(-1.0).all_keep([1]).convert(F64)),
         case("any", [(Real, &[2, 3])], |x| &x[0] * x[0].greater(1.0).any_keep([1]).convert(F64)),
         case("cumsum", [(Real, &[2, 3])], |x| x[0].cumsum(1)),
-        case("cumsum reversed", [(Real, &[2, 3])], |x| x[0].cumsum_reversed(0)),
+        case("cumsum reversed", [(Real, &[2, 3])], |x| x[0].cumsum(Reversed(0))),
         case("cumprod", [(Real, &[2, 5])], |x| x[0].cumprod(1)),
-        case("cumprod reversed", [(Real, &[3, 2])], |x| x[0].cumprod_reversed(0)),
+        case("cumprod reversed", [(Real, &[3, 2])], |x| x[0].cumprod(Reversed(0))),
         case("cummax", [(Real, &[2, 5])], |x| x[0].cummax(1)),
-        case("cummin", [(Real, &[2, 4])], |x| x[0].cummin_reversed(1)),
+        case("cummin", [(Real, &[2, 4])], |x| x[0].cummin(Reversed(1))),
         case("cumlogsumexp", [(Real, &[2, 4])], |x| x[0].cumlogsumexp(1)),
         case("norm", [(Real, &[2, 3])], |x| x[0].norm_axes([1])),
         case("sort along an axis", [(Real, &[2, 4])], |x| x[0].sort(1)),
