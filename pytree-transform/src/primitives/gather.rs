@@ -108,6 +108,15 @@ impl Primitive for Take {
         if self.axis >= operand.rank() {
             return Err(TensorError::axis("take from", operand, self.axis));
         }
+        let parallel = operand.shape.get(..self.batch_axes);
+        if self.axis < self.batch_axes || parallel != indices.shape.get(..self.batch_axes) {
+            return Err(TensorError::shape(
+                "take from",
+                &[operand, indices],
+                format!("they differ in the first {} axes", self.batch_axes),
+                "broadcast one of them",
+            ));
+        }
         if operand.shape[self.axis] == 0 && !indices.is_empty() {
             return Err(TensorError::shape(
                 "take from",
@@ -293,6 +302,19 @@ mod tests {
             [0, 2]
         );
         assert!(take(&x, &Tensor::from([0.0]), 1).is_err());
+    }
+
+    #[test]
+    fn parallel_axes_are_those_of_both() {
+        let x = Tensor::zeros(DType::F32, [2, 3]);
+        assert!(take_along_last(&x, &Tensor::zeros(DType::I32, [2, 5])).is_ok());
+        for at in [&[3, 5][..], &[]] {
+            let error = take_along_last(&x, &Tensor::zeros(DType::I32, at)).unwrap_err();
+            assert!(
+                error.to_string().contains("differ in the first 1 axes"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
