@@ -98,7 +98,7 @@ impl Pytree for Item {
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        let next = source.peek().map(|shape| shape.kind);
+        let next = source.peek().map(|shape| shape.kind());
         if next == Some(NodeKind::Leaf) {
             return i32::unflatten(source).map(Self::Number);
         }

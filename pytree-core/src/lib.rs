@@ -33,7 +33,7 @@ pub use crate::contract::unflatten::{Contents, Unflattener};
 pub use crate::module::annotated::{Annotated, Metadata};
 pub use crate::module::dynamic_module::DynamicModule;
 pub use crate::module::freeze::Freeze;
-pub use crate::module::registry::{Module, ModuleType};
+pub use crate::module::registry::{Module, ModuleType, Registry};
 pub use crate::module::{dynamic_module, field, freeze, object};
 pub use crate::node::compare::{LeafChange, LeafDiff, ValueDiff};
 pub use crate::node::insertion::InsertionOrder;

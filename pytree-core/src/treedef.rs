@@ -4,14 +4,18 @@
 //! It is compared, hashed and walked without recursion, so its depth has no bound. Invariants:
 //! the subtree of node `i` is `nodes[i .. i + nodes[i].size]`; the static values of node `i` are
 //! `aux[nodes[i].aux .. nodes[i + 1].aux]`; places that hold a leaf and places whose leaf is absent are
-//! nodes without children.
+//! nodes without children. A node whose shape was made at run time has a stand-in for it, and the treedef the shape in
+//! `dynamic`. Other folders look at the nodes through a [`NodeView`] and make treedefs with a [`Builder`].
 
 mod aliases;
 mod build;
 mod common;
 mod compare;
 mod compose;
+mod cursor;
 mod display;
+mod dynamic;
+mod edit;
 mod keys;
 mod missing;
 mod prefix;
@@ -24,48 +28,54 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use self::aliases::Aliases;
-pub(crate) use self::build::{Builder, count, target_of};
+use self::build::target_of;
+pub(crate) use self::build::{Builder, count};
 pub(crate) use self::common::no_common_suffix;
-pub use self::compose::NodeView;
+pub(crate) use self::cursor::Cursor;
+pub use self::cursor::NodeView;
 pub(crate) use self::display::Notation;
 use self::display::write_tree;
-use self::keys::child_key;
+use self::dynamic::DynamicShapes;
 pub(crate) use self::keys::key_below;
-pub(crate) use self::keys::path_of;
 pub(crate) use self::prefix::{Fit, Meeting};
 pub(crate) use self::walk::Step;
+use crate::base::bug::expect_at;
 use crate::base::kind::LeafKind;
 use crate::base::path::{Key, KeyPath};
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
 
 /// One node of a treedef.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
-    pub(crate) shape: &'static NodeShape,
+struct Node {
+    /// The constant of its type, or a stand-in.
+    shape: &'static NodeShape,
     /// The number of children.
-    pub(crate) arity: u32,
+    arity: u32,
     /// The number of nodes of the subtree, this one included.
-    pub(crate) size: u32,
+    size: u32,
     /// Where its static values begin.
-    pub(crate) aux: u32,
+    aux: u32,
     /// Of an alias, the number of the shared node or reference it leads to, counted in the order in which they begin,
-    /// or [`NOTHING`]; of a node of the argument, the number there. Zero for all others.
-    pub(crate) target: u32,
+    /// or [`NOTHING`]; of a node of the argument, the number there; of a stand-in, the position of its shape in
+    /// [`Inner::dynamic`]. Zero for all others.
+    target: u32,
 }
 
 /// The number of an alias that leads to nothing.
-pub(crate) const NOTHING: u32 = u32::MAX;
+const NOTHING: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) aux: Vec<StaticBox>,
+struct Inner {
+    nodes: Vec<Node>,
+    aux: Vec<StaticBox>,
+    /// The shapes made at run time.
+    dynamic: Vec<Arc<DynamicShape>>,
     leaves: usize,
     /// No node is deeper; often it is the depth.
     depth: usize,
     /// How many nodes aliases may refer to.
-    pub(crate) numbered: usize,
+    numbered: usize,
     /// Computed when it is first asked for: comparing needs none.
     hash: OnceLock<u64>,
     /// The positions of the nodes that aliases may refer to, found when they are first asked for.
@@ -95,7 +105,7 @@ struct Counts {
 /// assert_eq!(structure.num_leaves(), 2);
 /// ```
 #[derive(Clone)]
-pub struct TreeDef(pub(crate) Arc<Inner>);
+pub struct TreeDef(Arc<Inner>);
 
 impl TreeDef {
     /// The treedef of a single leaf.
@@ -125,13 +135,8 @@ impl TreeDef {
 
     /// The treedefs of the root's children.
     pub fn children(&self) -> Vec<Self> {
-        let mut children = Vec::new();
-        let mut at = 1;
-        while at < self.0.nodes.len() {
-            children.push(self.subtree(at));
-            at += self.0.nodes[at].size as usize;
-        }
-        children
+        let children = self.root().children();
+        children.map(|child| child.to_treedef()).collect()
     }
 
     /// The paths of the leaves, in order.
@@ -174,42 +179,23 @@ impl TreeDef {
         members
     }
 
-    pub(crate) fn child_positions(&self, node: usize) -> Vec<usize> {
-        let mut positions = Vec::with_capacity(self.0.nodes[node].arity as usize);
-        let mut at = node + 1;
-        for _ in 0..self.0.nodes[node].arity {
-            positions.push(at);
-            at += self.0.nodes[at].size as usize;
-        }
-        positions
-    }
-
-    /// The key of a node's child; none below a transparent node.
-    pub(crate) fn child_key(&self, node: usize, position: usize) -> Option<Key> {
-        child_key(&self.0, node, position)
-    }
-
     /// The subtree at a node as a treedef of its own. An alias in it of a node that is not becomes one of nothing.
     pub(crate) fn subtree(&self, node: usize) -> Self {
         if node == 0 {
             return self.clone();
         }
         let size = self.0.nodes[node].size as usize;
-        let nodes = &self.0.nodes[node..node + size];
-        let aux_start = nodes[0].aux;
-        let aux_end = self
-            .0
-            .nodes
-            .get(node + size)
-            .map_or(self.0.aux.len(), |next| next.aux as usize);
+        let aux_start = self.0.aux_start(node);
+        let aux = self.0.aux[aux_start..self.0.aux_start(node + size)].to_vec();
+        let nodes = self.0.nodes[node..node + size].iter();
         let mut nodes: Vec<Node> = nodes
-            .iter()
             .map(|node| Node {
-                aux: node.aux - aux_start,
+                aux: node.aux - count(aux_start),
                 ..*node
             })
             .collect();
-        let aux = self.0.aux[aux_start as usize..aux_end].to_vec();
+        let mut dynamic = DynamicShapes::default();
+        dynamic.adopt(&mut nodes, &self.0);
         if self.0.numbered > 0 {
             let numbered_before = |end: usize| {
                 let numbered = self.0.numbered_nodes();
@@ -222,11 +208,11 @@ impl TreeDef {
                 node.target = target_of(inside.filter(|&number| number < own));
             }
         }
-        Self::from_parts(nodes, aux)
+        Self::from_parts(nodes, aux, dynamic.into_table())
     }
 
     /// A treedef from its arrays, whose invariants hold already.
-    pub(crate) fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>) -> Self {
+    fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>, dynamic: Vec<Arc<DynamicShape>>) -> Self {
         let count = |counts: fn(NodeKind) -> bool| {
             let kinds = nodes.iter().map(|node| node.shape.kind);
             kinds.filter(|&kind| counts(kind)).count()
@@ -249,14 +235,20 @@ impl TreeDef {
             depth,
             numbered,
         };
-        Self::from_counted(nodes, aux, counts)
+        Self::from_counted(nodes, aux, dynamic, counts)
     }
 
     /// As [`from_parts`](Self::from_parts), of nodes that are counted; the depth is a bound.
-    fn from_counted(nodes: Vec<Node>, aux: Vec<StaticBox>, counts: Counts) -> Self {
+    fn from_counted(
+        nodes: Vec<Node>,
+        aux: Vec<StaticBox>,
+        dynamic: Vec<Arc<DynamicShape>>,
+        counts: Counts,
+    ) -> Self {
         Self(Arc::new(Inner {
             nodes,
             aux,
+            dynamic,
             leaves: counts.leaves,
             depth: counts.depth,
             numbered: counts.numbered,
@@ -265,64 +257,25 @@ impl TreeDef {
         }))
     }
 
-    /// What is counted of a treedef with the same nodes but for this number of leaves.
-    fn counts_with(&self, leaves: usize) -> Counts {
-        Counts {
+    /// A treedef with other nodes and static values, of the same depth and the same shapes made at run time, whose aliases
+    /// lead to as many nodes.
+    fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
+        let counts = Counts {
             leaves,
             depth: self.0.depth,
             numbered: self.0.numbered,
-        }
+        };
+        Self::from_counted(nodes, aux, self.0.dynamic.clone(), counts)
+    }
+
+    /// The number of nodes that aliases may refer to.
+    pub(crate) fn num_numbered(&self) -> usize {
+        self.0.numbered
     }
 
     /// A bound of the depth, in nodes.
     pub(crate) fn depth(&self) -> usize {
         self.0.depth
-    }
-
-    /// The path of a node.
-    pub(crate) fn path_of(&self, target: usize) -> KeyPath {
-        path_of(&self.0, target)
-    }
-
-    /// The treedef in which the places for which `keep` is false are absent; it is called for each place in
-    /// order, with whether there is a leaf now.
-    pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
-        let mut nodes = self.0.nodes.clone();
-        let mut leaves = 0;
-        for node in nodes.iter_mut().filter(|node| node.is_place()) {
-            let present = node.shape.kind == NodeKind::Leaf;
-            let kept = keep(present);
-            leaves += usize::from(kept);
-            match kept {
-                true if present => {}
-                true => node.shape = &shape::LEAF,
-                false => node.shape = &shape::ABSENT,
-            }
-        }
-        Self::from_counted(nodes, self.0.aux.clone(), self.counts_with(leaves))
-    }
-
-    /// The treedefs of `N` parts: the leaf at each position is present in the part that `assigned` tells.
-    pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
-        std::array::from_fn(|part| {
-            let mut leaves = 0;
-            let mut assigned = assigned.iter();
-            let nodes = self.0.nodes.iter().map(|node| {
-                if node.shape.kind != NodeKind::Leaf {
-                    return *node;
-                }
-                if assigned.next().is_some_and(|&owner| owner as usize == part) {
-                    leaves += 1;
-                    return *node;
-                }
-                Node {
-                    shape: &shape::ABSENT,
-                    ..*node
-                }
-            });
-            let nodes = nodes.collect();
-            Self::from_counted(nodes, self.0.aux.clone(), self.counts_with(leaves))
-        })
     }
 
     /// Whether an alias may lead to a node that it is in, or to one that comes later: only references and weak edges
@@ -364,28 +317,61 @@ impl Inner {
         })
     }
 
+    /// The shape of a node.
+    #[inline]
+    fn shape(&self, node: usize) -> Shape<'_> {
+        self.shape_of(&self.nodes[node])
+    }
+
+    /// The shape of one of the nodes.
+    #[inline]
+    fn shape_of(&self, node: &Node) -> Shape<'_> {
+        if StandIn::is(node.shape) {
+            Shape::Dynamic(expect_at(&self.dynamic, node.target as usize, SHAPES))
+        } else {
+            Shape::Static(node.shape)
+        }
+    }
+
+    /// Where the static values of a node begin; of the end, where they end.
+    fn aux_start(&self, node: usize) -> usize {
+        let node = self.nodes.get(node);
+        node.map_or(self.aux.len(), |node| node.aux as usize)
+    }
+
     /// The static values of a node.
-    pub(crate) fn aux_of(&self, node: usize) -> &[StaticBox] {
-        let start = self.nodes[node].aux as usize;
-        let end = self
-            .nodes
-            .get(node + 1)
-            .map_or(self.aux.len(), |next| next.aux as usize);
-        &self.aux[start..end]
+    fn aux_of(&self, node: usize) -> &[StaticBox] {
+        &self.aux[self.aux_start(node)..self.aux_start(node + 1)]
+    }
+
+    /// Whether two treedefs have the same nodes, static values aside.
+    fn has_nodes_of(&self, other: &Self) -> bool {
+        let pairs = || self.nodes.iter().zip(&other.nodes);
+        if self.nodes.len() != other.nodes.len() {
+            return false;
+        }
+        if self.dynamic.is_empty() && other.dynamic.is_empty() {
+            return pairs()
+                .all(|(a, b)| a.arity == b.arity && a.target == b.target && a.shape == b.shape);
+        }
+        self.has_shapes_of(other) && pairs().all(|(a, b)| a.arity == b.arity)
     }
 }
 
 impl Node {
     /// The number of the node that an alias leads to; none if it leads to nothing, or is not an alias.
-    pub(crate) fn target(&self) -> Option<usize> {
+    fn target(&self) -> Option<usize> {
         (self.shape.kind == NodeKind::Alias && self.target != NOTHING)
             .then_some(self.target as usize)
     }
 
-    pub(crate) fn is_place(&self) -> bool {
+    fn is_place(&self) -> bool {
         matches!(self.shape.kind, NodeKind::Leaf | NodeKind::Absent)
     }
 }
+
+/// The invariant of stand-ins.
+const SHAPES: &str = "a shape for each stand-in of a treedef";
 
 impl KeyPath {
     fn extend_by(&mut self, key: Option<Key>) {
@@ -395,21 +381,22 @@ impl KeyPath {
     }
 }
 
-fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
+fn hash_parts(treedef: &Inner) -> u64 {
     // The multiply-rotate hash of Firefox: two instructions a node, and quality enough for a table.
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
-    let mut hash = nodes.len() as u64;
+    let mut hash = treedef.nodes.len() as u64;
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
-    for node in nodes {
-        let shape = node.shape;
-        mix((u64::from(node.arity ^ node.target) << 32) | shape.kind as u64);
-        if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) {
+    for node in &treedef.nodes {
+        let shape = treedef.shape_of(node);
+        let target = if shape.is_dynamic() { 0 } else { node.target };
+        mix((u64::from(node.arity ^ target) << 32) | shape.kind() as u64);
+        if matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct) {
             let byte = |byte: Option<&u8>| u64::from(byte.copied().unwrap_or(0));
-            let name = shape.name.as_bytes();
+            let name = shape.name().as_bytes();
             mix(name.len() as u64 ^ (byte(name.first()) << 32) ^ (byte(name.last()) << 40));
         }
     }
-    for value in aux {
+    for value in &treedef.aux {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
         mix(hasher.finish());
@@ -420,25 +407,13 @@ fn hash_parts(nodes: &[Node], aux: &[StaticBox]) -> u64 {
 impl PartialEq for TreeDef {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-            || (same_nodes(&self.0.nodes, &other.0.nodes) && self.0.aux == other.0.aux)
+            || (self.0.has_nodes_of(&other.0) && self.0.aux == other.0.aux)
     }
-}
-
-/// Whether nodes are the same but for their static values.
-pub(crate) fn same_nodes(left: &[Node], right: &[Node]) -> bool {
-    let mut pairs = left.iter().zip(right);
-    left.len() == right.len()
-        && pairs.all(|(a, b)| a.arity == b.arity && a.target == b.target && a.shape == b.shape)
 }
 impl Eq for TreeDef {}
 impl Hash for TreeDef {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(
-            *self
-                .0
-                .hash
-                .get_or_init(|| hash_parts(&self.0.nodes, &self.0.aux)),
-        );
+        state.write_u64(*self.0.hash.get_or_init(|| hash_parts(&self.0)));
     }
 }
 impl fmt::Display for TreeDef {

@@ -422,12 +422,13 @@ fn module(input: &Input<'_>) -> TokenStream {
         let arms = input.variants.iter().map(|variant| {
             let path = variant.path();
             let registry = registry_of(variant);
-            quote!(#path { .. } => const { #registry },)
+            quote!(#path { .. } => #root::Registry::Borrowed(const { #registry }),)
         });
         (quote!(&[]), match_self(input, arms))
     } else {
         let constant = input.variants.iter().map(registry_of).collect();
-        (constant, quote!(<Self as #root::ModuleType>::REGISTRY))
+        let borrowed = quote!(#root::Registry::Borrowed(<Self as #root::ModuleType>::REGISTRY));
+        (constant, borrowed)
     };
     let registry = quote!(&'static [(&'static str, #root::FieldKind)]);
     let implement = |trait_: TokenStream, body: TokenStream| {
@@ -438,7 +439,7 @@ fn module(input: &Input<'_>) -> TokenStream {
         implement(quote!(#root::field::HoldsArrays), TokenStream::new()),
         implement(
             quote!(#root::Module),
-            quote!(fn registry(&self) -> #registry { #value }),
+            quote!(fn registry(&self) -> #root::Registry<'_> { #value }),
         ),
         implement(
             quote!(#root::ModuleType),

@@ -19,7 +19,7 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
                 input,
                 &none,
                 &quote!(#root::Module),
-                &quote!(fn registry(&self) -> #registry { &[] }),
+                &quote!(fn registry(&self) -> #root::Registry<'_> { #root::Registry::Borrowed(&[]) }),
             );
             let module_type = stub(
                 input,

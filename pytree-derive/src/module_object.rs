@@ -113,7 +113,7 @@ fn implementations(root: &Root, ident: &Ident) -> TokenStream {
             }
             #[automatically_derived]
             impl #root::Module for #boxed {
-                fn registry(&self) -> &'static [(&'static str, #root::FieldKind)] {
+                fn registry(&self) -> #root::Registry<'_> {
                     #root::Module::registry(&**self)
                 }
             }

@@ -61,7 +61,7 @@ fn pairs(value: &Value) -> Vec<(&Value, &Value)> {
 fn kind(name: &str) -> FieldKind {
     match name {
         "Param" => FieldKind::Param,
-        name => FieldKind::State(CollectionId::named(name)),
+        name => FieldKind::State(CollectionId::named(name).unwrap()),
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use pytree::core::kind::{BatchStat, CollectionId, FieldKind};
-use pytree::core::shape::{NodeKind, NodeShape};
+use pytree::core::shape::{DynamicShape, NodeKind};
 use pytree::core::statics::StaticBox;
 use pytree::{Module, Tree, TreeBuilder, TreeDef, tree};
 
@@ -95,7 +95,7 @@ fn points() -> impl Strategy<Value = TreeDef> {
         |size| at_run_time(Some(FieldKind::Param), size),
         |size| {
             at_run_time(
-                Some(FieldKind::State(CollectionId::named("BatchStat"))),
+                Some(FieldKind::State(CollectionId::named("BatchStat").unwrap())),
                 size,
             )
         },
@@ -114,7 +114,7 @@ fn points() -> impl Strategy<Value = TreeDef> {
 }
 
 fn at_run_time(kind: Option<FieldKind>, size: i32) -> TreeDef {
-    let shape = NodeShape::dynamic(NodeKind::Struct, "Point", &[("x", kind)], &["size"]).unwrap();
+    let shape = DynamicShape::new(NodeKind::Struct, "Point", &[("x", kind)], &["size"]).unwrap();
     let tree: Tree<f32> = TreeBuilder::new()
         .begin_shape(shape, vec![StaticBox::new(size)])
         .leaf(1.0)

@@ -357,7 +357,7 @@ fn a_state_and_a_parameter_are_registered_at_run_time() -> Result<(), TreeError>
     out.say(line(&counter)?);
     let (leaves, treedef) = tree::flatten_any(&counter);
     out.say(format_args!("({}, {treedef})", listed(&leaves)));
-    out.say(shown(counter.registry()));
+    out.say(shown(&counter.registry()));
     out.say(line(&tree::unflatten(&treedef, leaves)?)?);
     out.expect(
         "
@@ -375,11 +375,11 @@ fn a_state_and_a_parameter_are_registered_at_run_time() -> Result<(), TreeError>
 fn registries_are_read_only_and_replaced() -> Result<(), TreeError> {
     let counter = registered_counter()?;
     let mut other = counter.clone();
-    assert!(std::ptr::eq(counter.registry(), other.registry()));
+    assert_eq!(counter.registry(), other.registry());
     other.register_param("scale", 1.0)?;
     let mut out = Printed::default();
-    out.say(shown(counter.registry()));
-    out.say(shown(other.registry()));
+    out.say(shown(&counter.registry()));
+    out.say(shown(&other.registry()));
     out.expect(
         "
         {'count': State, 'bias': Param, 'is_training': Static}
@@ -402,7 +402,7 @@ fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError>
             bias: 0.5,
         },
     )?;
-    out.say(shown(counters.registry()));
+    out.say(shown(&counters.registry()));
     let treedef = tree::structure(&counters);
     for (path, kind) in treedef.leaf_paths().iter().zip(treedef.leaf_kinds()) {
         let kind = kind.expect("every leaf of a module has a kind");

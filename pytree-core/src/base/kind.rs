@@ -3,12 +3,10 @@
 //! A field has a [`FieldKind`]; the kind of a leaf follows from the outermost field on its path that
 //! is a parameter or a state. A collection is a *type*, so that a misspelt one does not compile.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
+use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::read_limit;
 
 /// A named group of states, for instance [`BatchStat`]. Users derive it on a unit struct of their own.
 ///
@@ -31,61 +29,82 @@ pub trait Collection: 'static {
     const NAME: &'static str;
 }
 
-/// About how many bytes a name takes besides its letters.
-const NAME_SIZE: usize = 32;
-
-/// The names of collections that are known at run time only.
-static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+/// The most bytes of the name of a collection.
+pub(crate) const NAME_LIMIT: usize = 46;
 
 /// A [`Collection`] as a value: two are equal if their names are.
+///
+/// It holds its name and not a pointer to it: so it is `Copy`, also where a name is read from bytes, and no table of
+/// names grows with what a process reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId {
-    name: &'static str,
+    /// The name, then zeros.
+    bytes: [u8; NAME_LIMIT],
+    length: u8,
 }
 
 impl CollectionId {
     /// The identity of the collection `C`.
+    ///
+    /// # Panics
+    /// If the name of the collection is longer than 46 bytes: when the program is compiled, where this is a constant, as in
+    /// what the derives generate.
     pub const fn of<C: Collection>() -> Self {
-        Self { name: C::NAME }
+        match Self::from_name(C::NAME) {
+            Some(collection) => collection,
+            None => panic!("the name of a collection has at most 46 bytes; write a shorter one"),
+        }
     }
 
     /// The collection of a name that is known at run time only: equal to every collection of that name.
     ///
-    /// Names are kept for the life of the process.
-    pub fn named(name: &str) -> Self {
-        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = names.get(name).copied().unwrap_or_else(|| {
-            let kept: &'static str = Box::leak(name.into());
-            names.insert(kept);
-            kept
-        });
-        Self { name }
+    /// # Errors
+    /// [`TreeError::Build`] if the name is longer than 46 bytes.
+    pub fn named(name: &str) -> Result<Self, TreeError> {
+        Self::from_name(name).ok_or_else(|| TreeError::Build {
+            node: "collection",
+            reason: format!(
+                "expected a name of at most {NAME_LIMIT} bytes, found `{name}` of {}; write a shorter one",
+                name.len()
+            ),
+        })
     }
 
-    /// As [`named`](Self::named), of a name that was read from bytes.
-    ///
-    /// # Errors
-    /// [`TreeError::Build`] if too much was read already.
-    pub(crate) fn read(name: &str) -> Result<Self, TreeError> {
-        let is_known = NAMES
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(name);
-        if !is_known {
-            read_limit::reserve(NAME_SIZE + name.len())?;
+    const fn from_name(name: &str) -> Option<Self> {
+        let name = name.as_bytes();
+        if name.len() > NAME_LIMIT {
+            return None;
         }
-        Ok(Self::named(name))
+        let mut bytes = [0; NAME_LIMIT];
+        let mut at = 0;
+        while at < name.len() {
+            bytes[at] = name[at];
+            at += 1;
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "a name has at most 46 bytes"
+        )]
+        let length = name.len() as u8;
+        Some(Self { bytes, length })
     }
 
     /// The collection's name.
-    pub const fn name(self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        match self
+            .bytes
+            .get(..usize::from(self.length))
+            .map(str::from_utf8)
+        {
+            Some(Ok(name)) => name,
+            _ => bug("the name of a collection to be a text"),
+        }
     }
 }
 
 impl fmt::Debug for CollectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.write_str(self.name())
     }
 }
 
@@ -102,11 +121,19 @@ pub enum FieldKind {
     Module,
 }
 
+impl FieldKind {
+    /// Whether the field decides the kind of the leaves below it.
+    #[inline]
+    pub(crate) const fn decides(&self) -> bool {
+        matches!(self, Self::Param | Self::State(_))
+    }
+}
+
 impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Param => f.write_str("Param"),
-            Self::State(collection) => f.write_str(collection.name),
+            Self::State(collection) => f.write_str(collection.name()),
             Self::Static => f.write_str("Static"),
             Self::Module => f.write_str("Module"),
         }
@@ -123,6 +150,16 @@ pub enum LeafKind {
 }
 
 impl LeafKind {
+    /// As [`of_field`](Self::of_field), of a field by reference.
+    #[inline]
+    pub(crate) fn of(field: &FieldKind) -> Option<Self> {
+        match field {
+            FieldKind::Param => Some(Self::Param),
+            FieldKind::State(collection) => Some(Self::State(*collection)),
+            FieldKind::Static | FieldKind::Module => None,
+        }
+    }
+
     /// The kind that a field gives to the leaves below it, if it decides one.
     pub const fn of_field(field: FieldKind) -> Option<Self> {
         match field {

@@ -5,6 +5,5 @@ pub mod error;
 pub(crate) mod identity;
 pub mod kind;
 pub mod path;
-pub(crate) mod read_limit;
 pub mod suggest;
 pub(crate) mod text;

@@ -1,5 +1,7 @@
 //! Flattening: a value becomes a treedef and leaves.
 
+use std::sync::Arc;
+
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::identity::{Identity, IdentityMap};
 use crate::contract::handles::{AnyReference, References};
@@ -7,9 +9,9 @@ use crate::contract::kept::{Content, Keeper, Kept};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Builder, TreeDef, target_of};
+use crate::treedef::{Builder, TreeDef};
 
 /// How a traversal treats shared nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
 /// Ends a traversal whose recursion would overflow the stack.
 #[cold]
 fn too_deep(builder: &Builder) -> ! {
-    let path = builder.path_to(builder.open.len().saturating_sub(1));
+    let path = builder.path_to(builder.num_open().saturating_sub(1));
     panic!("{}", crate::base::error::too_deep(DEPTH_LIMIT, &path));
 }
 
@@ -129,7 +131,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     /// The treedef of what was visited.
     pub(crate) fn finish(mut self) -> TreeDef {
         for (alias, target) in self.weak {
-            self.builder.nodes[alias].target = target_of(self.seen.get(target));
+            self.builder.set_target(alias, self.seen.get(target));
         }
         self.builder.finish()
     }
@@ -137,25 +139,26 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        if self.builder.open.len() >= DEPTH_LIMIT {
+        if self.builder.num_open() >= DEPTH_LIMIT {
             too_deep(&self.builder);
         }
         self.builder.enter(shape, arity);
     }
-    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        let start = self.builder.nodes.len();
-        self.builder.subtree(treedef);
-        self.seen.skip(treedef.0.numbered);
-        if self.collects {
-            self.references.skip(treedef.0.numbered);
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        if self.builder.num_open() >= DEPTH_LIMIT {
+            too_deep(&self.builder);
         }
-        let places = self.builder.nodes[start..]
-            .iter_mut()
-            .filter(|node| node.shape.kind == NodeKind::Leaf);
-        for node in places {
+        self.builder.enter_dynamic(shape, arity);
+    }
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        self.builder.subtree_with(treedef, || {
             let leaf = expect_next(leaves, LEAVES);
-            node.shape = leaf.leaf_shape();
             (self.on_leaf)(leaf);
+            leaf.leaf_shape()
+        });
+        self.seen.skip(treedef.num_numbered());
+        if self.collects {
+            self.references.skip(treedef.num_numbered());
         }
     }
     fn aux(&mut self, value: StaticRef<'a>) {
@@ -168,7 +171,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn exit(&mut self) {
         self.builder.exit();
         while let Some((_, depth)) = self.inside.last()
-            && *depth >= self.builder.open.len()
+            && *depth >= self.builder.num_open()
         {
             self.inside.pop();
         }
@@ -179,7 +182,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
                 let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
                 panic!("{}", crate::base::error::cycle_in_a_tree(&path, &back));
             }
-            self.inside.push((identity, self.builder.open.len()));
+            self.inside.push((identity, self.builder.num_open()));
             return SharedVisit::Descend;
         }
         match self.seen.insert(identity) {
@@ -234,7 +237,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         if let Some(position) = target.and_then(|target| self.known?.number(target)) {
             self.builder.argument(position);
         } else {
-            let alias = self.builder.nodes.len();
+            let alias = self.builder.position();
             self.weak.extend(target.map(|target| (alias, target)));
             self.builder.alias(None);
         }

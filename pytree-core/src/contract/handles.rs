@@ -193,11 +193,10 @@ impl References {
         if let (Some(position), Some(beside)) = (position.checked_sub(self.len()), &read.beside) {
             return beside.path(position);
         }
-        let nodes = read.treedef.0.nodes.iter().enumerate();
-        let mut references = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
+        let nodes = read.treedef.nodes();
+        let mut references = nodes.filter(|node| node.kind() == NodeKind::Reference);
         let node = references.nth(position);
-        node.map(|(node, _)| read.treedef.path_of(node))
-            .unwrap_or_default()
+        node.map(|node| node.path()).unwrap_or_default()
     }
 
     /// The nodes of these numbers, which are numbered anew.

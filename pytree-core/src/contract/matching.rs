@@ -4,6 +4,8 @@
 //! that is the same so far. Where weak edges lead is compared last, with one treedef only: a value may have the structure
 //! of another one then, and not be found.
 
+use std::sync::Arc;
+
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
 use crate::contract::flatten::Sharing;
@@ -12,20 +14,19 @@ use crate::contract::kept::{Content, Keeper, Kept};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
-use crate::node::shape::{self, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeShape, Shape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Inner, Node, Step, TreeDef, path_of, same_nodes};
+use crate::treedef::{Cursor, Step, TreeDef};
 
 /// Compares a tree with a stored treedef without building one, handing each leaf on.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
-    treedef: &'t Inner,
+    treedef: &'t TreeDef,
+    next: Cursor<'t>,
     /// Other treedefs by their positions, which begin at 1.
     others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
     /// The position of `treedef` among them, or 0. Those before it differ from the value.
     position: usize,
     on_leaf: F,
-    node: usize,
-    aux: usize,
     matches: bool,
     /// The number of nodes that were entered and not left.
     depth: usize,
@@ -43,12 +44,11 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
 impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     pub(crate) fn new(treedef: &'t TreeDef, sharing: Sharing, on_leaf: F) -> Self {
         Self {
-            treedef: &treedef.0,
+            treedef,
+            next: Cursor::new(treedef),
             others: None,
             position: 0,
             on_leaf,
-            node: 0,
-            aux: 0,
             matches: true,
             depth: 0,
             sharing,
@@ -87,56 +87,52 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         mut self,
         tree: &'a T,
     ) -> Option<(References, usize)> {
-        self.references.reserve(self.treedef.numbered);
+        self.references.reserve(self.treedef.num_numbered());
         tree.visit(&mut self);
-        let (nodes, aux) = (self.node, self.aux);
-        let ends = |treedef: &Inner| treedef.nodes.len() == nodes && treedef.aux.len() == aux;
+        self.next_is(|next| next.is_at_end());
+        let mut weak = self.weak.iter();
         let matches = self.matches
-            && (ends(self.treedef) || self.go_on_with_another(ends))
-            && self
-                .weak
-                .iter()
+            && weak
                 .all(|(target, stored)| target.and_then(|target| self.seen.get(target)) == *stored);
         matches.then_some((self.references, self.position))
     }
 
     /// An alias of the node with a number, or of nothing.
     fn alias(&mut self, number: Option<usize>) {
-        self.next_is(move |node| *node.shape == shape::ALIAS && node.target() == number);
+        self.next_is(move |next| {
+            next.pass_node(&shape::ALIAS, 0) && next.passed_target() == number
+        });
     }
 
     /// The number of the alias that follows in the treedef, wherever it leads.
     fn stored_alias(&mut self) -> Option<usize> {
-        let at = self.node;
         self.node(&shape::ALIAS, 0);
-        self.treedef.nodes.get(at)?.target()
+        if !self.matches {
+            return None;
+        }
+        self.next.passed_target()
     }
 
     /// The last place that matches.
     fn path(&self) -> KeyPath {
-        let last = self.treedef.nodes.len().saturating_sub(1);
-        path_of(self.treedef, self.node.min(last))
+        let last = self.treedef.num_nodes().saturating_sub(1);
+        self.treedef.path_of(self.next.position().min(last))
     }
 
-    fn node(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.next_is(move |node| node.arity as usize == arity && node.shape == shape);
-    }
-
-    /// Compares the node that was met with the next one.
     #[inline]
-    fn next_is(&mut self, is_met: impl Fn(&Node) -> bool + Copy) {
-        if !self.matches {
-            return;
-        }
-        match self.treedef.nodes.get(self.node) {
-            Some(node) if is_met(node) => self.node += 1,
-            _ => {
-                let at = self.node;
-                let fits = move |treedef: &Inner| treedef.nodes.get(at).is_some_and(is_met);
-                if self.go_on_with_another(fits) {
-                    self.node += 1;
-                }
-            }
+    fn node(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.next_is(move |next| next.pass_node(shape, arity));
+    }
+
+    fn dynamic_node(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        self.next_is(|next| next.pass_dynamic(shape, arity));
+    }
+
+    /// Compares what was met with what is next in the treedef, and goes past it.
+    #[inline]
+    fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
+        if self.matches && !pass(&mut self.next) {
+            self.matches = self.go_on_with_another(pass);
         }
     }
 
@@ -144,65 +140,57 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     /// not is not looked at again.
     #[cold]
     #[inline(never)]
-    fn go_on_with_another(&mut self, fits: impl Fn(&Inner) -> bool) -> bool {
+    fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {
         while let Some(others) = self.others
             && let Some(other) = others(self.position + 1)
         {
             self.position += 1;
-            if fits(&other.0) && self.is_same_so_far(&other.0) {
-                self.treedef = &other.0;
+            if let Some(mut next) = self.next.in_another(other)
+                && pass(&mut next)
+            {
+                (self.treedef, self.next) = (other, next);
                 return true;
             }
         }
-        self.matches = false;
         false
     }
 
-    /// Whether a treedef begins with the nodes and static values that were met.
-    fn is_same_so_far(&self, other: &Inner) -> bool {
-        let (nodes, aux) = (self.node, self.aux);
-        other.nodes.len() >= nodes
-            && other.aux.len() >= aux
-            && same_nodes(&self.treedef.nodes[..nodes], &other.nodes[..nodes])
-            && self.treedef.aux[..aux] == other.aux[..aux]
-    }
-}
-
-impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
-    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+    fn begin(&mut self) {
         assert!(
             self.depth < DEPTH_LIMIT,
             "{}",
             crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
         );
         self.depth += 1;
+    }
+}
+
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.begin();
         self.node(shape, arity);
+    }
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        self.begin();
+        self.dynamic_node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         // The nodes of a dynamic tree are not recursion: they don't count. Its aliases have numbers of their own.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
-            Step::Enter(shape, arity) => self.node(shape, arity),
+            Step::Enter(Shape::Static(shape), arity) => self.node(shape, arity),
+            Step::Enter(Shape::Dynamic(shape), arity) => self.dynamic_node(shape, arity),
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.node(&shape::ABSENT, 0),
-            Step::Alias(number) => {
-                self.alias(number.map(|number| number + before));
-            }
+            Step::Alias(number) => self.alias(number.map(|number| number + before)),
             Step::Exit => {}
         });
-        self.seen.skip(treedef.0.numbered);
-        self.references.skip(treedef.0.numbered);
+        self.seen.skip(treedef.num_numbered());
+        self.references.skip(treedef.num_numbered());
     }
     fn aux(&mut self, value: StaticRef<'a>) {
-        if !self.matches {
-            return;
-        }
-        let at = self.aux;
-        let fits = |treedef: &Inner| treedef.aux.get(at).is_some_and(|stored| value == *stored);
-        if fits(self.treedef) || self.go_on_with_another(fits) {
-            self.aux += 1;
-        }
+        self.next_is(|next| next.pass_static(&value));
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         if self.matches {

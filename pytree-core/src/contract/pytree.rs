@@ -15,7 +15,7 @@ use crate::contract::handles::AnyReference;
 use crate::contract::kept::Kept;
 use crate::contract::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
 use crate::node::leaf::Leaf;
-use crate::node::shape::NodeShape;
+use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Step, TreeDef};
 
@@ -117,10 +117,20 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
 struct EachLeaf<F> {
     visit: F,
     /// The nodes that began and have not ended, with the number of the children that are over.
-    open: Vec<(&'static NodeShape, usize)>,
+    open: Vec<(OwnedShape, usize)>,
 }
 
 impl<F> EachLeaf<F> {
+    #[track_caller]
+    fn begin(&mut self, shape: OwnedShape) {
+        assert!(
+            self.open.len() < DEPTH_LIMIT,
+            "{}",
+            crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
+        );
+        self.open.push((shape, 0));
+    }
+
     /// A child of the node that began last is over.
     fn ended(&mut self) {
         if let Some((_, over)) = self.open.last_mut() {
@@ -133,9 +143,9 @@ impl<F> EachLeaf<F> {
         let nodes = self
             .open
             .iter()
-            .filter(|(shape, _)| !shape.kind.is_transparent());
-        let key = |(shape, over): &(&'static NodeShape, usize)| match shape.fields.get(*over) {
-            Some(field) => Key::Field(field.name.into()),
+            .filter(|(shape, _)| !shape.get().kind().is_transparent());
+        let key = |(shape, over): &(OwnedShape, usize)| match shape.get().field_key(*over) {
+            Some(key) => key,
             None => Key::Index(i128::try_from(*over).unwrap_or(i128::MAX)),
         };
         nodes.map(key).collect()
@@ -144,12 +154,10 @@ impl<F> EachLeaf<F> {
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     fn enter(&mut self, shape: &'static NodeShape, _: usize) {
-        assert!(
-            self.open.len() < DEPTH_LIMIT,
-            "{}",
-            crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
-        );
-        self.open.push((shape, 0));
+        self.begin(OwnedShape::Static(shape));
+    }
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, _: usize) {
+        self.begin(OwnedShape::Dynamic(Arc::clone(shape)));
     }
     fn aux(&mut self, _: StaticRef<'a>) {}
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
@@ -210,6 +218,17 @@ pub trait Visitor<'a> {
     /// [`exit`](Self::exit).
     fn enter(&mut self, shape: &'static NodeShape, arity: usize);
 
+    /// As [`enter`](Self::enter), of a node whose shape was made at run time.
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize);
+
+    /// As [`enter`](Self::enter), of a node of any shape.
+    fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
+        match shape {
+            Shape::Static(shape) => self.enter(shape, arity),
+            Shape::Dynamic(shape) => self.enter_dynamic(shape, arity),
+        }
+    }
+
     /// A static value or, for maps, a key of the node that began last.
     fn aux(&mut self, value: StaticRef<'a>);
 
@@ -228,7 +247,7 @@ pub trait Visitor<'a> {
     /// A dynamic tree is met, which is flat already. The default shows it node by node.
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         treedef.show_nodes(leaves, |step| match step {
-            Step::Enter(shape, arity) => self.enter(shape, arity),
+            Step::Enter(shape, arity) => self.enter_shape(shape, arity),
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.absent(),

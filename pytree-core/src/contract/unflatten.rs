@@ -12,9 +12,9 @@ use crate::contract::commit::Staged;
 use crate::contract::handles::References;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
-use crate::treedef::TreeDef;
+use crate::treedef::{NodeView, TreeDef};
 
 /// Where the leaves of an unflattening come from.
 trait LeafSource {
@@ -136,16 +136,17 @@ impl std::fmt::Debug for Unflattener<'_> {
     }
 }
 
-impl Unflattener<'_> {
+impl<'a> Unflattener<'a> {
     /// The shape of the next node.
-    pub fn peek(&self) -> Option<&'static NodeShape> {
-        self.treedef.0.nodes.get(self.node).map(|node| node.shape)
+    pub fn peek(&self) -> Option<Shape<'a>> {
+        self.treedef.node(self.node).map(|node| node.shape())
     }
 
     /// Whether the next node is of the given shape: [`enter`](Self::enter) begins it then.
     #[inline]
-    pub fn is_next(&self, shape: &NodeShape) -> bool {
-        self.peek().is_some_and(|next| next.becomes(shape))
+    pub fn is_next(&self, shape: &'static NodeShape) -> bool {
+        let next = self.treedef.node(self.node);
+        next.is_some_and(|next| next.becomes(shape))
     }
 
     /// Begins a node of the given shape and tells the number of its children.
@@ -159,31 +160,55 @@ impl Unflattener<'_> {
 
     #[inline]
     fn enter_as(&mut self, shape: &'static NodeShape, is_fixed: bool) -> Result<usize, TreeError> {
-        match self.treedef.0.nodes.get(self.node) {
-            Some(node) if node.shape.becomes(shape) => {
-                if !self.tracks {
-                    self.node += 1;
-                    return Ok(node.arity as usize);
+        match self.treedef.node(self.node) {
+            Some(node) if node.becomes(shape) => {
+                if self.tracks {
+                    self.track(node, is_fixed)?;
                 }
-                if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
-                    fixed.push(self.node);
-                }
-                while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
-                    self.open.pop();
-                }
-                if self.open.len() >= DEPTH_LIMIT {
-                    return Err(self.too_deep(DEPTH_LIMIT));
-                }
-                self.open.push((self.node, self.node + node.size as usize));
                 self.node += 1;
-                Ok(node.arity as usize)
+                Ok(node.num_children())
             }
             Some(node) => {
-                let (expected, found) = shape.told_apart(node.shape);
+                let (expected, found) = Shape::Static(shape).contrast(node.shape());
                 Err(self.wrong_type(expected, found))
             }
             None => Err(self.wrong_node(shape.name)),
         }
+    }
+
+    /// Notes that the next node begins.
+    fn track(&mut self, node: NodeView<'_>, is_fixed: bool) -> Result<(), TreeError> {
+        if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
+            fixed.push(self.node);
+        }
+        while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
+            self.open.pop();
+        }
+        if self.open.len() >= DEPTH_LIMIT {
+            return Err(self.too_deep(DEPTH_LIMIT));
+        }
+        self.open.push((self.node, node.end()));
+        Ok(())
+    }
+
+    /// Begins the next node and returns it, if it is of one of some families, whatever its shape is.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if it is of another family, or there is none.
+    pub(crate) fn enter_any(
+        &mut self,
+        kinds: &[NodeKind],
+        expected: &str,
+    ) -> Result<NodeView<'a>, TreeError> {
+        let node = self.treedef.node(self.node);
+        let Some(node) = node.filter(|node| kinds.contains(&node.kind())) else {
+            return Err(self.wrong_node(expected));
+        };
+        if self.tracks {
+            self.track(node, node.kind() == NodeKind::Reference)?;
+        }
+        self.node += 1;
+        Ok(node)
     }
 
     /// As [`enter`](Self::enter), for a node with a fixed number of children.
@@ -225,11 +250,10 @@ impl Unflattener<'_> {
         let mut value = value;
         // A node that was made a pytree by hand and does not call this is still open; it is of another type.
         while let Some((start, end)) = self.open.pop() {
-            let shape = self.treedef.0.nodes[start].shape;
-            let is_struct = matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct);
-            let fits = !is_struct
-                || shape.is_dynamic()
-                || (shape.type_name)() == std::any::type_name::<T>();
+            let shape = self.treedef.view(start).shape();
+            let is_struct = matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct);
+            let fits =
+                !is_struct || shape.is_dynamic() || shape.type_name() == std::any::type_name::<T>();
             if end == self.node && fits {
                 on_exit(start, &mut value);
                 break;
@@ -242,7 +266,7 @@ impl Unflattener<'_> {
     pub fn wrong_node(&self, expected: &str) -> TreeError {
         let found = match self.peek() {
             None => "nothing".to_owned(),
-            Some(shape) => shape.told_apart(&shape::NONE).0,
+            Some(shape) => shape.contrast(Shape::Static(&shape::NONE)).0,
         };
         self.wrong_type(format!("`{}`", short_name(expected)), found)
     }
@@ -280,7 +304,7 @@ impl Unflattener<'_> {
     }
 
     fn aux_with<T>(&mut self, read: impl FnOnce(&StaticBox) -> Option<T>) -> Result<T, TreeError> {
-        let stored = self.treedef.0.aux.get(self.aux);
+        let stored = self.treedef.static_value(self.aux);
         self.aux += 1;
         stored.and_then(read).ok_or_else(|| {
             let path = self.treedef.path_of(self.node.saturating_sub(1));
@@ -304,8 +328,8 @@ impl Unflattener<'_> {
     /// [`TreeError::NodeType`] if the treedef has a node there, [`TreeError::LeafTypes`] if the leaf is
     /// of another type.
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
-        match self.treedef.0.nodes.get(self.node) {
-            Some(node) if node.shape.kind == NodeKind::Leaf => {}
+        match self.treedef.node(self.node) {
+            Some(node) if node.kind() == NodeKind::Leaf => {}
             _ => return Err(self.wrong_node(&short_name(std::any::type_name::<L>()))),
         }
         let mut slot: Option<L> = None;
@@ -332,11 +356,10 @@ impl Unflattener<'_> {
     /// After a leaf of a wrong type: that one, and those of the rest whose types differ from what the
     /// treedef was made from.
     fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
-        for node in self.node..self.treedef.num_nodes() {
-            let shape = self.treedef.0.nodes[node].shape;
-            if shape.kind != NodeKind::Leaf {
+        for node in self.treedef.nodes_in(self.node..self.treedef.num_nodes()) {
+            let (NodeKind::Leaf, Shape::Static(shape)) = (node.kind(), node.shape()) else {
                 continue;
-            }
+            };
             let Some((found, name)) = self.leaves.next_type() else {
                 break;
             };
@@ -344,7 +367,7 @@ impl Unflattener<'_> {
             // A leaf that was absent for a while no longer knows its type.
             if expected != found && expected != TypeId::of::<()>() {
                 mismatches.push(LeafMismatch {
-                    path: self.treedef.path_of(node),
+                    path: node.path(),
                     expected: short_name((shape.type_name)()),
                     found: short_name(name),
                 });
@@ -360,15 +383,15 @@ impl Unflattener<'_> {
         let end = start + subtree.num_nodes();
         let mut leaves = Vec::with_capacity(subtree.num_leaves());
         while self.node < end {
-            if self.treedef.0.nodes[self.node].shape.kind == NodeKind::Leaf {
+            if self.treedef.view(self.node).kind() == NodeKind::Leaf {
                 leaves.push(self.leaf()?);
             } else {
                 self.node += 1;
             }
         }
-        self.aux += subtree.0.aux.len();
+        self.aux += subtree.num_statics();
         // Aliases outside of a dynamic tree don't refer to what is in it, but its nodes are counted.
-        for _ in 0..subtree.0.numbered {
+        for _ in 0..subtree.num_numbered() {
             self.begin_numbered(|| Arc::new(()))?;
         }
         Ok((subtree, leaves))
@@ -448,9 +471,9 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         leaves: &mut leaves,
         node: 0,
         aux: 0,
-        numbered: Vec::with_capacity(treedef.0.numbered),
+        numbered: Vec::with_capacity(treedef.num_numbered()),
         next_number: 0,
-        leads_back: treedef.0.numbered > 0 && treedef.leads_back(),
+        leads_back: treedef.num_numbered() > 0 && treedef.leads_back(),
         links: 0,
         references: References::default(),
         used: outside.used,

@@ -15,9 +15,9 @@ use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
 use crate::node::leaf::Leaf;
-use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
-use crate::treedef::TreeDef;
+use crate::treedef::{NodeView, TreeDef};
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
@@ -303,20 +303,20 @@ impl TreeDef {
         let mut all = Vec::with_capacity(self.num_leaves());
         // Of each node with metadata that is open, where it ends and what is said below it.
         let mut open: Vec<(usize, Metadata)> = Vec::new();
-        for (at, node) in self.0.nodes.iter().enumerate() {
-            while open.last().is_some_and(|(end, _)| *end <= at) {
+        for node in self.nodes() {
+            while open.last().is_some_and(|(end, _)| *end <= node.position()) {
                 open.pop();
             }
             let said = || {
                 open.last()
                     .map_or_else(Metadata::new, |(_, said)| said.clone())
             };
-            if node.shape.kind == NodeKind::Leaf {
+            if node.kind() == NodeKind::Leaf {
                 all.push(said());
-            } else if let Some(metadata) = metadata_of(node.shape, self.0.aux_of(at)) {
+            } else if let Some(metadata) = metadata_of(node) {
                 let mut said = said();
                 said.extend(metadata);
-                open.push((at + node.size as usize, said));
+                open.push((node.end(), said));
             }
         }
         all
@@ -324,11 +324,11 @@ impl TreeDef {
 }
 
 /// The metadata of a node, if it is that of an [`Annotated`] value.
-pub(crate) fn metadata_of(shape: &NodeShape, aux: &[StaticBox]) -> Option<Metadata> {
-    if shape != &SHAPE {
+pub(crate) fn metadata_of(node: NodeView<'_>) -> Option<Metadata> {
+    if node.shape() != Shape::Static(&SHAPE) {
         return None;
     }
-    aux.first().and_then(StaticBox::to_value)
+    node.aux().first().and_then(StaticBox::to_value)
 }
 
 impl<L> Tree<L> {

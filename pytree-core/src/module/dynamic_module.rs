@@ -21,14 +21,12 @@ use crate::base::path::KeyPath;
 use crate::base::suggest::Effort;
 use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
+use crate::module::registry::Registry;
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::Builder;
 use crate::trees::dynamic::Tree;
-
-/// The names of a module's fields with their kinds.
-type Registry = &'static [(&'static str, FieldKind)];
 
 /// A module whose fields are registered at run time.
 ///
@@ -36,7 +34,7 @@ type Registry = &'static [(&'static str, FieldKind)];
 /// registered is checked: a parameter has float leaves, a sub-module has a kind for each leaf, and a name is
 /// there once. A call that fails changes nothing, and its error tells all that is wrong.
 ///
-/// The registry is read-only. Clones share it; a change of one gives that one another.
+/// The registry is read-only. A clone has the same; a change of one gives that one another.
 ///
 /// A [`Shared`](crate::Shared) node in a value is registered at each of its places, as trees have it.
 ///
@@ -90,11 +88,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         })
     }
 
-    fn from_shape(
-        shape: &'static NodeShape,
-        values: Vec<Tree<L>>,
-        statics: Vec<StaticBox>,
-    ) -> Self {
+    fn from_shape(shape: Shape<'_>, values: Vec<Tree<L>>, statics: Vec<StaticBox>) -> Self {
         Self {
             layout: Layout::of(shape),
             values,
@@ -133,24 +127,27 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if the root is not a struct.
     pub fn from_tree(tree: Tree<L>) -> Result<Self, TreeError> {
-        let root = tree.treedef().0.nodes.first().copied();
-        let Some(root) =
-            root.filter(|node| matches!(node.shape.kind, NodeKind::Struct | NodeKind::TupleStruct))
-        else {
-            let found = tree.root().root().describe();
+        let treedef = tree.treedef().clone();
+        let root = treedef.root();
+        if !matches!(root.kind(), NodeKind::Struct | NodeKind::TupleStruct) {
+            let found = root.describe();
             let problem = RegistrationProblem::NotAStruct {
                 found: found.clone(),
             };
             return Err(failed("build", &found, vec![problem]));
-        };
-        let statics = tree.treedef().0.aux_of(0).to_vec();
-        Ok(Self::from_shape(root.shape, tree.into_children(), statics))
+        }
+        let statics = root.aux().to_vec();
+        Ok(Self::from_shape(
+            root.shape(),
+            tree.into_children(),
+            statics,
+        ))
     }
 
     /// The module as a tree.
     pub fn to_tree(&self) -> Tree<L> {
         let mut builder = Builder::default();
-        builder.enter(self.layout.shape(), self.values.len());
+        builder.enter_dynamic(self.layout.shape(), self.values.len());
         self.statics
             .iter()
             .for_each(|value| builder.aux(value.clone()));
@@ -176,10 +173,12 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .chain(statics.map(|name| (&**name, Some(FieldKind::Static))))
     }
 
-    /// The names of the fields that have a kind, with it: all but subtrees. Clones share it.
-    /// It is kept for the life of the process; [`fields`](Self::fields) makes nothing that is.
-    pub fn registry(&self) -> &'static [(&'static str, FieldKind)] {
-        kinds::registry_of(self.layout.shape())
+    /// The names of the fields that have a kind, with it: all but subtrees.
+    pub fn registry(&self) -> Registry<'_> {
+        let fields = self.fields();
+        fields
+            .filter_map(|(name, kind)| Some((name, kind?)))
+            .collect()
     }
 
     /// The value of a field that is a tree.

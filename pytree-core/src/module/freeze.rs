@@ -13,7 +13,7 @@ use crate::base::kind::{CollectionId, FieldKind, Frozen};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField};
-use crate::module::registry::Module;
+use crate::module::registry::{Module, Registry};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Field, NodeKind, NodeShape};
 use crate::trees::dynamic::Tree;
@@ -159,8 +159,8 @@ impl<M: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Freeze<M> {
 }
 #[diagnostic::do_not_recommend]
 impl<M: Module> Module for Freeze<M> {
-    fn registry(&self) -> &'static [(&'static str, FieldKind)] {
-        if self.frozen { FROZEN } else { THAWED }
+    fn registry(&self) -> Registry<'_> {
+        Registry::Borrowed(if self.frozen { FROZEN } else { THAWED })
     }
 }
 #[diagnostic::do_not_recommend]

@@ -1,8 +1,14 @@
 //! Modules: pytrees that enforce a kind for every leaf.
 
+use std::borrow::Cow;
+
 use crate::base::kind::FieldKind;
 use crate::contract::pytree::Pytree;
 use crate::module::field::ModuleField;
+
+/// The names of a module's fields with their kinds: a constant of its type, or made for a module whose fields were registered
+/// at run time.
+pub type Registry<'a> = Cow<'a, [(&'a str, FieldKind)]>;
 
 /// A pytree with an enforced kind for every leaf.
 ///
@@ -15,7 +21,7 @@ use crate::module::field::ModuleField;
 pub trait Module: Pytree + ModuleField {
     /// The name-to-kind registry: the kind of every field, in declaration order. For an enum, that of
     /// the present variant.
-    fn registry(&self) -> &'static [(&'static str, FieldKind)];
+    fn registry(&self) -> Registry<'_>;
 }
 
 /// The part of [`Module`] that belongs to the type and not to a value.

@@ -1,13 +1,18 @@
 //! Node shapes: what a treedef keeps of a node besides its children and static values.
 //!
-//! A shape is a constant of the node's type. Two shapes are the same if they are one constant or, since
-//! addresses of constants are not unique in debug builds, if type and variant agree. The arguments of a generic type
-//! don't count, as they don't in Python: what they are is seen in the children. So a `Batch<f64>` at each leaf of a
-//! list, turned inside out, is a `Batch<Vec<f64>>`.
+//! A shape is a constant of the node's type, a [`NodeShape`], or is made at run time, a [`DynamicShape`], which is freed with
+//! the last structure that has it. A [`Shape`] is either. Two shapes are equal if their descriptions are. The arguments of a
+//! generic type don't count, as they don't in Python: what they are is seen in the children. So a `Batch<f64>` at each leaf
+//! of a list, turned inside out, is a `Batch<Vec<f64>>`.
 
-mod interned;
+mod dynamic;
+mod either;
 
 use std::any::TypeId;
+
+pub use self::dynamic::DynamicShape;
+pub(crate) use self::dynamic::StandIn;
+pub use self::either::{OwnedShape, Shape};
 
 use crate::base::kind::{CollectionId, FieldKind, Frozen};
 
@@ -80,7 +85,7 @@ pub struct Field {
     pub kind: Option<FieldKind>,
 }
 
-/// What a treedef keeps of a node besides its children and static values.
+/// The shape of the nodes of a type: a constant.
 #[derive(Debug)]
 pub struct NodeShape {
     /// The family.
@@ -145,96 +150,29 @@ impl NodeShape {
     }
 }
 
-/// Two shapes are equal if their descriptions are: the family, the name without the module path and without generic
-/// arguments, which has the variant of an enum, the fields with their kinds, and the names of the static fields. Leaves
-/// are equal whatever their types.
-///
-/// The Rust type is not part of the description, so that a structure that was stored still fits when its type moves to
-/// another module, and that shapes made at run time are compared like any other. A value is built from a shape of its
-/// own type only.
 impl PartialEq for NodeShape {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || (self.kind == other.kind
-                && (self.kind == NodeKind::Leaf || self.is_described_as(other, |kind| kind)))
+                && (self.kind == NodeKind::Leaf || self.is_described_as(other)))
     }
 }
 impl Eq for NodeShape {}
 
-/// The type of shapes made at run time, which know their type by name only.
-enum Dynamic {}
-
 impl NodeShape {
-    /// Whether two shapes of one family have the same description, of the kinds that `kind` makes of those of fields.
     #[inline(never)]
-    fn is_described_as(&self, other: &Self, kind: fn(FieldKind) -> FieldKind) -> bool {
-        let same_field =
-            |(a, b): (&Field, &Field)| a.name == b.name && a.kind.map(kind) == b.kind.map(kind);
+    fn is_described_as(&self, other: &Self) -> bool {
+        let same_field = |(a, b): (&Field, &Field)| a.name == b.name && a.kind == b.kind;
         self.name == other.name
             && self.statics == other.statics
             && self.fields.len() == other.fields.len()
             && self.fields.iter().zip(other.fields).all(same_field)
     }
-
-    /// Whether a value of the shape `built` can be built from a node of this shape: if both are of one type or, where
-    /// one is made at run time, have one description. Parameters that are frozen at run time are those of the value.
-    pub(crate) fn becomes(&self, built: &Self) -> bool {
-        let thawed = |kind| match kind {
-            FROZEN => FieldKind::Param,
-            kind => kind,
-        };
-        if std::ptr::eq(self, built) {
-            return true;
-        }
-        if self.is_dynamic() {
-            return self.kind == built.kind && self.is_described_as(built, thawed);
-        }
-        self == built && (built.is_dynamic() || (self.identity)() == (built.identity)())
-    }
-
-    /// What tells two shapes that are not the same apart: their names or, if those are one, their fields or types.
-    pub(crate) fn told_apart(&self, other: &Self) -> (String, String) {
-        type Told = fn(&NodeShape) -> String;
-        let ways: [Told; 3] = [
-            |shape| match shape.kind {
-                NodeKind::Leaf => "a leaf".to_owned(),
-                NodeKind::Absent => "an absent leaf".to_owned(),
-                NodeKind::List | NodeKind::Tuple | NodeKind::Dict => format!("a {}", shape.name),
-                NodeKind::OrderedDict => format!("an {}", shape.name),
-                _ => format!("`{}`", shape.name),
-            },
-            |shape| format!("`{}`", shape.with_fields()),
-            |shape| format!("`{}` of {:?}", (shape.type_name)(), shape.kind),
-        ];
-        let told = ways.map(|way| (way(self), way(other)));
-        let [names, ..] = &told;
-        let first = told.iter().find(|(left, right)| left != right);
-        first.unwrap_or(names).clone()
-    }
-
-    /// The name with the fields and their kinds: `Linear { weight: Param, size = … }`.
-    fn with_fields(&self) -> String {
-        let fields = self.fields.iter().map(|field| match field.kind {
-            Some(kind) => format!("{}: {kind}", field.name),
-            None => field.name.to_owned(),
-        });
-        let statics = self.statics.iter().map(|name| format!("{name} = …"));
-        let fields: Vec<String> = fields.chain(statics).collect();
-        match self.kind {
-            NodeKind::Struct => format!("{} {{ {} }}", self.name, fields.join(", ")),
-            _ => format!("{}({})", self.name, fields.join(", ")),
-        }
-    }
-
-    /// Whether the shape was made at run time.
-    pub fn is_dynamic(&self) -> bool {
-        (self.identity)() == TypeId::of::<Dynamic>()
-    }
 }
 
 macro_rules! builtin {
-    ($($(#[$doc:meta])* $name:ident = $kind:ident, $text:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $kind:ident, $text:expr;)*) => {$(
         $(#[$doc])*
         pub static $name: NodeShape = NodeShape::builtin(NodeKind::$kind, $text);
     )*};
@@ -264,12 +202,15 @@ builtin! {
     /// A shared node or a reference at a later place.
     ALIAS = Alias, "alias";
     /// A mutable reference that says nothing of the kind of what is inside.
-    REFERENCE = Reference, "reference";
+    REFERENCE = Reference, REFERENCE_NAME;
     /// A weak edge.
     WEAK = Weak, "weak";
     /// A reference of the argument.
     ARGUMENT = Argument, "argument";
 }
+
+/// The name of the shapes of references.
+pub(crate) const REFERENCE_NAME: &str = "reference";
 
 /// The field of a reference's shape that says of what kind it is.
 pub(crate) const REFERENCE_FIELD: &str = "value";

@@ -119,9 +119,9 @@ impl Dictionary {
                 continue;
             };
             entries.push((path.clone(), entry));
-            for (name, value) in node.statics() {
+            for (key, value) in node.keyed_statics() {
                 let mut path = path.clone();
-                path.push(Key::Field(name.into()));
+                path.push(key);
                 entries.push((path, Entry::Static(value)));
             }
         }

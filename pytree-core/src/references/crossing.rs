@@ -23,7 +23,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 pub use crate::contract::turn::{Attempts, repeated};
 use crate::contract::unflatten::{self, Contents, Outside, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::node::shape::{self, NodeKind};
+use crate::node::shape;
 use crate::treedef::{Builder, TreeDef};
 
 /// A value taken apart, and its references.
@@ -265,11 +265,8 @@ pub fn put_together_restated<L: Leaf + Clone, T: Pytree>(
 
 /// The nodes of the argument that a structure has, by their numbers in order.
 fn returned(treedef: &TreeDef) -> Vec<u32> {
-    let nodes = treedef.0.nodes.iter();
-    let mut numbers: Vec<u32> = nodes
-        .filter(|node| node.shape.kind == NodeKind::Argument)
-        .map(|node| node.target)
-        .collect();
+    let nodes = treedef.nodes();
+    let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers
@@ -374,7 +371,6 @@ impl Outcome {
     /// out must not have been written: so there is nothing in it that the argument does not have.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
-        let nodes = &self.whole.0.nodes;
         if self.written.is_empty() {
             return (self.clone(), (0..self.whole.num_leaves()).collect());
         }
@@ -389,10 +385,9 @@ impl Outcome {
         let mut leaves = Vec::new();
         let (mut start, mut before) = (1, 0);
         for position in std::iter::once(None).chain(self.written.iter().map(Some)) {
-            let end = start + nodes[start].size as usize;
-            let held = nodes[start..end].iter();
-            let held = held.filter(|node| node.shape.kind == NodeKind::Leaf);
-            let after = before + held.count();
+            let held = self.whole.view(start);
+            let end = held.end();
+            let after = before + held.num_leaves();
             if position.is_none_or(is_kept) {
                 builder.nodes_of(&self.whole, start..end);
                 leaves.extend(before..after);

@@ -22,7 +22,7 @@ use crate::contract::kept::Content;
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
 use crate::contract::turn;
 use crate::contract::unflatten::Unflattener;
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 
 /// A mutable reference to a value that stands at several places: what is written through one handle is read through
 /// all.
@@ -59,7 +59,7 @@ impl<T> Ref<T> {
 
     /// A reference to a parameter: its leaves are of kind param wherever no field says otherwise.
     pub fn param(value: T) -> Self {
-        Self::with_shape(value, shape_of_kind(FieldKind::Param))
+        Self::with_shape(value, &PARAM)
     }
 
     /// A reference to a state of the collection `C`: its leaves are of that kind wherever no field says otherwise.
@@ -73,12 +73,11 @@ impl<T> Ref<T> {
     /// assert_eq!(kinds, [Some(LeafKind::Param), Some(LeafKind::State(CollectionId::of::<BatchStat>()))]);
     /// ```
     pub fn state<C: Collection>(value: T) -> Self {
-        let kind = FieldKind::State(CollectionId::of::<C>());
-        Self::with_shape(value, shape_of_kind(kind))
+        Self::with_shape(value, InState::<C>::SHAPE)
     }
 
     fn with_shape(value: T, shape: &'static NodeShape) -> Self {
-        let cell = Cell::empty(shape);
+        let cell = Cell::empty(OwnedShape::Static(shape));
         cell.fill(value);
         Self(Arc::new(cell))
     }
@@ -201,14 +200,29 @@ impl<T> Ref<T> {
     }
 }
 
-/// The shape of a reference that says of which kind its leaves are.
-fn shape_of_kind(kind: FieldKind) -> &'static NodeShape {
-    NodeShape::interned(
-        NodeKind::Reference,
-        shape::REFERENCE.name,
-        &[(shape::REFERENCE_FIELD, Some(kind))],
-        &[],
-    )
+const fn field(kind: FieldKind) -> Field {
+    Field {
+        name: shape::REFERENCE_FIELD,
+        kind: Some(kind),
+    }
+}
+
+const fn shape_with(fields: &'static [Field]) -> NodeShape {
+    NodeShape {
+        fields,
+        ..NodeShape::builtin(NodeKind::Reference, shape::REFERENCE_NAME)
+    }
+}
+
+/// The shape of a reference to a parameter.
+static PARAM: NodeShape = shape_with(&[field(FieldKind::Param)]);
+
+/// The shape of a reference to a state of the collection `C`.
+struct InState<C>(std::marker::PhantomData<C>);
+
+impl<C: Collection> InState<C> {
+    const FIELDS: &'static [Field] = &[field(FieldKind::State(CollectionId::of::<C>()))];
+    const SHAPE: &'static NodeShape = &shape_with(Self::FIELDS);
 }
 
 impl<T> Clone for Ref<T> {
@@ -267,7 +281,7 @@ impl<T: Pytree + Send + Sync> ReferenceNode for Ref<T> {
 impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         if visitor.reference(self) == SharedVisit::Descend {
-            visitor.enter(self.0.shape, 1);
+            visitor.enter_shape(self.0.shape.get(), 1);
             let content = allowed(self.0.snapshot()) as Content;
             visitor.keep(content).visit(visitor);
             visitor.exit();

@@ -58,11 +58,9 @@ impl Unflattener<'_> {
         if let Some(found) = self.alias()? {
             return Ok(Ref(found));
         }
-        let shape = match self.peek() {
-            Some(shape) if shape.kind == NodeKind::Reference => shape,
-            _ => &shape::REFERENCE,
-        };
-        self.enter_fixed(shape, 1)?;
+        let kinds = [NodeKind::Reference];
+        let node = self.enter_any(&kinds, shape::REFERENCE_NAME)?;
+        let shape = node.shape().to_owned_shape();
         let (position, number) = (self.references.len(), self.next_number);
         let links = std::mem::take(&mut self.links);
         let used = self
@@ -104,7 +102,8 @@ impl Unflattener<'_> {
     pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
         &mut self,
     ) -> Result<WeakRef<T>, TreeError> {
-        let target = self.weak_target(|shape| Arc::new(Cell::<T>::empty(shape)))?;
+        let target =
+            self.weak_target(|shape| Arc::new(Cell::<T>::empty(shape.to_owned_shape())))?;
         Ok(target.map_or_else(WeakRef::new, |node| WeakRef(Arc::downgrade(&node))))
     }
 }

@@ -73,9 +73,9 @@ pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) ->
 #[cold]
 fn nothing_of<N>(treedef: &TreeDef) -> String {
     let leaves = treedef.nodes().map(|node| node.shape());
-    let leaves = leaves.filter(|shape| shape.kind == NodeKind::Leaf);
+    let leaves = leaves.filter(|shape| shape.kind() == NodeKind::Leaf);
     let types: BTreeSet<String> = leaves
-        .map(|shape| format!("`{}`", short_name((shape.type_name)())))
+        .map(|shape| format!("`{}`", short_name(shape.type_name())))
         .collect();
     let types = Vec::from_iter(types).join(", ");
     format!(
@@ -192,7 +192,7 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
     let places = Places::of(model);
     let nodes = places.at(&path)?;
     let outcome = replace_any(model, &places, &nodes, &value);
-    let is_none = |&node: &usize| places.treedef.0.nodes[node].shape.kind == NodeKind::None;
+    let is_none = |&node: &usize| places.treedef.view(node).kind() == NodeKind::None;
     if outcome.is_err() && nodes.iter().all(is_none) {
         // What is to be inside of an `Option` that is `None`.
         return replace_any(model, &places, &nodes, &Some(value)).or(outcome);

@@ -5,6 +5,7 @@
 //! [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node, what is inside first.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
@@ -26,7 +27,7 @@ pub enum Met {
     /// A node.
     Node {
         /// The name that displays show, such as `Linear` or `list`.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// The family.
         kind: NodeKind,
         /// Whether it is a module: see [`NodeView::is_module`].
@@ -89,7 +90,8 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
     let parents = Parents::of(&treedef);
     let mut all = Vec::new();
     let mut open: Vec<(usize, usize)> = Vec::new();
-    for (at, node) in treedef.0.nodes.iter().enumerate() {
+    for node in treedef.nodes() {
+        let at = node.position();
         while let Some(&(last, end)) = open.last() {
             if end > at {
                 break;
@@ -97,7 +99,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
             open.pop();
             end_node(&treedef, last, parents.path(last), &mut all);
         }
-        match node.shape.kind {
+        match node.kind() {
             NodeKind::Leaf => {
                 all.extend(
                     leaves
@@ -107,7 +109,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
             }
             NodeKind::Absent | NodeKind::Alias => {}
             kind if kind.is_transparent() => {}
-            _ => open.push((at, at + node.size as usize)),
+            _ => open.push((at, node.end())),
         }
     }
     while let Some((last, _)) = open.pop() {
@@ -119,9 +121,9 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
 /// A node ends: its static fields are met, then it is.
 fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
     let view = treedef.view(node);
-    for (name, value) in view.statics() {
+    for (key, value) in view.keyed_statics() {
         let mut path = path.clone();
-        path.push(Key::Field(name.into()));
+        path.push(key);
         all.push((path, Met::Static(value.to_box())));
     }
     all.push((path, met(view)));
@@ -129,7 +131,7 @@ fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPat
 
 fn met(view: NodeView<'_>) -> Met {
     Met::Node {
-        name: view.name(),
+        name: view.shape().name_text(),
         kind: view.kind(),
         is_module: view.is_module(),
     }
@@ -163,28 +165,24 @@ fn met(view: NodeView<'_>) -> Met {
 pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
     let (leaves, treedef) = graph::flatten_any(model);
     let shared = treedef.numbered_nodes();
-    let is_leaf = |node: &usize| treedef.0.nodes[*node].shape.kind == NodeKind::Leaf;
-    let leaf_nodes: Vec<usize> = (0..treedef.num_nodes()).filter(is_leaf).collect();
-    let root = treedef.below_transparent(0);
-    let children = treedef.child_positions(root).into_iter().enumerate();
+    let before = treedef.leaves_before();
+    let root = treedef.root().inside();
+    let children = root.children().enumerate();
     let children = children.filter_map(|(position, child)| {
-        let node = treedef.below_transparent(child);
+        let mut node = child.inside();
         // What is at a later place is at the first one.
-        let node = match treedef.alias_of(node) {
-            Some(number) => treedef.below_transparent(*shared.get(number)?),
-            None => node,
-        };
-        let view = treedef.view(node);
-        let met = match view.kind() {
+        if let Some(number) = node.target() {
+            node = treedef.view(*shared.get(number)?).inside();
+        }
+        let met = match node.kind() {
             NodeKind::Leaf => {
-                let position = leaf_nodes.partition_point(|&leaf| leaf < node);
-                Met::Leaf(expect_at(&leaves, position, LEAVES).clone())
+                Met::Leaf(expect_at(&leaves, before[node.position()], LEAVES).clone())
             }
             // A weak edge that leads out of the model leads to nothing.
             NodeKind::Absent | NodeKind::Alias => return None,
-            _ => met(view),
+            _ => met(node),
         };
-        Some((treedef.child_key(root, position)?, met))
+        Some((root.key(position)?, met))
     });
     children.collect()
 }

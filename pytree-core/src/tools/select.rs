@@ -174,16 +174,15 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         }
         let structure = tree::structure(selected);
         let leaves = leaf_addresses(model);
-        let nodes = &places.treedef.0.nodes;
         let mut before = 0;
-        for (number, node) in nodes.iter().enumerate() {
-            let fits = node.size as usize == structure.num_nodes()
+        for node in places.treedef.nodes() {
+            let fits = node.size() == structure.num_nodes()
                 && leaves[before..].starts_with(&wanted)
-                && places.treedef.subtree(number) == structure;
+                && node.to_treedef() == structure;
             if fits {
-                return Ok(number);
+                return Ok(node.position());
             }
-            before += usize::from(node.shape.kind == NodeKind::Leaf);
+            before += usize::from(node.kind() == NodeKind::Leaf);
         }
         Err(fail(SelectionMistake::Elsewhere))
     }

@@ -7,15 +7,13 @@ use crate::node::shape::NodeKind;
 impl TreeDef {
     /// The number of the shared node or reference that the node at a position leads to, if it is an alias of one.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
-        self.0.nodes.get(node)?.target()
+        self.node(node)?.target()
     }
 
     /// As [`alias_of`](Self::alias_of), of what is a place of the node: a weak edge is none.
     pub(crate) fn later_place_of(&self, node: usize) -> Option<usize> {
-        let above = node
-            .checked_sub(1)
-            .and_then(|above| self.0.nodes.get(above));
-        let is_weak = above.is_some_and(|above| above.shape.kind == NodeKind::Weak);
+        let above = node.checked_sub(1).and_then(|above| self.node(above));
+        let is_weak = above.is_some_and(|above| above.kind() == NodeKind::Weak);
         self.alias_of(node).filter(|_| !is_weak)
     }
 

@@ -1,18 +1,22 @@
 //! Building treedefs node by node.
 
+use super::dynamic::DynamicShapes;
 use super::keys::key_below;
-use super::{Counts, NOTHING, Node, TreeDef};
+use super::{Counts, NOTHING, Node, NodeView, TreeDef};
+use std::sync::Arc;
+
 use crate::base::bug::bug;
 use crate::base::path::{Key, KeyPath};
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
 
 /// Builds a treedef node by node, in preorder.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
-    pub(crate) nodes: Vec<Node>,
+    nodes: Vec<Node>,
     aux: Vec<StaticBox>,
-    pub(crate) open: Vec<u32>,
+    dynamic: DynamicShapes,
+    open: Vec<u32>,
     leaves: usize,
     depth: usize,
     /// How many nodes aliases may refer to.
@@ -22,6 +26,36 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         self.enter_with_target(shape, count(arity), 0);
+    }
+
+    /// As [`enter`](Self::enter), of a shape made at run time.
+    pub(crate) fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        let target = self.dynamic.position(shape);
+        self.enter_with_target(StandIn::of(shape.kind()), count(arity), target);
+    }
+
+    /// As [`enter`](Self::enter), of any shape.
+    pub(crate) fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
+        match shape {
+            Shape::Static(shape) => self.enter(shape, arity),
+            Shape::Dynamic(shape) => self.enter_dynamic(shape, arity),
+        }
+    }
+
+    /// The number of nodes that have begun and not ended.
+    #[inline]
+    pub(crate) fn num_open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The position of the next node.
+    pub(crate) fn position(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Says where an alias that was added leads.
+    pub(crate) fn set_target(&mut self, alias: usize, number: Option<usize>) {
+        self.nodes[alias].target = target_of(number);
     }
 
     #[inline]
@@ -41,6 +75,11 @@ impl Builder {
         self.push(shape, 0, 0);
     }
 
+    /// Adds a leaf as another treedef has it.
+    pub(crate) fn leaf_of(&mut self, leaf: NodeView<'_>) {
+        self.leaf(leaf.node.shape);
+    }
+
     pub(crate) fn absent(&mut self) {
         self.push(&shape::ABSENT, 0, 0);
     }
@@ -57,9 +96,12 @@ impl Builder {
         let Node {
             shape,
             arity,
-            target,
+            mut target,
             ..
         } = treedef.0.nodes[node];
+        if let Shape::Dynamic(shape) = treedef.0.shape(node) {
+            target = self.dynamic.position(shape);
+        }
         self.enter_with_target(shape, arity, target);
         self.aux.extend_from_slice(treedef.0.aux_of(node));
     }
@@ -83,6 +125,20 @@ impl Builder {
         ends.iter().for_each(|_| self.exit());
     }
 
+    /// As [`subtree`](Self::subtree), with the shapes of its leaves, in order.
+    pub(crate) fn subtree_with(
+        &mut self,
+        treedef: &TreeDef,
+        mut leaf_shape: impl FnMut() -> &'static NodeShape,
+    ) {
+        let first = self.nodes.len();
+        self.subtree(treedef);
+        let added = self.nodes[first..].iter_mut();
+        for node in added.filter(|node| node.shape.kind == NodeKind::Leaf) {
+            node.shape = leaf_shape();
+        }
+    }
+
     /// Adds a whole tree as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
         self.leaves += treedef.num_leaves();
@@ -93,8 +149,9 @@ impl Builder {
             ..*node
         }));
         self.aux.extend_from_slice(&treedef.0.aux);
+        let first = self.nodes.len() - treedef.num_nodes();
+        self.dynamic.adopt(&mut self.nodes[first..], &treedef.0);
         if treedef.0.numbered > 0 {
-            let first = self.nodes.len() - treedef.num_nodes();
             for node in &mut self.nodes[first..] {
                 if let Some(number) = node.target() {
                     node.target = target_of(Some(number + self.numbered));
@@ -150,13 +207,20 @@ impl Builder {
             .nodes
             .get(node + 1)
             .map_or(self.aux.len(), |next| next.aux as usize);
-        key_below(self.nodes[node].shape, &self.aux[start..end], position)
+        let shape = match self.nodes[node] {
+            Node { shape, target, .. } if StandIn::is(shape) => {
+                Shape::Dynamic(self.dynamic.get(target))
+            }
+            Node { shape, .. } => Shape::Static(shape),
+        };
+        key_below(shape, &self.aux[start..end], position)
     }
 
     pub(crate) fn finish(self) -> TreeDef {
         TreeDef::from_counted(
             self.nodes,
             self.aux,
+            self.dynamic.into_table(),
             Counts {
                 leaves: self.leaves,
                 depth: self.depth,
@@ -186,6 +250,6 @@ pub(crate) fn count(value: usize) -> u32 {
 }
 
 /// How a node keeps the number that an alias leads to.
-pub(crate) fn target_of(number: Option<usize>) -> u32 {
+pub(super) fn target_of(number: Option<usize>) -> u32 {
     number.map_or(NOTHING, count)
 }

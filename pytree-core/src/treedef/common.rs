@@ -43,11 +43,11 @@ impl TreeDef {
             match (self.is_leaf_at(a), other.is_leaf_at(b)) {
                 (true, false) => {
                     builder.subtree(&other.subtree(right));
-                    (left, right) = (a + 1, right + other.size_at(right));
+                    (left, right) = (a + 1, other.view(right).end());
                 }
                 (false, true) => {
                     builder.subtree(&self.subtree(left));
-                    (left, right) = (left + self.size_at(left), b + 1);
+                    (left, right) = (self.view(left).end(), b + 1);
                 }
                 (both_leaves, _) => {
                     let (shown, from, to) = if left < a {
@@ -88,10 +88,6 @@ impl TreeDef {
 
     fn is_leaf_at(&self, node: usize) -> bool {
         self.view(node).kind() == NodeKind::Leaf
-    }
-
-    fn size_at(&self, node: usize) -> usize {
-        self.0.nodes[node].size as usize
     }
 }
 

@@ -62,7 +62,8 @@ impl TreeDef {
             });
         };
         let (a_aux, b_aux) = (self.0.aux_of(left), other.0.aux_of(right));
-        if a.shape != b.shape || a.target != b.target {
+        let shape = self.0.shape(left);
+        if shape != other.0.shape(right) || (!shape.is_dynamic() && a.target != b.target) {
             return differ(
                 DifferenceKind::NodeType,
                 self.describe(left),
@@ -85,10 +86,8 @@ impl TreeDef {
         }
         for (position, (a_value, b_value)) in a_aux.iter().zip(b_aux).enumerate() {
             if a_value != b_value {
-                let name = a
-                    .shape
-                    .statics
-                    .get(position)
+                let name = shape
+                    .static_name(position)
                     .map_or(String::new(), |name| format!("{name} = "));
                 differ(
                     DifferenceKind::Static,
@@ -102,28 +101,29 @@ impl TreeDef {
     /// The path of a child, by the nodes above it and which of their children it is or is in.
     fn path_below(&self, open: &[(usize, usize)]) -> KeyPath {
         let keys = open.iter();
-        keys.filter_map(|&(node, position)| self.child_key(node, position))
+        keys.filter_map(|&(node, position)| self.view(node).key(position))
             .collect()
     }
 
     fn describe(&self, at: usize) -> String {
         let node = self.0.nodes[at];
-        match node.shape.kind {
+        let shape = self.0.shape(at);
+        match shape.kind() {
             NodeKind::Alias => match node.target() {
                 Some(number) => format!("alias {number}"),
                 None => "alias of nothing".to_owned(),
             },
-            NodeKind::Reference => match node.shape.fields.first().and_then(|field| field.kind) {
+            NodeKind::Reference => match shape.field_kind(0) {
                 Some(kind) => format!("reference of kind {kind}"),
                 None => "reference".to_owned(),
             },
             NodeKind::Argument => format!("node {} of the argument", node.target),
             NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict => {
-                format!("a {} of {}", node.shape.name, node.arity)
+                format!("a {} of {}", shape.name(), node.arity)
             }
             NodeKind::Leaf => "a leaf".to_owned(),
             NodeKind::Absent => "an absent leaf".to_owned(),
-            _ => node.shape.name.to_owned(),
+            _ => shape.name().to_owned(),
         }
     }
 }

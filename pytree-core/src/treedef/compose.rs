@@ -1,13 +1,10 @@
-//! Treedefs made of treedefs, and what a treedef shows of its nodes.
+//! Treedefs made of treedefs, and values made from their nodes.
 
-use std::fmt;
-
-use super::{Builder, TreeDef};
+use super::{Builder, NodeView, TreeDef};
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::KeyPath;
 use crate::node::shape::{self, NodeKind, NodeShape};
-use crate::node::statics::{StaticBox, StaticRef};
 
 /// Making treedefs of treedefs.
 impl TreeDef {
@@ -78,38 +75,13 @@ impl TreeDef {
 impl TreeDef {
     /// The number of the root's children.
     pub fn num_children(&self) -> usize {
-        self.0.nodes.first().map_or(0, |root| root.arity as usize)
+        self.root().num_children()
     }
 
     /// The treedef of the root's child at `position`.
     pub fn child(&self, position: usize) -> Option<Self> {
-        (position < self.num_children())
-            .then(|| self.child_positions(0)[position])
-            .map(|node| self.subtree(node))
-    }
-
-    /// The nodes in preorder, leaves included.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::tree;
-    /// let treedef = tree!({"a": (1, 2), "b": None}).treedef().clone();
-    /// let names: Vec<&str> = treedef.nodes().map(|node| node.name()).collect();
-    /// assert_eq!(names, ["dict", "tuple", "leaf", "leaf", "None"]);
-    /// ```
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
-        (0..self.num_nodes()).map(|node| NodeView {
-            treedef: self,
-            node,
-        })
-    }
-
-    /// The node at a position in preorder.
-    pub(crate) fn view(&self, node: usize) -> NodeView<'_> {
-        NodeView {
-            treedef: self,
-            node,
-        }
+        let child = self.root().child(position);
+        child.map(|child| child.to_treedef())
     }
 
     /// Combines `leaves` into one value from the leaves up: `function` makes a value of each node from those of its
@@ -170,7 +142,7 @@ impl TreeDef {
         for at in 0..self.num_nodes() {
             let mut pushed = false;
             if let Some((parent, next, _)) = open.last_mut() {
-                if let Some(key) = self.child_key(*parent, *next) {
+                if let Some(key) = self.view(*parent).key(*next) {
                     path.push(key);
                     pushed = true;
                 }
@@ -194,109 +166,5 @@ impl TreeDef {
             }
         }
         paths
-    }
-}
-
-/// A node of a treedef.
-#[derive(Clone, Copy)]
-pub struct NodeView<'a> {
-    treedef: &'a TreeDef,
-    node: usize,
-}
-
-impl<'a> NodeView<'a> {
-    /// The family.
-    pub fn kind(&self) -> NodeKind {
-        self.shape().kind
-    }
-
-    /// The name that displays show, such as `Linear` or `list`.
-    pub fn name(&self) -> &'static str {
-        self.shape().name
-    }
-
-    /// What the treedef keeps of the node besides its children and static values.
-    pub fn shape(&self) -> &'static NodeShape {
-        let nodes = &self.treedef.0.nodes;
-        nodes.get(self.node).map_or(&shape::NONE, |node| node.shape)
-    }
-
-    /// Whether it is a module: a node whose fields have kinds. A module without leaves and modules in it can't be told
-    /// from a plain struct.
-    pub fn is_module(&self) -> bool {
-        let fields = self.shape().fields;
-        fields.iter().any(|field| field.kind.is_some())
-    }
-
-    /// The number of children.
-    pub fn num_children(&self) -> usize {
-        let nodes = &self.treedef.0.nodes;
-        nodes.get(self.node).map_or(0, |node| node.arity as usize)
-    }
-
-    /// The number of leaves below, or one for a leaf. They are counted.
-    pub fn num_leaves(&self) -> usize {
-        let nodes = &self.treedef.0.nodes;
-        let size = nodes.get(self.node).map_or(0, |node| node.size as usize);
-        let below = nodes.iter().skip(self.node).take(size);
-        below
-            .filter(|node| node.shape.kind == NodeKind::Leaf)
-            .count()
-    }
-
-    /// The keys of the children, in order; a transparent node, such as `Some`, gives its child none.
-    pub fn keys(&self) -> impl Iterator<Item = Option<Key>> + use<'a> {
-        let (treedef, node) = (self.treedef, self.node);
-        (0..self.num_children()).map(move |position| treedef.child_key(node, position))
-    }
-
-    /// The static values with the names of their fields, in order. The keys of a map are in
-    /// [`keys`](Self::keys).
-    pub fn statics(&self) -> impl Iterator<Item = (&'static str, StaticRef<'a>)> + use<'a> {
-        let names = self.shape().statics;
-        // A node without static fields may have keys, and a treedef without nodes has neither.
-        let values = match names {
-            [] => &[],
-            _ => self.treedef.0.aux_of(self.node),
-        };
-        let values = values.iter().map(StaticBox::as_static_ref);
-        names.iter().copied().zip(values)
-    }
-
-    /// The path of the node.
-    pub fn path(&self) -> KeyPath {
-        self.treedef.path_of(self.node)
-    }
-
-    /// The subtree as a treedef of its own.
-    pub fn to_treedef(&self) -> TreeDef {
-        if self.node == 0 {
-            return self.treedef.clone();
-        }
-        self.treedef.subtree(self.node)
-    }
-
-    /// The node as messages describe it.
-    pub(crate) fn describe(&self) -> String {
-        let shape = self.shape();
-        match shape.kind {
-            NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
-                format!("a {} of {}", shape.name, self.num_children())
-            }
-            NodeKind::OrderedDict => format!("an {} of {}", shape.name, self.num_children()),
-            NodeKind::NamedTuple | NodeKind::Struct => {
-                let fields: Vec<&str> = shape.fields.iter().map(|field| field.name).collect();
-                format!("`{}` of ({})", shape.name, fields.join(", "))
-            }
-            NodeKind::Leaf => "a leaf".to_owned(),
-            NodeKind::Absent => "an absent leaf".to_owned(),
-            _ => format!("`{}`", shape.name),
-        }
-    }
-}
-
-impl fmt::Debug for NodeView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.describe())
     }
 }

@@ -44,17 +44,17 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::OrderedDict if node.arity == 0 => f.write_str("OrderedDict(")?,
             NodeKind::OrderedDict => f.write_str("OrderedDict({")?,
             NodeKind::NamedTuple if notation == Notation::Structure => {
-                write!(f, "CustomNode(namedtuple[{}], [", node.shape.name)?;
+                write!(f, "CustomNode(namedtuple[{}], [", inner.shape(at).name())?;
             }
-            NodeKind::NamedTuple => write!(f, "{}(", node.shape.name)?,
+            NodeKind::NamedTuple => write!(f, "{}(", inner.shape(at).name())?,
             NodeKind::Struct => {
-                f.write_str(node.shape.name)?;
+                f.write_str(inner.shape(at).name())?;
                 if node.arity > 0 || !inner.aux_of(at).is_empty() {
                     f.write_str(" { ")?;
                 }
             }
             NodeKind::TupleStruct => {
-                f.write_str(node.shape.name)?;
+                f.write_str(inner.shape(at).name())?;
                 if node.arity > 0 || !inner.aux_of(at).is_empty() {
                     f.write_char('(')?;
                 }
@@ -100,9 +100,9 @@ fn write_alias<W: fmt::Write>(
     });
     match around {
         Some(node) if notation == Notation::Value => {
-            let inside = inner.nodes[*node..].iter().map(|node| node.shape);
-            let mut inside = inside.skip_while(|shape| shape.kind.is_transparent());
-            match inside.next().map(|shape| (shape.kind, shape.name)) {
+            let inside = inner.nodes[*node..].iter().map(|node| inner.shape_of(node));
+            let mut inside = inside.skip_while(|shape| shape.kind().is_transparent());
+            match inside.next().map(|shape| (shape.kind(), shape.name())) {
                 Some((NodeKind::List, _)) => f.write_str("[...]"),
                 Some((NodeKind::Tuple, _)) => f.write_str("(...)"),
                 Some((NodeKind::Dict | NodeKind::OrderedDict, _)) => f.write_str("{...}"),
@@ -133,22 +133,14 @@ fn write_child_prefix<W: fmt::Write>(
     parent: usize,
     position: usize,
 ) -> fmt::Result {
-    let shape = inner.nodes[parent].shape;
+    let shape = inner.shape(parent);
     if position > 0 {
         f.write_str(", ")?;
     }
-    match shape.kind {
+    match shape.kind() {
         NodeKind::NamedTuple | NodeKind::OrderedDict if notation == Notation::Structure => Ok(()),
-        NodeKind::NamedTuple => write!(
-            f,
-            "{}=",
-            shape.fields.get(position).map_or("?", |field| field.name)
-        ),
-        NodeKind::Struct => write!(
-            f,
-            "{}: ",
-            shape.fields.get(position).map_or("?", |field| field.name)
-        ),
+        NodeKind::NamedTuple => write!(f, "{}=", shape.field_name(position).unwrap_or("?")),
+        NodeKind::Struct => write!(f, "{}: ", shape.field_name(position).unwrap_or("?")),
         NodeKind::Dict | NodeKind::OrderedDict => match inner.aux_of(parent).get(position) {
             Some(key) => write!(f, "{key:?}: "),
             None => Ok(()),
@@ -183,7 +175,7 @@ fn write_close<W: fmt::Write>(
                 write!(
                     f,
                     "{} = {value:?}",
-                    node.shape.statics.get(position).copied().unwrap_or("?")
+                    inner.shape(at).static_name(position).unwrap_or("?")
                 )?;
             }
             f.write_str(if node.shape.kind == NodeKind::Struct {

@@ -1,25 +1,18 @@
 //! The keys of children, and the paths they make.
 
-use super::Inner;
+use super::TreeDef;
 use crate::base::path::{Key, KeyPath};
-use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
-
-pub(super) fn child_key(inner: &Inner, node: usize, position: usize) -> Option<Key> {
-    key_below(inner.nodes[node].shape, inner.aux_of(node), position)
-}
 
 /// The key of a child of a node with the given shape and static values, of which a map's first are its keys; none
 /// below a transparent node.
-pub(crate) fn key_below(shape: &NodeShape, aux: &[StaticBox], position: usize) -> Option<Key> {
-    match shape.kind {
-        NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => Some(Key::Field(
-            shape
-                .fields
-                .get(position)
-                .map_or("?", |field| field.name)
-                .into(),
-        )),
+pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<Key> {
+    match shape.kind() {
+        NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => {
+            let key = shape.field_key(position);
+            Some(key.unwrap_or(Key::Field("?".into())))
+        }
         NodeKind::List | NodeKind::Tuple => i128::try_from(position).ok().map(Key::Index),
         NodeKind::Dict | NodeKind::OrderedDict => aux.get(position).map(key_of_static),
         _ => None,
@@ -34,20 +27,19 @@ fn key_of_static(value: &StaticBox) -> Key {
     }
 }
 
-pub(crate) fn path_of(inner: &Inner, target: usize) -> KeyPath {
-    let mut path = KeyPath::root();
-    let mut node = 0;
-    while node < target {
-        let parent = node;
-        node += 1;
-        for position in 0..inner.nodes[parent].arity as usize {
-            let end = node + inner.nodes[node].size as usize;
-            if target < end {
-                path.extend_by(child_key(inner, parent, position));
+impl TreeDef {
+    /// The path of a node.
+    pub(crate) fn path_of(&self, target: usize) -> KeyPath {
+        let mut path = KeyPath::root();
+        let mut node = self.root();
+        while node.position() < target {
+            let mut children = node.children().enumerate();
+            let Some((position, child)) = children.find(|(_, child)| target < child.end()) else {
                 break;
-            }
-            node = end;
+            };
+            path.extend_by(node.key(position));
+            node = child;
         }
+        path
     }
-    path
 }

@@ -12,33 +12,19 @@ impl TreeDef {
         let Some((Key::Field(name), above)) = path.keys().split_last() else {
             return false;
         };
-        let mut node = self.below_transparent(0);
+        let mut node = self.root().inside();
         for key in above {
-            let children = self.child_positions(node).into_iter().enumerate();
-            let found = children
-                .filter(|(position, _)| self.child_key(node, *position).as_ref() == Some(key))
-                .map(|(_, child)| child)
-                .next();
-            match found {
-                Some(child) => node = self.below_transparent(child),
+            match node.child_with_key(key) {
+                Some(child) => node = child.inside(),
                 None => return false,
             }
         }
-        let shape = self.0.nodes.get(node).map(|node| node.shape);
-        shape.is_some_and(|shape| shape.statics.contains(&&**name))
+        node.shape().static_names().any(|found| *found == **name)
     }
 
     /// Whether a path leads to a node or a static field.
     pub(crate) fn has_path(&self, path: &KeyPath) -> bool {
         self.is_static(path) || self.find(path, |_| true).is_some()
-    }
-
-    /// A node or, if it is transparent, what is in it.
-    pub(crate) fn below_transparent(&self, node: usize) -> usize {
-        let nodes = self.0.nodes.iter().skip(node);
-        let transparent =
-            nodes.take_while(|node| node.shape.kind.is_transparent() && node.arity == 1);
-        node + transparent.count()
     }
 
     /// The error that a path leads to no node: to a static field, or elsewhere than the path that is most alike.
@@ -71,9 +57,8 @@ impl TreeDef {
         if found == expected {
             return Ok(());
         }
-        let nodes = self.0.nodes.iter().enumerate();
-        let mut leaves = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Leaf);
-        let first_missing = leaves.nth(found).map(|(node, _)| self.path_of(node));
+        let mut leaves = self.nodes().filter(|node| node.kind() == NodeKind::Leaf);
+        let first_missing = leaves.nth(found).map(|node| node.path());
         Err(TreeError::LeafCount {
             doing: "cannot unflatten",
             expected,

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use super::TreeDef;
+use super::{NodeView, TreeDef};
 use crate::base::error::{Difference, DifferenceKind, PrefixMisfit};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
@@ -60,8 +60,8 @@ impl TreeDef {
                     continue;
                 }
                 if a.shape.kind.is_transparent() {
+                    right += usize::from(self.0.shape(left) == full.0.shape(right));
                     left += 1;
-                    right += usize::from(a.shape == b.shape);
                     continue;
                 }
                 if b.shape.kind.is_transparent() {
@@ -98,7 +98,7 @@ impl TreeDef {
         right: usize,
     ) -> Option<DifferenceKind> {
         let (a, b) = (self.0.nodes[left], other.0.nodes[right]);
-        if a.shape != b.shape {
+        if self.0.shape(left) != other.0.shape(right) {
             return Some(DifferenceKind::NodeType);
         }
         let same_values = self.0.aux_of(left) == other.0.aux_of(right);
@@ -152,23 +152,22 @@ impl TreeDef {
                 vec![(a.num_children().to_string(), b.num_children().to_string())]
             }
             DifferenceKind::Keys => {
-                let keys = |of: &Self, node: usize| {
-                    let arity = of.0.nodes[node].arity as usize;
-                    let values = of.0.aux_of(node);
-                    values[..arity.min(values.len())].to_vec()
+                let keys = |node: NodeView<'_>| {
+                    let values = node.aux();
+                    values[..node.num_children().min(values.len())].to_vec()
                 };
-                vec![key_texts(&keys(self, left), &keys(other, right))]
+                vec![key_texts(&keys(a), &keys(b))]
             }
             DifferenceKind::Static => {
-                let values = self.0.aux_of(left).iter().zip(other.0.aux_of(right));
-                let names = a.shape().statics;
+                let values = a.aux().iter().zip(b.aux());
+                let shape = a.shape();
                 let differing = values
                     .enumerate()
                     .filter(|(_, (a_value, b_value))| a_value != b_value);
                 differing
                     .map(|(position, (a_value, b_value))| {
-                        let name = names
-                            .get(position)
+                        let name = shape
+                            .static_name(position)
                             .map_or_else(String::new, |name| format!("{name} = "));
                         (format!("{name}{a_value:?}"), format!("{name}{b_value:?}"))
                     })
@@ -178,8 +177,8 @@ impl TreeDef {
                 let (mut a_text, mut b_text) = (a.describe(), b.describe());
                 if a_text == b_text {
                     // Two types of one name.
-                    a_text = format!("{a_text} (`{}`)", (a.shape().type_name)());
-                    b_text = format!("{b_text} (`{}`)", (b.shape().type_name)());
+                    a_text = format!("{a_text} (`{}`)", a.shape().type_name());
+                    b_text = format!("{b_text} (`{}`)", b.shape().type_name());
                 }
                 vec![(a_text, b_text)]
             }

@@ -120,13 +120,10 @@ impl TreeDef {
     /// What was written as a text only, such as a trait object's constructor, compares, hashes and displays, but no
     /// value can be built from it.
     ///
-    /// Shapes that the program has not made itself, and the names of their collections, are kept for the life of the
-    /// process: together at most 16 MiB of them are read, and a program makes its own as before when they are used up.
-    ///
     /// # Errors
     /// [`TreeError::Bytes`] if the bytes are not those of a whole treedef that holds together: static values may
-    /// nest 64 deep, keys that are plain data must be in order and none twice, and an alias must come after the
-    /// shared node that it names. [`TreeError::Build`] if too many shapes were read already.
+    /// nest 64 deep, keys that are plain data must be in order and none twice, an alias must come after the
+    /// shared node that it names, and the name of a collection has at most 46 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TreeError> {
         Reader::new(bytes).treedef()
     }

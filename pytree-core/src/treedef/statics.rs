@@ -1,7 +1,8 @@
 //! Static values of a treedef replaced: by type, and at the places of static fields.
 
 use super::TreeDef;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::KeyPath;
+use crate::node::shape::NodeKind;
 use crate::node::statics::{StaticBox, StaticValue};
 
 impl TreeDef {
@@ -24,26 +25,45 @@ impl TreeDef {
             Some(changed) => StaticBox::new(changed),
             None => value.clone(),
         });
-        let nodes = self.0.nodes.clone();
-        Self::from_counted(nodes, aux.collect(), self.counts_with(self.0.leaves))
+        self.with_nodes(self.0.nodes.clone(), aux.collect(), self.0.leaves)
+    }
+
+    /// The treedef with `value` in every static field of a struct that has the name and holds a `T`, and how many there
+    /// are.
+    pub(crate) fn with_static_named<T: StaticValue>(&self, name: &str, value: &T) -> (Self, usize) {
+        let structs = self
+            .nodes()
+            .filter(|node| matches!(node.kind(), NodeKind::Struct | NodeKind::TupleStruct));
+        let named = structs.filter_map(|node| {
+            let field = node
+                .shape()
+                .static_names()
+                .position(|found| found == name)?;
+            let held = node.aux().get(field)?.to_value::<T>();
+            held.map(|_| self.0.aux_start(node.position()) + field)
+        });
+        let positions: Vec<usize> = named.collect();
+        (self.with_static(&positions, value), positions.len())
     }
 
     /// The static fields of the type `T`: their positions among all static values, and their paths. Keys of maps
     /// are not fields.
     pub(crate) fn static_fields<T: StaticValue>(&self) -> Vec<(usize, KeyPath)> {
-        let nodes = &self.0.nodes;
-        let with_fields: Vec<usize> = (0..nodes.len())
-            .filter(|&node| !nodes[node].shape.statics.is_empty())
+        let nodes = self.nodes();
+        let with_fields: Vec<usize> = nodes
+            .filter(|node| node.shape().num_statics() > 0)
+            .map(|node| node.position())
             .collect();
         let mut fields = Vec::new();
         for (node, path) in with_fields.iter().zip(self.node_paths(&with_fields)) {
-            let names = nodes[*node].shape.statics.iter();
-            let first = nodes[*node].aux as usize;
-            for (name, (at, value)) in names.zip((first..).zip(self.0.aux_of(*node))) {
+            let shape = self.0.shape(*node);
+            let first = self.0.aux_start(*node);
+            let values = self.0.aux_of(*node).iter().take(shape.num_statics());
+            for (position, value) in values.enumerate() {
                 if value.downcast_ref::<T>().is_some() {
                     let mut path = path.clone();
-                    path.push(Key::Field((*name).into()));
-                    fields.push((at, path));
+                    path.extend_by(shape.static_key(position));
+                    fields.push((first + position, path));
                 }
             }
         }

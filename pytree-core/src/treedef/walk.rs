@@ -1,18 +1,18 @@
 //! Walking the places of a treedef in order, with their paths or kinds.
 
-use super::keys::child_key;
+use super::keys::key_below;
 use super::{Inner, Node, TreeDef};
 use crate::base::bug::{LEAVES, expect_next};
-use crate::base::kind::LeafKind;
-use crate::base::path::KeyPath;
+use crate::base::kind::{FieldKind, LeafKind};
+use crate::base::path::{Key, KeyPath};
 use crate::node::leaf::Leaf;
-use crate::node::shape::{Field, NodeKind, NodeShape};
+use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticRef;
 
 /// What a visitor is shown of a dynamic tree.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
-    Enter(&'static NodeShape, usize),
+    Enter(Shape<'a>, usize),
     Aux(StaticRef<'a>),
     Leaf(&'a dyn Leaf),
     Absent,
@@ -38,7 +38,7 @@ impl TreeDef {
                 NodeKind::Absent => show(Step::Absent),
                 NodeKind::Alias => show(Step::Alias(node.target())),
                 _ => {
-                    show(Step::Enter(node.shape, node.arity as usize));
+                    show(Step::Enter(self.0.shape_of(node), node.arity as usize));
                     for value in self.0.aux_of(at) {
                         show(Step::Aux(value.as_static_ref()));
                     }
@@ -55,13 +55,13 @@ impl TreeDef {
     /// Calls `visit` for each place, present or absent, in order.
     pub(crate) fn walk_places(&self, mut visit: impl FnMut(Place<'_>)) {
         let mut path = KeyPath::root();
-        let mut open: Vec<OpenNode> = Vec::new();
+        let mut open: Vec<OpenNode<'_>> = Vec::new();
         for (at, node) in self.0.nodes.iter().enumerate() {
             let mut kind = None;
             let mut pushed = false;
             if let Some(parent) = open.last_mut() {
                 kind = parent.child_kind(&self.0);
-                if let Some(key) = child_key(&self.0, parent.node, parent.next) {
+                if let Some(key) = self.0.child_key(parent.node, parent.next) {
                     path.push(key);
                     pushed = true;
                 }
@@ -70,7 +70,7 @@ impl TreeDef {
             if node.is_place() {
                 visit(Place {
                     path: &path,
-                    kind,
+                    field: kind,
                     holds_leaf: node.shape.kind == NodeKind::Leaf,
                 });
             }
@@ -108,7 +108,7 @@ impl TreeDef {
                 continue;
             }
             let (at, mut known) = (*child, *known);
-            let key = child_key(&self.0, *node, *next);
+            let key = self.0.child_key(*node, *next);
             *next += 1;
             *child += self.0.nodes[at].size as usize;
             if key.is_some() {
@@ -172,26 +172,22 @@ impl TreeDef {
         mut visit: impl FnMut(bool, T),
     ) {
         let without_kind = decide(None);
-        // Of each open node: the fields whose kinds are yet to be asked for, how many children are left, and
-        // what a field above decided.
-        let mut open: Vec<(&'static [Field], u32, Option<T>)> = Vec::new();
+        // Of each open node: its shape, how many children are over and how many there are, and what a field above decided.
+        let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
         for node in &self.0.nodes {
             let mut decision = None;
-            if let Some((fields, left, inherited)) = open.last_mut() {
-                *left -= 1;
+            if let Some((shape, over, _, inherited)) = open.last_mut() {
                 decision = *inherited;
-                if let Some((field, rest)) = fields.split_first() {
-                    *fields = rest;
-                    if decision.is_none() {
-                        decision = field
-                            .kind
-                            .and_then(LeafKind::of_field)
-                            .map(|kind| decide(Some(kind)));
-                    }
+                if decision.is_none() {
+                    decision = shape
+                        .field_kind(*over as usize)
+                        .and_then(LeafKind::of)
+                        .map(|kind| decide(Some(kind)));
                 }
+                *over += 1;
             }
             if node.arity > 0 {
-                open.push((node.shape.fields, node.arity, decision));
+                open.push((self.0.shape_of(node), 0, node.arity, decision));
                 continue;
             }
             if node.is_place() {
@@ -200,10 +196,17 @@ impl TreeDef {
                     decision.unwrap_or(without_kind),
                 );
             }
-            while open.last().is_some_and(|(_, left, _)| *left == 0) {
+            while open.last().is_some_and(|(_, over, arity, _)| over == arity) {
                 open.pop();
             }
         }
+    }
+}
+
+impl Inner {
+    /// The key of a child by its position among the children; none below a transparent node.
+    fn child_key(&self, node: usize, position: usize) -> Option<Key> {
+        key_below(self.shape(node), self.aux_of(node), position)
     }
 }
 
@@ -211,29 +214,33 @@ impl TreeDef {
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,
-    pub(crate) kind: Option<LeafKind>,
+    /// That of the outermost field that decides a kind.
+    field: Option<&'a FieldKind>,
     pub(crate) holds_leaf: bool,
 }
 
+impl Place<'_> {
+    /// The kind of the leaf.
+    pub(crate) fn kind(&self) -> Option<LeafKind> {
+        self.field.and_then(LeafKind::of)
+    }
+}
+
 /// A node of a walk whose children are not all visited.
-struct OpenNode {
+struct OpenNode<'a> {
     node: usize,
     next: usize,
     arity: usize,
-    inherited: Option<LeafKind>,
+    inherited: Option<&'a FieldKind>,
     pushed: bool,
 }
 
-impl OpenNode {
+impl<'a> OpenNode<'a> {
     /// The kind that the next child inherits: that of the outermost field that decides one.
-    fn child_kind(&self, inner: &Inner) -> Option<LeafKind> {
+    fn child_kind(&self, inner: &'a Inner) -> Option<&'a FieldKind> {
         self.inherited.or_else(|| {
-            inner.nodes[self.node]
-                .shape
-                .fields
-                .get(self.next)
-                .and_then(|field| field.kind)
-                .and_then(LeafKind::of_field)
+            let kind = inner.shape(self.node).field_kind(self.next);
+            kind.filter(|kind| kind.decides())
         })
     }
 }

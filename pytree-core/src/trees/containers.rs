@@ -12,7 +12,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::insertion::InsertionOrder;
 use crate::node::leaf::Leaf;
-use crate::node::shape::{self, NodeKind};
+use crate::node::shape::{self, NodeKind, Shape};
 use crate::node::statics::{StaticRef, StaticValue};
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
@@ -178,7 +178,7 @@ impl<T: Pytree> Pytree for Option<T> {
         visitor.exit();
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        if source.peek() == Some(&shape::NONE) {
+        if source.peek() == Some(Shape::Static(&shape::NONE)) {
             source.enter(&shape::NONE)?;
             return Ok(source.exit(None));
         }
@@ -262,7 +262,7 @@ fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     } else {
         &shape::DICT
     };
-    let shape = if source.peek() == Some(other) {
+    let shape = if source.peek() == Some(Shape::Static(other)) {
         other
     } else {
         shape

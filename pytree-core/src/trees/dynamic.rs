@@ -25,7 +25,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::insertion::sort_entries;
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::node::shape::{self, NodeKind};
+use crate::node::shape::{self, DynamicShape, NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::{Builder, Notation, TreeDef};
 use crate::trees::select_part::SelectPart;
@@ -351,9 +351,9 @@ impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
 
 /// What builds the nodes of a dynamic tree.
 impl<L> Tree<L> {
-    fn node(shape: &'static shape::NodeShape, keys: Vec<StaticBox>, children: Vec<Self>) -> Self {
+    fn node(shape: Shape<'_>, keys: Vec<StaticBox>, children: Vec<Self>) -> Self {
         let mut builder = Builder::default();
-        builder.enter(shape, children.len());
+        builder.enter_shape(shape, children.len());
         keys.into_iter().for_each(|key| builder.aux(key));
         let mut leaves = Vec::with_capacity(children.iter().map(|child| child.leaves.len()).sum());
         for child in children {
@@ -369,17 +369,17 @@ impl<L> Tree<L> {
 
     /// A list of trees.
     pub fn list(children: Vec<Self>) -> Self {
-        Self::node(&shape::LIST, Vec::new(), children)
+        Self::node(Shape::Static(&shape::LIST), Vec::new(), children)
     }
 
     /// A tuple of trees.
     pub fn tuple(children: Vec<Self>) -> Self {
-        Self::node(&shape::TUPLE, Vec::new(), children)
+        Self::node(Shape::Static(&shape::TUPLE), Vec::new(), children)
     }
 
     /// `None`: a node without leaves.
     pub fn none() -> Self {
-        Self::node(&shape::NONE, Vec::new(), Vec::new())
+        Self::node(Shape::Static(&shape::NONE), Vec::new(), Vec::new())
     }
 
     /// A dictionary, whose children are put in the order of their keys and which remembers the order given. Of
@@ -398,7 +398,7 @@ impl<L> Tree<L> {
     pub fn dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
         let (mut keys, children, order) = sort_entries(entries);
         keys.push(StaticBox::new(order));
-        Self::node(&shape::DICT, keys, children)
+        Self::node(Shape::Static(&shape::DICT), keys, children)
     }
 
     /// A dictionary in the order given. Of equal keys the last counts, at the place of the first.
@@ -408,14 +408,14 @@ impl<L> Tree<L> {
             .into_iter()
             .map(|(key, child)| (StaticBox::new(key), child))
             .unzip();
-        Self::node(&shape::ORDERED_DICT, keys, children)
+        Self::node(Shape::Static(&shape::ORDERED_DICT), keys, children)
     }
 
     /// As [`ordered_dict`](Self::ordered_dict), of keys of various types.
     pub fn ordered_dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
         let entries: IndexMap<StaticBox, Self> = entries.into_iter().collect();
         let (keys, children) = entries.into_iter().unzip();
-        Self::node(&shape::ORDERED_DICT, keys, children)
+        Self::node(Shape::Static(&shape::ORDERED_DICT), keys, children)
     }
 
     /// A named tuple: displays as in Python, and its children are keyed by the names of its fields.
@@ -467,7 +467,7 @@ impl<L> Tree<L> {
             .map(|(name, child)| ((name, None), child))
             .unzip();
         let (static_names, values): (Vec<_>, Vec<_>) = statics.into_iter().unzip();
-        let shape = shape::NodeShape::dynamic(kind, name, &names, &static_names)?;
-        Ok(Self::node(shape, values, children))
+        let shape = DynamicShape::new(kind, name, &names, &static_names)?;
+        Ok(Self::node(Shape::Dynamic(&shape), values, children))
     }
 }

@@ -202,7 +202,7 @@ impl Filter {
     }
 
     /// What a filter by kind says.
-    pub(crate) fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
+    pub(crate) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         self.0.accepts_kind(kind)
     }
 }

@@ -162,7 +162,7 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
         .run(tree);
     let right = matching_leaves(sharing, &treedef, left.len(), other, &kept)?;
     let mut right = right.into_iter().map(typed::<M>);
-    if sharing == Sharing::Duplicate && treedef.0.numbered == 0 {
+    if sharing == Sharing::Duplicate && treedef.num_numbered() == 0 {
         // The walk over fields of known types builds the value faster than unflattening. What is behind a reference may
         // have changed since it was flattened, so there must be none.
         let mapped = tree.map_leaves(&mut |left| match right.next() {

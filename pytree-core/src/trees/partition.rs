@@ -21,7 +21,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
-use crate::treedef::{Node, TreeDef, count};
+use crate::treedef::{NodeView, TreeDef, count};
 use crate::trees::dynamic::Tree;
 use crate::trees::filter::Filter;
 use crate::trees::graph;
@@ -305,7 +305,7 @@ fn assign<L: Leaf>(
     let mut unassigned = Vec::new();
     if filters.iter().all(Filter::is_by_kind) {
         treedef.walk_decisions(
-            |kind| first_of(filters, |filter| filter.accepts_kind(kind)),
+            |kind| first_of(filters, |filter| filter.accepts_kind(kind.as_ref())),
             |holds_leaf, part| {
                 if holds_leaf {
                     assigned.push(part);
@@ -324,7 +324,7 @@ fn assign<L: Leaf>(
         }
         let leaf = expect_next(&mut leaf, LEAVES);
         let part = first_of(filters, |filter| {
-            filter.accepts(place.path, place.kind, leaf)
+            filter.accepts(place.path, place.kind(), leaf)
         });
         if part == NO_PART {
             unassigned.push(place.path.clone());
@@ -395,8 +395,8 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     let mut changed = Vec::with_capacity(treedef.num_leaves());
     let mut surplus = false;
     // A whole that holds a dynamic tree may have absent places, too.
-    for (node, other) in treedef.0.nodes.iter().zip(&places.0.nodes) {
-        match (node.shape.kind, other.shape.kind) {
+    for (node, other) in treedef.nodes().zip(places.nodes()) {
+        match (node.kind(), other.kind()) {
             (NodeKind::Leaf, NodeKind::Leaf) => {
                 *expect_next(&mut own, LEAVES) = expect_next(&mut values, LEAVES).clone();
                 changed.push(true);
@@ -412,8 +412,8 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     if !surplus {
         return Ok((leaves, changed));
     }
-    let mut nodes = treedef.0.nodes.iter().filter(|node| node.is_place());
-    let is_leaf = |node: &Node| node.shape.kind == NodeKind::Leaf;
+    let mut nodes = treedef.nodes().filter(|node| node.is_place());
+    let is_leaf = |node: NodeView<'_>| node.kind() == NodeKind::Leaf;
     let found = places.with_presence(|present| is_leaf(expect_next(&mut nodes, LEAVES)) || present);
     let differences = treedef.differences(&found).into_iter();
     Err(TreeError::Merge {
@@ -426,17 +426,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
 /// # Errors
 /// [`TreeError::Merge`] with all differences.
 fn check_alike(left: &TreeDef, right: &TreeDef) -> Result<(), TreeError> {
-    let (a, b) = (&left.0, &right.0);
-    let alike = a.nodes.len() == b.nodes.len()
-        && a.aux == b.aux
-        && a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
-            a.arity == b.arity
-                && a.target == b.target
-                && (std::ptr::eq(a.shape, b.shape)
-                    || (a.is_place() && b.is_place())
-                    || a.shape == b.shape)
-        });
-    if alike {
+    if left.is_same_but_for_presence(right) {
         return Ok(());
     }
     let everywhere = |treedef: &TreeDef| treedef.with_presence(|_| true);
@@ -487,27 +477,23 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<
     let (left_leaves, left_treedef) = left.into_parts();
     let (right_leaves, right_treedef) = right.into_parts();
     check_alike(&left_treedef, &right_treedef)?;
-    let (a, b) = (&left_treedef.0, &right_treedef.0);
     let (mut left_leaves, mut right_leaves) = (left_leaves.into_iter(), right_leaves.into_iter());
-    let mut nodes = a.nodes.clone();
     let mut leaves = Vec::with_capacity(left_leaves.len() + right_leaves.len());
     let mut twice = Vec::new();
-    for (at, (node, other)) in nodes.iter_mut().zip(&b.nodes).enumerate() {
-        match (node.shape.kind, other.shape.kind) {
+    for (node, other) in left_treedef.nodes().zip(right_treedef.nodes()) {
+        match (node.kind(), other.kind()) {
             (NodeKind::Leaf, NodeKind::Absent) => {
                 leaves.push(expect_next(&mut left_leaves, LEAVES));
             }
             (NodeKind::Absent, NodeKind::Leaf) => {
-                node.shape = other.shape;
                 leaves.push(expect_next(&mut right_leaves, LEAVES));
             }
             (NodeKind::Leaf, NodeKind::Leaf) if overlap == Overlap::LaterWins => {
-                node.shape = other.shape;
                 left_leaves.next();
                 leaves.push(expect_next(&mut right_leaves, LEAVES));
             }
             (NodeKind::Leaf, NodeKind::Leaf) => {
-                twice.push(at);
+                twice.push(node.position());
             }
             _ => {}
         }
@@ -519,7 +505,7 @@ fn merge_two<L>(left: Tree<L>, right: Tree<L>, overlap: Overlap) -> Result<Tree<
         });
     }
     Ok(Tree::from_parts(
-        TreeDef::from_parts(nodes, a.aux.clone()),
+        left_treedef.with_leaves_of(&right_treedef),
         leaves,
     ))
 }

@@ -1,5 +1,4 @@
-//! Bytes that hold shape upon shape: once the bound is reached they are refused, and so are honest ones with a new shape. What
-//! the process knows or makes itself is as before. This uses up what a process reads, so that it is a process of its own.
+//! Bytes that hold name upon name leave nothing behind: what a process holds does not grow with what it has read.
 
 #![allow(
     clippy::pedantic,
@@ -9,84 +8,146 @@
     reason = "a test crate: a failed unwrap is a failed test, and says where"
 )]
 
-use pytree_core::{DynamicModule, FieldKind, Module, Tree, TreeBuilder, TreeDef, tree};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-#[derive(Module, Clone, Debug, PartialEq)]
-struct Known {
-    #[param]
-    weight: f64,
+use pytree_core::kind::BatchStat;
+use pytree_core::{DynamicModule, Filter, LeafKind, Module, Tree, TreeDef, partition, tree};
+
+/// Counts the bytes that are allocated and not freed.
+struct Counting;
+
+static HELD: AtomicIsize = AtomicIsize::new(0);
+
+#[allow(unsafe_code, reason = "an allocator is unsafe; it hands everything on")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size().cast_signed(), Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size().cast_signed(), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
 }
 
-/// A list of 30,000 structs, each of a name of its own.
-fn blob(salt: usize) -> Vec<u8> {
-    let name = |number: usize| format!("s{salt:04}n{number:06}").into_bytes();
-    let mut bytes = b"PYTD\x01\x02".to_vec();
-    // 30,000 as a varint, and no static values.
-    bytes.extend([0xb0, 0xea, 0x01, 0]);
-    for number in 0..30_000 {
-        let name = name(number);
-        bytes.extend([11, 11, name.len() as u8]);
-        bytes.extend(name);
-        // No fields, no static fields; no children, no static values.
-        bytes.extend([0, 0, 0, 0]);
-    }
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Runs one test at a time: the count is that of the process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// By how many bytes what the process holds grows while `work` runs.
+fn growth(work: impl FnOnce()) -> isize {
+    let before = HELD.load(Ordering::Relaxed);
+    work();
+    HELD.load(Ordering::Relaxed) - before
+}
+
+/// The most that what is held may grow by: the test's own output and the runtime's buffers.
+const NOISE: isize = 16 << 10;
+
+/// A struct with one leaf, whose names nobody else uses.
+fn hostile(number: usize) -> Vec<u8> {
+    let mut bytes = b"PYTD\x01".to_vec();
+    let text = |bytes: &mut Vec<u8>, text: String| {
+        bytes.push(text.len() as u8);
+        bytes.extend(text.into_bytes());
+    };
+    // A new shape, of a struct.
+    bytes.extend([11, 11]);
+    text(&mut bytes, format!("Struct{number:06}"));
+    bytes.push(1);
+    text(&mut bytes, format!("field{number:06}"));
+    // A state of a collection.
+    bytes.push(2);
+    text(&mut bytes, format!("Collection{number:06}"));
+    // No static fields; one child and no static values: a leaf.
+    bytes.extend([0, 1, 0, 0]);
     bytes
 }
 
-#[test]
-fn shapes_read_from_bytes_are_bounded() {
-    let kept = tree!({"a": Point(x = 1.0, y = 2.0)}).treedef().to_bytes();
-    let known = tree::structure(&Known { weight: 1.0 });
-    let mut module: DynamicModule = DynamicModule::from_value(&Known { weight: 2.0 }).unwrap();
-    module.registry();
-    let outcomes: Vec<Result<TreeDef, _>> = (0..8)
-        .map(|salt| TreeDef::from_bytes(&blob(salt)))
-        .collect();
-    assert_eq!(outcomes[0].as_ref().unwrap().num_nodes(), 30_001);
-    let error = outcomes[7].as_ref().unwrap_err().to_string();
-    assert!(
-        error.starts_with("cannot build a struct: the shapes that were read from bytes take "),
-        "{error}"
-    );
-    assert!(
-        error.ends_with("or read the others in another process"),
-        "{error}"
-    );
-    // What was read already is read again, and what the program made itself.
-    assert_eq!(
-        &TreeDef::from_bytes(&blob(0)).unwrap(),
-        outcomes[0].as_ref().unwrap()
-    );
-    assert!(TreeDef::from_bytes(&kept).is_ok());
-    assert_eq!(TreeDef::from_bytes(&known.to_bytes()).unwrap(), known);
-    // And what it makes anew.
-    assert_eq!(tree!(Fresh(x = 1)).to_string(), "Fresh(x=1)");
-    module.register_param("bias", 1.0).unwrap();
-    assert_eq!(module.registry()[1], ("bias", FieldKind::Param));
-    let mut builder = TreeBuilder::new();
-    builder.begin_named_tuple("Other", &["z"]).leaf(1).end();
-    assert_eq!(builder.finish().unwrap().to_string(), "Other(z=1)");
-    assert!(Tree::structure("Later", vec![("a", Tree::leaf(1))], vec![]).is_ok());
+#[derive(Module, Clone, Debug, PartialEq)]
+struct Honest {
+    #[param]
+    weight: f64,
+    #[state(BatchStat)]
+    mean: f64,
 }
 
-/// The memory of the process in kB; zero where it can't be asked for.
-fn resident() -> i64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.map_or(0, |line| {
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    })
+#[test]
+fn structures_read_from_bytes_are_freed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let honest = tree::structure(&Honest {
+        weight: 1.0,
+        mean: 2.0,
+    });
+    let bytes = honest.to_bytes();
+    let grown = growth(|| {
+        for number in 0..100_000 {
+            let read = TreeDef::from_bytes(&hostile(number)).unwrap();
+            let [Some(LeafKind::State(collection))] = read.leaf_kinds()[..] else {
+                panic!("{read}");
+            };
+            assert_eq!(collection.name(), format!("Collection{number:06}"));
+            // What is made of it is freed, too.
+            let value = Tree::new(read, vec![1.0]).unwrap();
+            let module: DynamicModule<f64> = DynamicModule::from_tree(value).unwrap();
+            assert_eq!(module.registry().len(), 1);
+        }
+    });
+    assert!(grown < NOISE, "{grown} bytes more are held");
+    assert_eq!(TreeDef::from_bytes(&bytes).unwrap(), honest);
+    let tree = Tree::new(TreeDef::from_bytes(&bytes).unwrap(), vec![3.0, 4.0]).unwrap();
+    assert_eq!(tree.to_value::<Honest>().unwrap().mean, 4.0);
+    let states = partition::filter(&tree, &Filter::state::<BatchStat>());
+    assert_eq!(states.leaves(), [4.0]);
+}
+
+#[test]
+fn a_structure_keeps_its_names_as_long_as_it_lives() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = TreeDef::from_bytes(&hostile(7)).unwrap();
+    let (copy, child) = (
+        read.clone(),
+        TreeDef::tuple(vec![read.clone(), read.clone()]),
+    );
+    drop(read);
+    assert_eq!(
+        copy.to_string(),
+        "PyTreeDef(Struct000007 { field000007: * })"
+    );
+    drop(copy);
+    let child = child.child(1).unwrap();
+    assert_eq!(child, TreeDef::from_bytes(&hostile(7)).unwrap());
+    assert_ne!(child, TreeDef::from_bytes(&hostile(8)).unwrap());
+}
+
+#[test]
+fn shapes_made_at_run_time_are_freed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let grown = growth(|| {
+        for number in 0..10_000 {
+            let name = format!("Point{number}");
+            let point = Tree::named_tuple(&name, vec![("x", Tree::leaf(1))]).unwrap();
+            assert_eq!(point.to_string(), format!("{name}(x=1)"));
+        }
+    });
+    assert!(grown < NOISE, "{grown} bytes more are held");
 }
 
 #[test]
 fn many_registrations_take_little() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut module: DynamicModule = DynamicModule::new("Wide").unwrap();
-    let before = resident();
-    for number in 0..3_000 {
-        module.register_param(&format!("p{number}"), 1.0).unwrap();
-    }
+    let grown = growth(|| {
+        for number in 0..3_000 {
+            module.register_param(&format!("p{number}"), 1.0).unwrap();
+        }
+    });
     assert_eq!(module.fields().count(), 3_000);
     // With a shape for each, it would be 700 MB.
-    assert!(resident() - before < 100_000, "{} kB", resident() - before);
+    assert!(grown < 10_000_000, "{grown} bytes");
     assert_eq!(tree::structure(&module).num_leaves(), 3_000);
 }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pytree_core::error::DifferenceKind;
-use pytree_core::shape::{NodeKind, NodeShape};
+use pytree_core::shape::{DynamicShape, NodeKind};
 use pytree_core::{
     FieldKind, Filter, LeafKind, Partition, StaticBox, Tree, TreeBuilder, TreeDef, TreeError,
     graph, partition, tree,
@@ -16,13 +16,13 @@ const DEPTH: usize = 1_000_000;
 /// Lists, dictionaries and structs in turn, a leaf at the bottom.
 fn deep(bottom: f32) -> Tree<f32> {
     let fields = [("inner", Some(FieldKind::Param))];
-    let shape = NodeShape::dynamic(NodeKind::Struct, "Level", &fields, &["size"]).unwrap();
+    let shape = DynamicShape::new(NodeKind::Struct, "Level", &fields, &["size"]).unwrap();
     let mut builder = TreeBuilder::new();
     for level in 0..DEPTH {
         match level % 3 {
             0 => builder.begin_list(),
             1 => builder.begin_dict().key("k"),
-            _ => builder.begin_shape(shape, vec![StaticBox::new(1)]),
+            _ => builder.begin_shape(&shape, vec![StaticBox::new(1)]),
         };
     }
     builder.leaf(bottom);

@@ -1,6 +1,6 @@
 //! Recursive types: within the limit they work on a thread of 2 MiB, beyond it they are an error.
 
-use pytree_core::shape::{NONE, NodeShape, SOME};
+use pytree_core::shape::{DynamicShape, NONE, SOME};
 use pytree_core::{Pytree, Tree, TreeBuilder, TreeDef, TreeError, graph, match_structure, tree};
 
 use crate::on_stack;
@@ -39,10 +39,10 @@ fn chain(length: usize) -> Node {
 fn dynamic_chain(length: usize) -> Tree<i64> {
     let fields = [("value", None), ("next", None)];
     let shape =
-        NodeShape::dynamic(pytree_core::shape::NodeKind::Struct, "Node", &fields, &[]).unwrap();
+        DynamicShape::new(pytree_core::shape::NodeKind::Struct, "Node", &fields, &[]).unwrap();
     let mut builder = TreeBuilder::new();
     for value in (0..length).rev() {
-        builder.begin_shape(shape, vec![]).leaf(value as i64);
+        builder.begin_shape(&shape, vec![]).leaf(value as i64);
         builder.begin_shape(if value == 0 { &NONE } else { &SOME }, vec![]);
     }
     for _ in 0..2 * length {

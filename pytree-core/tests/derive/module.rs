@@ -181,9 +181,9 @@ fn the_variant_of_an_enum_is_part_of_the_structure() {
         "PyTreeDef([Layer::Linear(Linear { weight: *, bias: * }), \
          Layer::Scale { factor: *, name = 's' }, Layer::Identity])"
     );
-    assert_eq!(layers[0].registry(), [("0", FieldKind::Module)]);
+    assert_eq!(*layers[0].registry(), [("0", FieldKind::Module)]);
     assert_eq!(
-        layers[1].registry(),
+        *layers[1].registry(),
         [("factor", FieldKind::Param), ("name", FieldKind::Static)]
     );
     assert!(Layer::REGISTRY.is_empty());

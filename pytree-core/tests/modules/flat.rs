@@ -139,7 +139,8 @@ fn a_field_changes_its_kind_and_keeps_its_value_and_place() {
     assert_eq!(names(&model), before);
     assert_eq!(model.value::<f32>("scale").unwrap(), 2.0);
     let kind = |model: &DynamicModule, asked: &str| {
-        let found = model.registry().iter().find(|(name, _)| *name == asked);
+        let registry = model.registry();
+        let found = registry.iter().find(|(name, _)| *name == asked);
         found.map(|(_, kind)| *kind)
     };
     assert_eq!(kind(&model, "scale"), Some(STATISTIC));

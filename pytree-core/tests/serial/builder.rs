@@ -1,6 +1,6 @@
 //! Trees that are built node by node.
 
-use pytree_core::shape::{self, NodeKind, NodeShape};
+use pytree_core::shape::{self, DynamicShape, NodeKind};
 use pytree_core::{StaticBox, Tree, TreeBuilder, TreeError, tree};
 
 fn reason(builder: &mut TreeBuilder<i32>) -> String {
@@ -251,7 +251,12 @@ fn shapes_that_can_not_begin_are_refused() {
         text,
         "in the root: the shape `Twice` fails: cannot build a struct: `Twice` has two fields of the name `x`; rename one"
     );
-    let shape = NodeShape::dynamic(NodeKind::Struct, "Static", &[], &["s"]).unwrap();
+    let error = DynamicShape::new(NodeKind::Alias, "A", &[], &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot build a shape: the shape of the family Alias is a constant; use that of the module `shape`"
+    );
+    let shape = DynamicShape::new(NodeKind::Struct, "Static", &[], &["s"]).unwrap();
     let text = reason(TreeBuilder::new().begin_shape(shape, vec![]).end());
     assert_eq!(
         text,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pytree_core::shape::{NodeKind, NodeShape};
+use pytree_core::shape::{DynamicShape, NodeKind};
 use pytree_core::{CollectionId, FieldKind, Module, StaticBox, Tree, TreeBuilder, TreeDef, tree};
 
 use crate::keyed;
@@ -157,7 +157,7 @@ fn node(
     static_name: &str,
     value: i32,
 ) -> TreeDef {
-    let shape = NodeShape::dynamic(kind, name, &[(field, field_kind)], &[static_name]).unwrap();
+    let shape = DynamicShape::new(kind, name, &[(field, field_kind)], &[static_name]).unwrap();
     let tree = TreeBuilder::new()
         .begin_shape(shape, vec![StaticBox::new(value)])
         .leaf(1)
@@ -168,7 +168,7 @@ fn node(
 
 #[test]
 fn everything_that_equality_compares_counts() {
-    let ema = |name| Some(FieldKind::State(CollectionId::named(name)));
+    let ema = |name| Some(FieldKind::State(CollectionId::named(name).unwrap()));
     let list = |children: Vec<Tree<i32>>| Tree::list(children).treedef().clone();
     let leaf = || Tree::leaf(1);
     let different = [

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use indexmap::IndexMap;
 use pytree_core::kind::BatchStat;
-use pytree_core::shape::NodeShape;
+use pytree_core::shape::{DynamicShape, NodeShape};
 use pytree_core::{
     Collection, CollectionId, FieldKind, Filter, LeafKind, Pytree, Shared, StaticBox, StaticData,
     Tree, TreeDef, TreeError, graph, partition, shape::NodeKind, tree,
@@ -143,10 +143,10 @@ fn every_kind_of_static_data_is_read_back() {
     ];
     let names: Vec<String> = (0..all.len()).map(|number| format!("s{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let shape = NodeShape::dynamic(NodeKind::TupleStruct, "All", &[], &names).unwrap();
+    let shape = DynamicShape::new(NodeKind::TupleStruct, "All", &[], &names).unwrap();
     let statics = all.iter().cloned().map(StaticBox::new).collect();
     let tree: Tree<i32> = pytree_core::TreeBuilder::new()
-        .begin_shape(shape, statics)
+        .begin_shape(&shape, statics)
         .end()
         .finish()
         .unwrap();
@@ -157,7 +157,7 @@ fn every_kind_of_static_data_is_read_back() {
         other[position] = text("another");
         let statics = other.into_iter().map(StaticBox::new).collect();
         let tree: Tree<i32> = pytree_core::TreeBuilder::new()
-            .begin_shape(shape, statics)
+            .begin_shape(&shape, statics)
             .end()
             .finish()
             .unwrap();

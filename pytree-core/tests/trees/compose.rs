@@ -97,7 +97,7 @@ fn a_node_shows_kind_keys_and_subtree() {
     assert_eq!(keys(2), []);
     assert_eq!(nodes[1].to_treedef(), *tree!({"b": 1, 3: 2}).treedef());
     assert_eq!(nodes[1].statics().count(), 0);
-    assert_eq!(nodes[1].shape().kind, NodeKind::Dict);
+    assert_eq!(nodes[1].shape().kind(), NodeKind::Dict);
 }
 
 #[test]

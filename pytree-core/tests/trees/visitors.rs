@@ -1,8 +1,9 @@
 //! Visitors and pytrees that are written by hand, and matching a value against a treedef.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use pytree_core::shape::{ABSENT, Field, NodeShape, TUPLE};
+use pytree_core::shape::{ABSENT, DynamicShape, Field, NodeShape, TUPLE};
 use pytree_core::{
     Filter, Leaf, Pytree, PytreeOf, Shared, StaticRef, Tree, TreeError, Unflattener, Visitor, edit,
     graph, match_structure, partition, tree,
@@ -15,6 +16,9 @@ struct Record(Vec<String>);
 impl<'a> Visitor<'a> for Record {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         self.0.push(format!("{} of {arity}", shape.name));
+    }
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        self.0.push(format!("{} of {arity}", shape.name()));
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         if let Some(key) = value.downcast_ref::<i32>() {
@@ -37,6 +41,9 @@ impl<'a> Visitor<'a> for RecordAbsent {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
         self.0.enter(shape, arity);
     }
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        self.0.enter_dynamic(shape, arity);
+    }
     fn aux(&mut self, value: StaticRef<'a>) {
         self.0.aux(value);
     }
@@ -54,7 +61,7 @@ impl<'a> Visitor<'a> for RecordAbsent {
 #[test]
 fn a_dynamic_tree_is_shown_node_by_node() {
     let shown = [
-        "list of 3",
+        "list of 4",
         "dict of 1",
         "key 7",
         "leaf",
@@ -64,10 +71,13 @@ fn a_dynamic_tree_is_shown_node_by_node() {
         "exit",
         "None of 0",
         "exit",
+        "Point of 1",
+        "leaf",
+        "exit",
         "exit",
     ];
     let mut record = Record::default();
-    let tree: Tree = pytree_core::tree!([{ 7_i32: 1 }, (2,), None]);
+    let tree: Tree = pytree_core::tree!([{ 7_i32: 1 }, (2,), None, Point(x = 3)]);
     tree.visit(&mut record);
     assert_eq!(record.0, shown);
     let mut record = Record::default();

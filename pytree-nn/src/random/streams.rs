@@ -3,7 +3,7 @@
 use pytree_core::bug::{bug, expect_next};
 use pytree_core::crossing::{put_together_with, take_apart};
 use pytree_core::field::NodeShapes;
-use pytree_core::shape::NodeKind;
+use pytree_core::shape::{NodeKind, Shape};
 use pytree_core::{Contents, PytreeOf, StaticData, TreeDef, graph};
 use pytree_transform::Tensor;
 
@@ -88,6 +88,12 @@ impl StreamPlace {
     }
 }
 
+/// Whether a shape is that of streams.
+fn is_stream(shape: Shape<'_>) -> bool {
+    let mut shapes = <RngStream as NodeShapes>::SHAPES.iter();
+    shapes.any(|of_streams| shape == Shape::Static(of_streams))
+}
+
 /// The places of all streams of a structure in the graph form, in order. One of which leaves are in another part of a
 /// partition has none.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
@@ -96,8 +102,7 @@ pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     for node in treedef.nodes() {
         if node.kind() == NodeKind::Leaf {
             position += 1;
-        } else if <RngStream as NodeShapes>::SHAPES.contains(node.shape()) && node.num_leaves() == 2
-        {
+        } else if is_stream(node.shape()) && node.num_leaves() == 2 {
             let (_, tag) = expect_next(&mut node.statics(), "the tag of a stream");
             // Of a structure that was read from bytes it is data, and no `String`.
             let StaticData::Text(tag) = tag.data() else {

@@ -9,7 +9,7 @@ use crate::base::error::TreeError;
 use crate::base::text::short_name;
 use crate::contract::commit::Staged;
 use crate::contract::handles::References;
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, NodeKind, Shape};
 
 /// A node that aliases refer to.
 pub(crate) struct Numbered {
@@ -21,14 +21,14 @@ pub(crate) struct Numbered {
     pub(crate) links: usize,
 }
 
-impl Unflattener<'_> {
+impl<'a> Unflattener<'a> {
     /// What an alias refers to, if the next node is one.
     pub(crate) fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
-        let Some(node) = self.treedef.0.nodes.get(alias) else {
+        let Some(node) = self.treedef.node(alias) else {
             return Ok(None);
         };
-        let found = match node.shape.kind {
+        let found = match node.kind() {
             NodeKind::Alias => {
                 let number = node.target();
                 let numbered = number.and_then(|number| self.numbered.get(number)?.as_ref());
@@ -43,7 +43,7 @@ impl Unflattener<'_> {
             }
             NodeKind::Argument => self
                 .known
-                .and_then(|known| known.node(node.target as usize)),
+                .and_then(|known| known.node(node.number_in_argument()? as usize)),
             _ => return Ok(None),
         };
         self.node += 1;
@@ -122,18 +122,18 @@ impl Unflattener<'_> {
     /// What a weak edge leads to, which may come later.
     pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
-        new: impl FnOnce(&'static NodeShape) -> Arc<N>,
+        new: impl FnOnce(Shape<'_>) -> Arc<N>,
     ) -> Result<Option<Arc<N>>, TreeError> {
         self.enter_fixed(&shape::WEAK, 1)?;
         let is_known = self
             .peek()
-            .is_some_and(|shape| shape.kind == NodeKind::Argument);
+            .is_some_and(|shape| shape.kind() == NodeKind::Argument);
         if is_known {
             return self.alias();
         }
         self.enter_fixed(&shape::ALIAS, 0)?;
-        match self.treedef.0.nodes[self.node - 1].target() {
-            Some(number) if number < self.treedef.0.numbered => {
+        match self.treedef.alias_of(self.node - 1) {
+            Some(number) if number < self.treedef.num_numbered() => {
                 let shape = self.shape_of_numbered(number);
                 let used = self.used_as(number, shape);
                 let used = used.and_then(|node| node.downcast().ok());
@@ -159,16 +159,16 @@ impl Unflattener<'_> {
     }
 
     /// The shape of the node of a number, also of one that comes later.
-    fn shape_of_numbered(&self, number: usize) -> &'static NodeShape {
+    fn shape_of_numbered(&self, number: usize) -> Shape<'a> {
         let expected = "a place for each numbered node";
         let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
-        self.treedef.0.nodes[place].shape
+        self.treedef.view(place).shape()
     }
 
     /// The node that is used instead of a new one for a number.
-    fn used_as(&self, number: usize, shape: &NodeShape) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
-        let is_used = shape.kind == NodeKind::Reference || contents == Contents::Same;
+        let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;
         used.node(number).filter(|_| is_used)
     }
 

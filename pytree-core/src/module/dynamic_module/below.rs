@@ -36,7 +36,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     }
 
     fn change_kinds(&mut self, change: Change) {
-        let has_own = |value: &Tree<L>| kinds::has_kinds(&value.treedef().0.nodes);
+        let has_own = |value: &Tree<L>| kinds::has_kinds(value.treedef().nodes());
         let kinds = self.layout.fields().iter().zip(&self.values);
         let kinds: Vec<_> = kinds
             .map(|((_, kind), value)| change.of(*kind, || has_own(value)))
@@ -57,8 +57,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// how many there are.
     pub fn set_static_everywhere<T: StaticValue>(&mut self, name: &str, value: T) -> usize {
         let (leaves, treedef) = self.to_tree().into_parts();
-        let (treedef, count) = kinds::with_static(&treedef, name, &value);
-        self.statics = treedef.0.aux_of(0).to_vec();
+        let (treedef, count) = treedef.with_static_named(name, &value);
+        self.statics = treedef.root().aux().to_vec();
         self.values = Tree::from_parts(treedef, leaves).into_children();
         count
     }

@@ -1,31 +1,11 @@
-//! The registries of modules, and changes to the fields of whole trees.
+//! Changes to the kinds of fields of whole trees.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::Registry;
 use crate::base::kind::{FieldKind, LeafKind};
-use crate::node::shape::{FROZEN, NodeKind, NodeShape};
-use crate::node::statics::{StaticBox, StaticValue};
-use crate::treedef::{Node, TreeDef};
-
-/// The registry of a shape made at run time: its fields that have a kind, then its static ones. It is kept as
-/// long as the shape is.
-pub(super) fn registry_of(shape: &'static NodeShape) -> Registry {
-    static REGISTRIES: Mutex<Option<HashMap<usize, Registry>>> = Mutex::new(None);
-    let mut registries = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
-    registries
-        .get_or_insert_default()
-        .entry(std::ptr::from_ref(shape).addr())
-        .or_insert_with(|| {
-            let fields = shape
-                .fields
-                .iter()
-                .filter_map(|field| Some((field.name, field.kind?)));
-            let statics = shape.statics.iter().map(|&name| (name, FieldKind::Static));
-            fields.chain(statics).collect::<Vec<_>>().leak()
-        })
-}
+use crate::node::shape::{DynamicShape, FROZEN};
+use crate::treedef::{NodeView, TreeDef};
 
 /// A change of the kinds of all fields.
 #[derive(Clone, Copy)]
@@ -52,63 +32,39 @@ impl Change {
     }
 }
 
-/// Whether a field among these nodes decides the kind of leaves.
-pub(super) fn has_kinds(nodes: &[Node]) -> bool {
-    let mut fields = nodes.iter().flat_map(|node| node.shape.fields);
-    fields.any(|field| field.kind.and_then(LeafKind::of_field).is_some())
+/// Whether a field of these nodes decides the kind of leaves.
+pub(super) fn has_kinds<'t>(mut nodes: impl Iterator<Item = NodeView<'t>>) -> bool {
+    let decides = |kind: Option<FieldKind>| kind.and_then(LeafKind::of_field).is_some();
+    nodes.any(|node| node.shape().fields().any(|(_, kind)| decides(kind)))
 }
 
 /// The treedef with the kinds of all fields changed.
 pub(super) fn with_kinds(treedef: &TreeDef, change: Change) -> TreeDef {
-    type Made = (usize, Vec<Option<FieldKind>>);
-    let mut made: HashMap<Made, &'static NodeShape> = HashMap::new();
-    let before = &treedef.0.nodes;
-    let mut nodes: Vec<Node> = before.clone();
-    for (at, node) in nodes.iter_mut().enumerate() {
-        let fields = node.shape.fields;
+    let mut made: HashSet<Arc<DynamicShape>> = HashSet::new();
+    treedef.with_shapes(|node| {
+        let shape = node.shape();
         let has_own = |position: usize| {
-            let child = treedef.child_positions(at).get(position).copied();
-            let below = child.map(|child| &before[child..child + before[child].size as usize]);
-            below.is_some_and(has_kinds)
+            let child = node.child(position);
+            child.is_some_and(|child| has_kinds(child.below()))
         };
-        let kinds = fields.iter().enumerate();
+        let kinds = shape.fields().enumerate();
         let kinds: Vec<_> = kinds
-            .map(|(position, field)| change.of(field.kind, || has_own(position)))
+            .map(|(position, (_, kind))| change.of(kind, || has_own(position)))
             .collect();
-        if fields.iter().map(|field| &field.kind).eq(&kinds) {
-            continue;
+        if shape
+            .fields()
+            .map(|(_, kind)| kind)
+            .eq(kinds.iter().copied())
+        {
+            return None;
         }
-        let shape = node.shape;
-        let address = std::ptr::from_ref(shape).addr();
-        node.shape = made
-            .entry((address, kinds))
-            .or_insert_with_key(|(_, kinds)| {
-                let names = fields.iter().map(|field| field.name);
-                let fields: Vec<_> = names.zip(kinds.iter().copied()).collect();
-                NodeShape::interned(shape.kind, shape.name, &fields, shape.statics)
-            });
-    }
-    TreeDef::from_parts(nodes, treedef.0.aux.clone())
-}
-
-/// Gives `value` to every static field of a struct that has the name and holds a `T`; tells how many there are.
-pub(super) fn with_static<T: StaticValue>(
-    treedef: &TreeDef,
-    name: &str,
-    value: &T,
-) -> (TreeDef, usize) {
-    let mut aux = treedef.0.aux.clone();
-    let mut count = 0;
-    for node in &treedef.0.nodes {
-        if !matches!(node.shape.kind, NodeKind::Struct | NodeKind::TupleStruct) {
-            continue;
+        let fields = shape.fields().map(|(name, _)| name).zip(kinds);
+        let changed =
+            DynamicShape::of_distinct(shape.kind(), shape.name(), fields, shape.static_names());
+        if let Some(known) = made.get(&changed) {
+            return Some(Arc::clone(known));
         }
-        let named = node.shape.statics.iter().position(|&found| found == name);
-        let place = named.and_then(|position| aux.get_mut(node.aux as usize + position));
-        if let Some(place) = place.filter(|place| place.to_value::<T>().is_some()) {
-            *place = StaticBox::new(value.clone());
-            count += 1;
-        }
-    }
-    (TreeDef::from_parts(treedef.0.nodes.clone(), aux), count)
+        made.insert(Arc::clone(&changed));
+        Some(changed)
+    })
 }

@@ -1,13 +1,13 @@
 //! The fields of a module as it is put together.
 //!
-//! A shape made at run time is kept for the life of the process, so that it is made when a tree is asked for and not
-//! for each field that is registered on the way.
+//! A shape has a copy of all names, so that it is made when a tree is asked for and not for each field that is registered
+//! on the way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::kind::FieldKind;
-use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::shape::{DynamicShape, NodeKind, Shape};
 
 /// A field that is a tree: its name and its kind, which a subtree has not.
 pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
@@ -34,7 +34,7 @@ pub(super) struct Layout {
     /// Where each field is; empty while they are few.
     table: HashMap<Arc<str>, Place>,
     /// Made when it is first asked for.
-    shape: OnceLock<&'static NodeShape>,
+    shape: OnceLock<Arc<DynamicShape>>,
 }
 
 impl Layout {
@@ -51,20 +51,17 @@ impl Layout {
     }
 
     /// The layout of a node.
-    pub(super) fn of(shape: &'static NodeShape) -> Self {
-        let made = OnceLock::new();
-        if shape.is_dynamic() {
-            let _ = made.set(shape);
-        }
+    pub(super) fn of(shape: Shape<'_>) -> Self {
+        let made = match shape {
+            Shape::Static(_) => OnceLock::new(),
+            Shape::Dynamic(shape) => OnceLock::from(Arc::clone(shape)),
+        };
+        let fields = shape.fields();
         let mut layout = Self {
-            kind: shape.kind,
-            name: shape.name.into(),
-            fields: shape
-                .fields
-                .iter()
-                .map(|field| (field.name.into(), field.kind))
-                .collect(),
-            statics: shape.statics.iter().map(|&name| name.into()).collect(),
+            kind: shape.kind(),
+            name: shape.name().into(),
+            fields: fields.map(|(name, kind)| (name.into(), kind)).collect(),
+            statics: shape.static_names().map(Into::into).collect(),
             table: HashMap::new(),
             shape: made,
         };
@@ -137,15 +134,11 @@ impl Layout {
     }
 
     /// The shape of the module's node.
-    pub(super) fn shape(&self) -> &'static NodeShape {
+    pub(super) fn shape(&self) -> &Arc<DynamicShape> {
         self.shape.get_or_init(|| {
-            let fields: Vec<_> = self
-                .fields
-                .iter()
-                .map(|(name, kind)| (&**name, *kind))
-                .collect();
-            let statics: Vec<&str> = self.statics.iter().map(|name| &**name).collect();
-            NodeShape::interned(self.kind, &self.name, &fields, &statics)
+            let fields = self.fields.iter().map(|(name, kind)| (&**name, *kind));
+            let statics = self.statics.iter().map(|name| &**name);
+            DynamicShape::of_distinct(self.kind, &self.name, fields, statics)
         })
     }
 

@@ -4,11 +4,10 @@ use std::fmt;
 
 use super::DynamicModule;
 use crate::base::error::TreeError;
-use crate::base::kind::FieldKind;
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField};
-use crate::module::registry::Module;
+use crate::module::registry::{Module, Registry};
 use crate::node::leaf::Leaf;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
@@ -18,7 +17,7 @@ use crate::trees::select_part::{SelectPart, select_partition};
 
 impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(self.layout.shape(), self.values.len());
+        visitor.enter_dynamic(self.layout.shape(), self.values.len());
         for value in &self.statics {
             visitor.aux(value.as_static_ref());
         }
@@ -29,12 +28,10 @@ impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        let shape = source
-            .peek()
-            .filter(|shape| matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct))
-            .ok_or_else(|| source.wrong_node("DynamicModule"))?;
-        let arity = source.enter(shape)?;
-        let statics = shape.statics.iter();
+        let structs = [NodeKind::Struct, NodeKind::TupleStruct];
+        let node = source.enter_any(&structs, "DynamicModule")?;
+        let (shape, arity) = (node.shape(), node.num_children());
+        let statics = shape.static_names();
         let statics: Vec<StaticBox> = statics
             .map(|_| source.aux_box())
             .collect::<Result<_, _>>()?;
@@ -69,7 +66,7 @@ impl<L: Leaf + Clone> SelectPart<L> for DynamicModule<L> {
 
 #[diagnostic::do_not_recommend]
 impl<L: Leaf + Clone> Module for DynamicModule<L> {
-    fn registry(&self) -> &'static [(&'static str, FieldKind)] {
+    fn registry(&self) -> Registry<'_> {
         Self::registry(self)
     }
 }

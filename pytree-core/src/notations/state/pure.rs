@@ -4,14 +4,29 @@
 use std::collections::HashMap;
 
 use super::flat::{Places, failed};
-use super::write::leaves_before;
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{Key, KeyPath};
 use crate::node::shape::NodeKind;
 use crate::node::statics::{StaticBox, StaticData};
+use crate::treedef::NodeView;
 use crate::trees::dynamic::{Tree, TreeBuilder};
 use crate::trees::partition::Partition;
+
+/// The key of a child in a pure dictionary.
+fn pure_key(node: NodeView<'_>, position: usize) -> StaticBox {
+    let own = match node.kind() {
+        NodeKind::Dict | NodeKind::OrderedDict => node.aux().get(position).cloned(),
+        _ => None,
+    };
+    own.unwrap_or_else(|| match node.key(position) {
+        Some(key) => match pure(&key) {
+            Key::Index(index) => StaticBox::new(index),
+            key => StaticBox::new(key.plain()),
+        },
+        None => StaticBox::new(StaticData::Unit),
+    })
+}
 
 impl<L: Clone> Tree<L> {
     /// The tree as nested dictionaries: a field is a text key, a position an integer key, and a key of a map stays what
@@ -30,24 +45,23 @@ impl<L: Clone> Tree<L> {
     /// [`TreeError::Build`] if two keys of a map, such as two functions, are the same as data.
     pub fn to_pure_dict(&self) -> Result<Self, TreeError> {
         let treedef = self.treedef();
-        let before = leaves_before(treedef);
-        let has_leaves =
-            |node: usize| before[node] < before[node + treedef.0.nodes[node].size as usize];
+        let before = treedef.leaves_before();
+        let has_leaves = |node: NodeView<'_>| before[node.position()] < before[node.end()];
         let mut builder = TreeBuilder::new();
         let mut leaves = self.leaves().iter();
         // Of each open dictionary, its children with their keys.
-        let mut open: Vec<std::vec::IntoIter<(StaticBox, usize)>> = Vec::new();
-        let mut next = Some(0);
+        let mut open: Vec<std::vec::IntoIter<(StaticBox, NodeView<'_>)>> = Vec::new();
+        let mut next = Some(treedef.root());
         while let Some(node) = next {
-            let node = treedef.below_transparent(node);
-            if treedef.view(node).kind() == NodeKind::Leaf {
+            let node = node.inside();
+            if node.kind() == NodeKind::Leaf {
                 builder.leaf(expect_next(&mut leaves, LEAVES).clone());
             } else {
                 builder.begin_dict();
-                let children = treedef.child_positions(node).into_iter().enumerate();
+                let children = node.children().enumerate();
                 let children = children
                     .filter(|(_, child)| has_leaves(*child))
-                    .map(|(position, child)| (self.pure_key(node, position), child));
+                    .map(|(position, child)| (pure_key(node, position), child));
                 open.push(children.collect::<Vec<_>>().into_iter());
             }
             next = None;
@@ -62,21 +76,6 @@ impl<L: Clone> Tree<L> {
             }
         }
         builder.finish()
-    }
-
-    fn pure_key(&self, node: usize, position: usize) -> StaticBox {
-        let inner = &self.treedef().0;
-        match inner.nodes[node].shape.kind {
-            NodeKind::Dict | NodeKind::OrderedDict => inner.aux_of(node).get(position).cloned(),
-            _ => None,
-        }
-        .unwrap_or_else(|| match self.treedef().child_key(node, position) {
-            Some(key) => match pure(&key) {
-                Key::Index(index) => StaticBox::new(index),
-                key => StaticBox::new(key.plain()),
-            },
-            None => StaticBox::new(StaticData::Unit),
-        })
     }
 
     /// The tree with its leaves replaced by those of pure dictionaries, which may hold some of them only. A key that is

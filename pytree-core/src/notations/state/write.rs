@@ -7,8 +7,8 @@ use crate::base::kind::LeafKind;
 use crate::base::text::write_quoted;
 use crate::module::annotated::{Metadata, metadata_of};
 use crate::node::leaf::Leaf;
-use crate::node::shape::{Field, NodeKind};
-use crate::treedef::{Notation, TreeDef};
+use crate::node::shape::NodeKind;
+use crate::treedef::{NodeView, Notation};
 use crate::trees::dynamic::Tree;
 
 /// How far each level is indented, in spaces.
@@ -17,48 +17,39 @@ const INDENT: usize = 2;
 /// Writes a tree as a state.
 pub(super) fn write_state<L: Leaf>(tree: &Tree<L>, f: &mut impl fmt::Write) -> fmt::Result {
     let writer = Writer {
-        treedef: tree.treedef(),
         leaves: tree.leaves(),
-        before: leaves_before(tree.treedef()),
+        before: tree.treedef().leaves_before(),
     };
     f.write_str("State(")?;
-    let root = writer.treedef.below_transparent(0);
-    if let Some(kind) = writer.kind_of_reference(0) {
-        writer.variable(kind, 0, 0, f)?;
-    } else if writer.treedef.view(root).kind() == NodeKind::Leaf {
-        writer.value(0, 0, f)?;
+    let root = tree.treedef().root();
+    if let Some(kind) = kind_of_reference(root) {
+        writer.variable(kind, root, 0, f)?;
+    } else if root.inside().kind() == NodeKind::Leaf {
+        writer.value(root, 0, f)?;
     } else {
-        writer.entries(root, f)?;
+        writer.entries(root.inside(), f)?;
     }
     f.write_char(')')
 }
 
-/// For each node, and at last for the end, how many leaves come before it.
-pub(super) fn leaves_before(treedef: &TreeDef) -> Vec<usize> {
-    let mut before = vec![0];
-    let mut leaves = 0;
-    for node in &treedef.0.nodes {
-        leaves += usize::from(node.shape.kind == NodeKind::Leaf);
-        before.push(leaves);
-    }
-    before
-}
+/// The children of a node that have leaves, with their positions.
+type Children<'t> = std::vec::IntoIter<(usize, NodeView<'t>)>;
 
 struct Writer<'t, L> {
-    treedef: &'t TreeDef,
     leaves: &'t [L],
+    /// For each node, and for the end, how many leaves come before it.
     before: Vec<usize>,
 }
 
 impl<L: Leaf> Writer<'_, L> {
     /// The leaves of the subtree at a node.
-    fn leaves_of(&self, node: usize) -> &[L] {
-        let end = node + self.treedef.0.nodes[node].size as usize;
-        expect_at(self.leaves, self.before[node]..self.before[end], LEAVES)
+    fn leaves_of(&self, node: NodeView<'_>) -> &[L] {
+        let range = self.before[node.position()]..self.before[node.end()];
+        expect_at(self.leaves, range, LEAVES)
     }
 
     /// Writes what is below a node as a dictionary, without recursion: a tree may be of any depth.
-    fn entries(&self, root: usize, f: &mut impl fmt::Write) -> fmt::Result {
+    fn entries(&self, root: NodeView<'_>, f: &mut impl fmt::Write) -> fmt::Result {
         // Of each dictionary that is open: its node, the children to come, and whether one was written.
         let mut open = vec![(root, self.children(root), false)];
         f.write_char('{')?;
@@ -77,12 +68,12 @@ impl<L: Leaf> Writer<'_, L> {
             let parent = *parent;
             let depth = open.len();
             new_line(f, depth)?;
-            self.key(parent, position, f)?;
+            write_key(parent, position, f)?;
             f.write_str(": ")?;
-            let inside = self.treedef.below_transparent(child);
-            if let Some(kind) = self.kind_of_child(parent, position, child) {
+            let inside = child.inside();
+            if let Some(kind) = kind_of_child(parent, position, child) {
                 self.variable(kind, child, depth, f)?;
-            } else if self.treedef.view(inside).kind() == NodeKind::Leaf {
+            } else if inside.kind() == NodeKind::Leaf {
                 self.value(child, depth, f)?;
             } else {
                 f.write_char('{')?;
@@ -93,51 +84,19 @@ impl<L: Leaf> Writer<'_, L> {
     }
 
     /// The children that have leaves, with their positions.
-    fn children(&self, node: usize) -> std::vec::IntoIter<(usize, usize)> {
-        let children = self.treedef.child_positions(node).into_iter().enumerate();
-        let shown: Vec<(usize, usize)> = children
+    fn children<'t>(&self, node: NodeView<'t>) -> Children<'t> {
+        let children = node.children().enumerate();
+        let shown: Vec<(usize, NodeView<'t>)> = children
             .filter(|(_, child)| !self.leaves_of(*child).is_empty())
             .collect();
         shown.into_iter()
-    }
-
-    /// The kind that is decided by the field of a child, or else by a reference in it.
-    fn kind_of_child(&self, parent: usize, position: usize, child: usize) -> Option<LeafKind> {
-        let of = |node: usize, position: usize| {
-            let fields: &[Field] = self.treedef.0.nodes[node].shape.fields;
-            fields.get(position)?.kind.and_then(LeafKind::of_field)
-        };
-        of(parent, position).or_else(|| self.kind_of_reference(child))
-    }
-
-    /// The kind that a reference at a node, or in transparent nodes there, says itself.
-    fn kind_of_reference(&self, node: usize) -> Option<LeafKind> {
-        let inside = self.treedef.below_transparent(node);
-        let nodes = self.treedef.0.nodes[node..inside].iter();
-        let mut fields = nodes.flat_map(|node| node.shape.fields);
-        fields.find_map(|field| field.kind.and_then(LeafKind::of_field))
-    }
-
-    /// Writes the key of a child as Python would: a text in quotes, a position as a number.
-    fn key(&self, parent: usize, position: usize, f: &mut impl fmt::Write) -> fmt::Result {
-        let shape = self.treedef.0.nodes[parent].shape;
-        match (shape.kind, shape.fields.get(position)) {
-            (NodeKind::Dict | NodeKind::OrderedDict, _) => {
-                match self.treedef.0.aux_of(parent).get(position) {
-                    Some(key) => write!(f, "{key:?}"),
-                    None => Ok(()),
-                }
-            }
-            (NodeKind::Struct | NodeKind::NamedTuple, Some(field)) => write_quoted(f, field.name),
-            _ => write!(f, "{position}"),
-        }
     }
 
     /// Writes a variable: its kind, how much it holds, its value and its metadata.
     fn variable(
         &self,
         kind: LeafKind,
-        node: usize,
+        node: NodeView<'_>,
         depth: usize,
         f: &mut impl fmt::Write,
     ) -> fmt::Result {
@@ -152,7 +111,7 @@ impl<L: Leaf> Writer<'_, L> {
         new_line(f, depth + 1)?;
         f.write_str("value=")?;
         self.value(node, depth + 1, f)?;
-        for (name, data) in self.metadata(node).iter() {
+        for (name, data) in metadata(node).iter() {
             f.write_char(',')?;
             new_line(f, depth + 1)?;
             write!(f, "{name}={data}")?;
@@ -161,24 +120,11 @@ impl<L: Leaf> Writer<'_, L> {
         f.write_char(')')
     }
 
-    /// What is said of all of a variable: the metadata of the transparent nodes at its root.
-    fn metadata(&self, node: usize) -> Metadata {
-        let inside = self.treedef.below_transparent(node);
-        let mut all = Metadata::new();
-        for node in node..inside {
-            let shape = self.treedef.0.nodes[node].shape;
-            let said = metadata_of(shape, self.treedef.0.aux_of(node));
-            all.extend(said.unwrap_or_default());
-        }
-        all
-    }
-
     /// Writes a subtree as trees are shown, its further lines indented.
-    fn value(&self, node: usize, depth: usize, f: &mut impl fmt::Write) -> fmt::Result {
+    fn value(&self, node: NodeView<'_>, depth: usize, f: &mut impl fmt::Write) -> fmt::Result {
         let mut leaves = self.leaves_of(node).iter();
         let mut text = String::new();
-        self.treedef
-            .subtree(node)
+        node.to_treedef()
             .write_with(&mut text, Notation::Value, |text| {
                 write!(text, "{}", Shown(expect_next(&mut leaves, LEAVES)))
             })?;
@@ -188,6 +134,47 @@ impl<L: Leaf> Writer<'_, L> {
             new_line(f, depth)?;
             f.write_str(line)
         })
+    }
+}
+
+/// The kind that is decided by the field of a child, or else by a reference in it.
+fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> Option<LeafKind> {
+    let of_field = parent.shape().field_kind(position);
+    of_field
+        .and_then(LeafKind::of)
+        .or_else(|| kind_of_reference(child))
+}
+
+/// The node and those in it that are passed on the way to the first that is not transparent.
+fn transparent(node: NodeView<'_>) -> impl Iterator<Item = NodeView<'_>> {
+    let passed = node.inside().position() - node.position();
+    node.below().take(passed)
+}
+
+/// The kind that a reference at a node, or in transparent nodes there, says itself.
+fn kind_of_reference(node: NodeView<'_>) -> Option<LeafKind> {
+    let mut kinds = transparent(node).flat_map(|node| node.shape().fields());
+    kinds.find_map(|(_, kind)| kind.and_then(LeafKind::of_field))
+}
+
+/// What is said of all of a variable: the metadata of the transparent nodes at its root.
+fn metadata(node: NodeView<'_>) -> Metadata {
+    let mut all = Metadata::new();
+    for node in transparent(node) {
+        all.extend(metadata_of(node).unwrap_or_default());
+    }
+    all
+}
+
+/// Writes the key of a child as Python would: a text in quotes, a position as a number.
+fn write_key(parent: NodeView<'_>, position: usize, f: &mut impl fmt::Write) -> fmt::Result {
+    match (parent.kind(), parent.shape().field_name(position)) {
+        (NodeKind::Dict | NodeKind::OrderedDict, _) => match parent.aux().get(position) {
+            Some(key) => write!(f, "{key:?}"),
+            None => Ok(()),
+        },
+        (NodeKind::Struct | NodeKind::NamedTuple, Some(name)) => write_quoted(f, name),
+        _ => write!(f, "{position}"),
     }
 }
 

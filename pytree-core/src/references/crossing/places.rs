@@ -3,7 +3,7 @@
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
-use crate::treedef::{Builder, TreeDef};
+use crate::treedef::{Builder, NodeView, TreeDef};
 
 /// Where a reference is in a structure of the graph form.
 #[derive(Clone, Debug)]
@@ -20,47 +20,36 @@ impl ReferencePlace {
     /// For each leaf of a value that was written here, the position of the leaf of the argument that stood there; none
     /// if the value has another structure. References inside that are those of the argument have no leaves in it.
     pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
-        let (was, now) = (&self.value.0, &written.0);
-        if was.aux != now.aux
-            && !now
-                .nodes
-                .iter()
-                .any(|node| node.shape.kind == NodeKind::Argument)
-        {
+        let is_known = |node: NodeView<'_>| node.kind() == NodeKind::Argument;
+        if !self.value.has_statics_of(written) && !written.nodes().any(is_known) {
             return None;
         }
         let (mut at, mut leaf) = (0, self.leaves.start);
         let mut positions = Vec::with_capacity(written.num_leaves());
-        for node in &now.nodes {
-            let before = was.nodes.get(at)?;
-            if node.shape.kind == NodeKind::Argument {
-                let inside = &was.nodes[at..at + before.size as usize];
-                let inside = inside
-                    .iter()
-                    .filter(|node| node.shape.kind == NodeKind::Leaf);
-                leaf += inside.count();
-                at += before.size as usize;
+        for node in written.nodes() {
+            let before = self.value.node(at)?;
+            if is_known(node) {
+                leaf += before.num_leaves();
+                at = before.end();
                 continue;
             }
-            if before.arity != node.arity || before.shape != node.shape {
+            if before.num_children() != node.num_children() || before.shape() != node.shape() {
                 return None;
             }
-            if node.shape.kind == NodeKind::Leaf {
+            if node.kind() == NodeKind::Leaf {
                 positions.push(leaf);
                 leaf += 1;
             }
             at += 1;
         }
-        (at == was.nodes.len()).then_some(positions)
+        (at == self.value.num_nodes()).then_some(positions)
     }
 }
 
 impl TreeDef {
     /// The references, in the order in which they are met.
     pub fn references(&self) -> Vec<ReferencePlace> {
-        let nodes = self.0.nodes.iter().enumerate();
-        let references = nodes.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
-        let references: Vec<usize> = references.map(|(at, _)| at).collect();
+        let references: Vec<usize> = self.reference_nodes().map(|node| node.position()).collect();
         let paths = self.node_paths(&references);
         let places = references.into_iter().zip(self.reference_leaves());
         places
@@ -75,69 +64,50 @@ impl TreeDef {
 
     /// The static values in what each reference holds.
     pub(super) fn reference_statics(&self) -> impl Iterator<Item = &[StaticBox]> {
-        let nodes = &self.0.nodes;
-        let references = nodes.iter().enumerate();
-        let references = references.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
-        references.map(|(at, node)| {
-            let end = nodes.get(at + node.size as usize);
-            let end = end.map_or(self.0.aux.len(), |next| next.aux as usize);
-            &self.0.aux[node.aux as usize..end]
-        })
+        self.reference_nodes().map(|node| node.aux_below())
+    }
+
+    fn reference_nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.nodes()
+            .filter(|node| node.kind() == NodeKind::Reference)
     }
 
     /// The positions of the leaves that each reference holds.
     pub(crate) fn reference_leaves(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
-        let nodes = &self.0.nodes;
-        let mut before = Vec::with_capacity(nodes.len() + 1);
-        let mut count = 0;
-        for node in nodes {
-            before.push(count);
-            count += usize::from(node.shape.kind == NodeKind::Leaf);
-        }
-        before.push(count);
-        let references = nodes.iter().enumerate();
-        let references = references.filter(|(_, node)| node.shape.kind == NodeKind::Reference);
-        references.map(move |(at, node)| before[at]..before[at + node.size as usize])
+        let before = self.leaves_before();
+        self.reference_nodes()
+            .map(move |node| before[node.position()]..before[node.end()])
     }
 
     /// The structure with the shared nodes and references at their later places, too, and for each leaf which of this
     /// structure's it is. Nothing if there are no such places. Where one is inside of another, it stays an alias.
     pub fn with_all_places(&self) -> Option<(Self, Vec<usize>)> {
-        let nodes = &self.0.nodes;
-        let numbered: Vec<usize> = (0..nodes.len())
-            .filter(|&at| nodes[at].shape.kind.is_numbered())
-            .collect();
-        let target = |at: usize| {
-            let target = *numbered.get(nodes[at].target()?)?;
-            let is_around = target + nodes[target].size as usize > at;
+        let numbered = self.numbered_nodes();
+        let target = |node: NodeView<'_>| {
+            let target = self.view(*numbered.get(node.target()?)?);
+            let is_around = target.end() > node.position();
             (!is_around).then_some(target)
         };
-        (0..nodes.len()).find_map(target)?;
-        // The leaves before each node.
-        let mut before = Vec::with_capacity(nodes.len());
-        let mut count = 0;
-        for node in nodes {
-            before.push(count);
-            count += usize::from(node.shape.kind == NodeKind::Leaf);
-        }
+        self.nodes().find_map(target)?;
+        let before = self.leaves_before();
         let mut builder = Builder::default();
         let mut leaves = Vec::new();
         let mut ends: Vec<usize> = Vec::new();
-        for (at, node) in nodes.iter().enumerate() {
+        for node in self.nodes() {
+            let at = node.position();
             while ends.last().is_some_and(|&end| end <= at) {
                 ends.pop();
                 builder.exit();
             }
-            if let Some(target) = target(at) {
-                let shown = self.subtree(target);
-                builder.subtree(&shown);
-                leaves.extend((0..shown.num_leaves()).map(|leaf| before[target] + leaf));
-            } else if node.shape.kind == NodeKind::Leaf {
+            if let Some(target) = target(node) {
+                builder.subtree(&target.to_treedef());
+                leaves.extend(before[target.position()]..before[target.end()]);
+            } else if node.kind() == NodeKind::Leaf {
                 leaves.push(before[at]);
-                builder.leaf(node.shape);
+                builder.leaf_of(node);
             } else {
                 builder.node_of(self, at);
-                ends.push(at + node.size as usize);
+                ends.push(node.end());
             }
         }
         ends.iter().for_each(|_| builder.exit());

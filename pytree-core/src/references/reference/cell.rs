@@ -13,7 +13,7 @@ use crate::contract::handles::{AnyCell, AnyContent, AnyReference, address};
 use crate::contract::kept::Content;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
-use crate::node::shape::NodeShape;
+use crate::node::shape::OwnedShape;
 use crate::references::level::Origin;
 
 /// What the handles of a reference share.
@@ -22,7 +22,7 @@ pub(crate) struct Cell<T> {
     /// The address of the content, by which a call sees without a lock that it has changed.
     address: AtomicUsize,
     pub(super) origin: Origin,
-    pub(super) shape: &'static NodeShape,
+    pub(super) shape: OwnedShape,
     written: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ struct Held<T> {
 
 impl<T> Cell<T> {
     /// A reference that is being built.
-    pub(crate) fn empty(shape: &'static NodeShape) -> Self {
+    pub(crate) fn empty(shape: OwnedShape) -> Self {
         Self {
             held: RwLock::new(Held {
                 content: None,
@@ -94,8 +94,7 @@ impl<T> Cell<T> {
 
     /// The kind that the reference itself says, if it does.
     pub(super) fn kind(&self) -> Option<LeafKind> {
-        let field = self.shape.fields.first()?;
-        field.kind.and_then(LeafKind::of_field)
+        self.shape.get().field_kind(0).and_then(LeafKind::of)
     }
 
     /// Whether it may be written here.

@@ -4,6 +4,7 @@
 //! where graphs see it, once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
@@ -12,7 +13,7 @@ use crate::base::path::KeyPath;
 use crate::contract::kept::{Content, Keeper, Kept};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
-use crate::node::shape::NodeShape;
+use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::tools::edit::replace::Target;
 use crate::treedef::TreeDef;
@@ -64,30 +65,12 @@ impl Places {
     /// [`TreeError::NoNode`] with the path that is most alike, or [`TreeError::StaticField`].
     pub(crate) fn at(&self, path: &KeyPath) -> Result<Vec<usize>, TreeError> {
         let treedef = &self.treedef;
-        let mut node = 0;
+        let mut node = treedef.root();
         for key in path.keys() {
-            node = self.chain(node).last().copied().unwrap_or(node);
-            let children = treedef.child_positions(node).into_iter().enumerate();
-            let mut keyed = children
-                .filter(|(position, _)| treedef.child_key(node, *position).as_ref() == Some(key));
-            match keyed.next() {
-                Some((_, child)) => node = child,
-                None => return Err(treedef.no_node(path)),
-            }
+            let child = node.inside().child_with_key(key);
+            node = child.ok_or_else(|| treedef.no_node(path))?;
         }
-        Ok(self.chain(node))
-    }
-
-    /// A node and what is in it, as long as it is transparent.
-    fn chain(&self, node: usize) -> Vec<usize> {
-        let nodes = &self.treedef.0.nodes;
-        let mut chain = vec![node];
-        let mut node = node;
-        while nodes[node].shape.kind.is_transparent() && nodes[node].arity == 1 {
-            node += 1;
-            chain.push(node);
-        }
-        chain
+        Ok((node.position()..=node.inside().position()).collect())
     }
 }
 
@@ -113,6 +96,9 @@ impl<'a> Visitor<'a> for Numbering<'a> {
     fn enter(&mut self, _: &'static NodeShape, _: usize) {
         self.node();
     }
+    fn enter_dynamic(&mut self, _: &Arc<DynamicShape>, _: usize) {
+        self.node();
+    }
     fn aux(&mut self, _: StaticRef<'a>) {}
     fn leaf(&mut self, _: &'a dyn Leaf) {
         self.node();
@@ -131,7 +117,7 @@ impl<'a> Visitor<'a> for Numbering<'a> {
             return SharedVisit::Descend;
         }
         // A later place is one node of the graph form; what trees see in it is at the first place.
-        let size = self.treedef.0.nodes[first].size as usize;
+        let size = self.treedef.view(first).size();
         self.graph.extend_from_within(first..first + size);
         self.next += 1;
         SharedVisit::Skip
@@ -163,7 +149,7 @@ impl<'t> Parents<'t> {
             }
             open.push((at, 0));
             while let Some(&(top, done)) = open.last() {
-                if done < treedef.0.nodes[top].arity as usize {
+                if done < treedef.view(top).num_children() {
                     break;
                 }
                 open.pop();
@@ -178,7 +164,7 @@ impl<'t> Parents<'t> {
         let mut node = node;
         while node > 0 {
             let (parent, position) = self.parents[node];
-            keys.extend(self.treedef.child_key(parent, position));
+            keys.extend(self.treedef.view(parent).key(position));
             node = parent;
         }
         keys.into_iter().rev().collect()

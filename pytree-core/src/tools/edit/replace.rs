@@ -3,6 +3,8 @@
 //! The model is shown once more, and in the place of the old node the new value is: so what the two share with
 //! the rest of the model stays shared.
 
+use std::sync::Arc;
+
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
 use crate::contract::flatten::{Flatten, Sharing};
@@ -10,9 +12,9 @@ use crate::contract::kept::{Content, Kept};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::shape::{DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Node, TreeDef, count};
+use crate::treedef::{NodeView, TreeDef};
 use crate::trees::tree;
 
 /// The node to be replaced.
@@ -89,6 +91,13 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
             self.hidden += 1;
         }
     }
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        if self.shows_next() {
+            self.inner.enter_dynamic(shape, arity);
+        } else {
+            self.hidden += 1;
+        }
+    }
     fn aux(&mut self, value: StaticRef<'a>) {
         if self.hidden == 0 {
             self.inner.aux(value);
@@ -154,47 +163,11 @@ struct Spliced<'a> {
 impl<'a> Spliced<'a> {
     fn new(treedef: &TreeDef, at: usize, value: &'a dyn Pytree) -> Self {
         let new = tree::structure(value);
-        let nodes = &treedef.0.nodes;
-        let end = at + nodes[at].size as usize;
-        let leaves = |nodes: &[Node]| {
-            nodes
-                .iter()
-                .filter(|node| node.shape.kind == NodeKind::Leaf)
-                .count()
-        };
-        let old_aux = nodes[at].aux as usize;
-        let aux_end = nodes
-            .get(end)
-            .map_or(treedef.0.aux.len(), |node| node.aux as usize);
-        let (old_size, new_size) = (nodes[at].size, new.0.nodes[0].size);
-        let (old_len, new_len) = (aux_end - old_aux, new.0.aux.len());
-        let mut spliced = Vec::with_capacity(nodes.len() + new.num_nodes());
-        spliced.extend(nodes[..at].iter().enumerate().map(|(number, node)| {
-            let above = number + node.size as usize > at;
-            Node {
-                size: if above {
-                    node.size - old_size + new_size
-                } else {
-                    node.size
-                },
-                ..*node
-            }
-        }));
-        spliced.extend(new.0.nodes.iter().map(|node| Node {
-            aux: node.aux + nodes[at].aux,
-            ..*node
-        }));
-        spliced.extend(nodes[end..].iter().map(|node| Node {
-            aux: count(node.aux as usize - old_len + new_len),
-            ..*node
-        }));
-        let mut aux = treedef.0.aux[..old_aux].to_vec();
-        aux.extend_from_slice(&new.0.aux);
-        aux.extend_from_slice(&treedef.0.aux[aux_end..]);
+        let is_leaf = |node: &NodeView<'_>| node.kind() == NodeKind::Leaf;
         Self {
-            treedef: TreeDef::from_parts(spliced, aux),
-            before: leaves(&nodes[..at]),
-            replaced: leaves(&nodes[at..end]),
+            treedef: treedef.spliced(at, &new),
+            before: treedef.nodes_in(0..at).filter(is_leaf).count(),
+            replaced: treedef.view(at).num_leaves(),
             values: tree::any_leaves(value),
         }
     }

@@ -4,29 +4,16 @@
 mod data;
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::kind::{CollectionId, FieldKind};
+use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
 use crate::node::insertion::InsertionOrder;
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeKind, Shape, StandIn};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
-
-/// A shape that is not made yet: shapes are kept forever, so that they are made once all of the bytes are right.
-struct NewShape {
-    kind: NodeKind,
-    name: String,
-    fields: Vec<(String, NewKind)>,
-    statics: Vec<String>,
-}
-
-/// A field's kind, its collection a name still.
-enum NewKind {
-    Of(Option<FieldKind>),
-    State(String),
-}
 
 /// A node without its shape. The size of one that is still open is zero.
 struct NewNode {
@@ -42,7 +29,7 @@ struct NewNode {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    shapes: Vec<NewShape>,
+    shapes: Vec<Arc<DynamicShape>>,
     /// The static values that have numbers.
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
@@ -89,22 +76,21 @@ impl<'a> Reader<'a> {
                 format!("that of {number}"),
             ));
         }
-        let mut shapes = BUILTIN.to_vec();
-        for shape in &self.shapes {
-            shapes.push(shape.make()?);
-        }
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|node| Node {
-                shape: shapes[node.shape],
+        let node = |node: &NewNode| {
+            let (shape, target) = match node.shape.checked_sub(BUILTIN.len()) {
+                Some(number) => (StandIn::of(self.shapes[number].kind()), narrow(number)),
+                None => (BUILTIN[node.shape], node.target),
+            };
+            Node {
+                shape,
                 arity: node.arity,
                 size: node.size,
                 aux: node.aux,
-                target: node.target,
-            })
-            .collect();
-        Ok(TreeDef::from_parts(nodes, self.aux))
+                target,
+            }
+        };
+        let nodes = self.nodes.iter().map(node).collect();
+        Ok(TreeDef::from_parts(nodes, self.aux, self.shapes))
     }
 
     fn header(&mut self) -> Result<(), TreeError> {
@@ -221,7 +207,7 @@ impl<'a> Reader<'a> {
 
     fn kind(&self, shape: usize) -> NodeKind {
         match shape.checked_sub(BUILTIN.len()) {
-            Some(number) => self.shapes[number].kind,
+            Some(number) => self.shapes[number].kind(),
             None => BUILTIN[shape].kind,
         }
     }
@@ -233,14 +219,12 @@ impl<'a> Reader<'a> {
         arity: usize,
         statics: usize,
     ) -> Result<(), TreeError> {
-        let (name, fields, names) = match shape.checked_sub(BUILTIN.len()) {
-            Some(number) => {
-                let shape = &self.shapes[number];
-                (shape.name.as_str(), shape.fields.len(), shape.statics.len())
-            }
-            None => (BUILTIN[shape].name, 0, 0),
+        let shape = match shape.checked_sub(BUILTIN.len()) {
+            Some(number) => Shape::Dynamic(&self.shapes[number]),
+            None => Shape::Static(BUILTIN[shape]),
         };
-        let (children, values) = match self.kind(shape) {
+        let (fields, names) = (shape.num_fields(), shape.num_statics());
+        let (children, values) = match shape.kind() {
             NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => (fields, names),
             NodeKind::List | NodeKind::Tuple => (arity, names),
             NodeKind::Dict => (arity, arity + 1),
@@ -255,7 +239,10 @@ impl<'a> Reader<'a> {
         }
         Err(fail(
             position,
-            format!("{children} children and {values} static values of `{name}`"),
+            format!(
+                "{children} children and {values} static values of `{}`",
+                shape.name()
+            ),
             format!("{arity} and {statics}"),
         ))
     }
@@ -340,7 +327,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn new_shape(&mut self) -> Result<NewShape, TreeError> {
+    fn new_shape(&mut self) -> Result<Arc<DynamicShape>, TreeError> {
         let position = self.at;
         let code = self.byte("the family of a shape")?;
         let kind = match KINDS.get(usize::from(code)) {
@@ -369,27 +356,24 @@ impl<'a> Reader<'a> {
                 ));
             }
         }
-        let shape = NewShape {
-            kind,
-            name,
-            fields,
-            statics,
-        };
-        if kind == NodeKind::Reference && !shape.is_of_a_reference() {
+        let fields = fields.iter().map(|(name, kind)| (name.as_str(), *kind));
+        let statics = statics.iter().map(String::as_str);
+        let shape = DynamicShape::of_distinct(kind, &name, fields, statics);
+        if kind == NodeKind::Reference && !is_of_a_reference(Shape::Dynamic(&shape)) {
             let expected = "a reference, of one value at most with a kind";
-            return Err(fail(position, expected, shape.name));
+            return Err(fail(position, expected, name));
         }
         Ok(shape)
     }
 
-    fn field_kind(&mut self) -> Result<NewKind, TreeError> {
+    fn field_kind(&mut self) -> Result<Option<FieldKind>, TreeError> {
         let position = self.at;
         Ok(match self.byte("the kind of a field")? {
-            0 => NewKind::Of(None),
-            1 => NewKind::Of(Some(FieldKind::Param)),
-            2 => NewKind::State(self.text("the name of a collection")?),
-            3 => NewKind::Of(Some(FieldKind::Static)),
-            4 => NewKind::Of(Some(FieldKind::Module)),
+            0 => None,
+            1 => Some(FieldKind::Param),
+            2 => Some(FieldKind::State(self.collection()?)),
+            3 => Some(FieldKind::Static),
+            4 => Some(FieldKind::Module),
             code => {
                 return Err(fail(
                     position,
@@ -397,6 +381,19 @@ impl<'a> Reader<'a> {
                     format!("the code {code}"),
                 ));
             }
+        })
+    }
+
+    fn collection(&mut self) -> Result<CollectionId, TreeError> {
+        let position = self.at;
+        let name = self.text("the name of a collection")?;
+        let collection = CollectionId::named(&name);
+        collection.map_err(|_| {
+            fail(
+                position,
+                format!("the name of a collection, of at most {NAME_LIMIT} bytes"),
+                format!("one of {} bytes", name.len()),
+            )
         })
     }
 
@@ -424,35 +421,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl NewShape {
-    /// Whether a [`Ref`](crate::Ref) has this shape, which says of what kind it is or does not.
-    fn is_of_a_reference(&self) -> bool {
-        let says_kind = match &self.fields[..] {
-            [] => true,
-            [(field, kind)] => {
-                let of_leaves = matches!(
-                    kind,
-                    NewKind::State(_) | NewKind::Of(Some(FieldKind::Param))
-                );
-                field == shape::REFERENCE_FIELD && of_leaves
-            }
-            _ => false,
-        };
-        says_kind && self.statics.is_empty() && self.name == shape::REFERENCE.name
-    }
-
-    fn make(&self) -> Result<&'static NodeShape, TreeError> {
-        let fields = self.fields.iter().map(|(name, kind)| {
-            let kind = match kind {
-                NewKind::Of(kind) => *kind,
-                NewKind::State(name) => Some(FieldKind::State(CollectionId::read(name)?)),
-            };
-            Ok((name.as_str(), kind))
-        });
-        let fields = fields.collect::<Result<Vec<_>, TreeError>>()?;
-        let statics: Vec<&str> = self.statics.iter().map(String::as_str).collect();
-        NodeShape::read(self.kind, &self.name, &fields, &statics)
-    }
+/// Whether a [`Ref`](crate::Ref) has the shape, which says of what kind it is or does not.
+fn is_of_a_reference(shape: Shape<'_>) -> bool {
+    let says_kind = match shape.field(0) {
+        None => true,
+        Some((name, kind)) => {
+            let of_leaves = matches!(kind, Some(FieldKind::State(_) | FieldKind::Param));
+            name == shape::REFERENCE_FIELD && of_leaves && shape.num_fields() == 1
+        }
+    };
+    says_kind && shape.num_statics() == 0 && shape.name() == shape::REFERENCE.name
 }
 
 /// Checks that no key is there twice and, if asked for, that they are in order. Keys of which a text only is

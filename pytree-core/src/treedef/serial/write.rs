@@ -2,10 +2,11 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
 use crate::base::kind::FieldKind;
-use crate::node::shape::{NodeKind, NodeShape};
+use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 use crate::treedef::TreeDef;
 
@@ -43,17 +44,17 @@ impl Writer {
     }
 
     pub(super) fn nodes(&mut self, treedef: &TreeDef) {
-        for (at, node) in treedef.0.nodes.iter().enumerate() {
-            self.shape(node.shape);
+        for node in treedef.nodes() {
+            self.shape(node.shape());
             if node.is_place() {
                 continue;
             }
-            let mut statics = treedef.0.aux_of(at);
-            if self.canonical && node.shape.kind == NodeKind::Dict {
-                statics = statics.get(..node.arity as usize).unwrap_or(statics);
+            let mut statics = node.aux();
+            if self.canonical && node.kind() == NodeKind::Dict {
+                statics = statics.get(..node.num_children()).unwrap_or(statics);
             }
-            count(&mut self.bytes, node.arity as usize);
-            if node.shape.kind == NodeKind::Alias {
+            count(&mut self.bytes, node.num_children());
+            if node.kind() == NodeKind::Alias {
                 // The number is written as a static value.
                 count(&mut self.bytes, 1);
                 let number = node.target();
@@ -66,8 +67,11 @@ impl Writer {
     }
 
     /// Writes a shape's code, and the shape itself where it is new.
-    fn shape(&mut self, shape: &'static NodeShape) {
-        let address = std::ptr::from_ref(shape) as usize;
+    fn shape(&mut self, shape: Shape<'_>) {
+        let address = match shape {
+            Shape::Static(shape) => std::ptr::from_ref(shape).addr(),
+            Shape::Dynamic(shape) => Arc::as_ptr(shape).addr(),
+        };
         if let Some(&code) = self.addresses.get(&address) {
             return count(&mut self.bytes, code);
         }
@@ -93,13 +97,17 @@ impl Writer {
         self.addresses.insert(address, code);
     }
 
-    fn is_builtin(&self, shape: &NodeShape, builtin: &NodeShape) -> bool {
-        shape.kind == builtin.kind
-            && (matches!(shape.kind, NodeKind::Leaf | NodeKind::Absent)
-                || (shape.name == builtin.name
-                    && shape.fields.is_empty()
-                    && shape.statics.is_empty()
-                    && (self.canonical || (shape.identity)() == TypeId::of::<()>())))
+    fn is_builtin(&self, shape: Shape<'_>, builtin: &NodeShape) -> bool {
+        let is_of_no_type = || match shape {
+            Shape::Static(shape) => (shape.identity)() == TypeId::of::<()>(),
+            Shape::Dynamic(_) => false,
+        };
+        shape.kind() == builtin.kind
+            && (matches!(shape.kind(), NodeKind::Leaf | NodeKind::Absent)
+                || (shape.name() == builtin.name
+                    && shape.num_fields() == 0
+                    && shape.num_statics() == 0
+                    && (self.canonical || is_of_no_type())))
     }
 
     fn static_value(&mut self, value: &StaticBox) {
@@ -136,14 +144,14 @@ fn text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn write_shape(bytes: &mut Vec<u8>, shape: &NodeShape) {
-    let kind = KINDS.iter().position(|&kind| kind == shape.kind);
+fn write_shape(bytes: &mut Vec<u8>, shape: Shape<'_>) {
+    let kind = KINDS.iter().position(|&kind| kind == shape.kind());
     count(bytes, kind.unwrap_or(KINDS.len()));
-    text(bytes, shape.name);
-    count(bytes, shape.fields.len());
-    for field in shape.fields {
-        text(bytes, field.name);
-        match field.kind {
+    text(bytes, shape.name());
+    count(bytes, shape.num_fields());
+    for (name, kind) in shape.fields() {
+        text(bytes, name);
+        match kind {
             None => bytes.push(0),
             Some(FieldKind::Param) => bytes.push(1),
             Some(FieldKind::State(collection)) => {
@@ -154,8 +162,8 @@ fn write_shape(bytes: &mut Vec<u8>, shape: &NodeShape) {
             Some(FieldKind::Module) => bytes.push(4),
         }
     }
-    count(bytes, shape.statics.len());
-    shape.statics.iter().for_each(|name| text(bytes, name));
+    count(bytes, shape.num_statics());
+    shape.static_names().for_each(|name| text(bytes, name));
 }
 
 fn write_data(bytes: &mut Vec<u8>, data: &StaticData) {

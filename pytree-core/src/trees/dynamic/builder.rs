@@ -1,6 +1,7 @@
 //! Building a dynamic tree node by node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use super::Tree;
 use crate::base::bug::bug;
@@ -9,7 +10,7 @@ use crate::base::kind::FieldKind;
 use crate::base::path::KeyPath;
 use crate::node::insertion::sort_entries;
 use crate::node::leaf::AnyLeaf;
-use crate::node::shape::{self, NodeKind, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeKind, OwnedShape, Shape};
 use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::{Builder, key_below};
 
@@ -37,6 +38,8 @@ pub struct TreeBuilder<L = AnyLeaf> {
     places: Vec<Place<L>>,
     /// The nodes that began and have not ended.
     open: Vec<usize>,
+    /// The shapes that were made of names and fields, each once.
+    shapes: HashSet<Arc<DynamicShape>>,
     /// The first mistakes, and how many came after them.
     problems: Vec<String>,
     more: usize,
@@ -48,7 +51,7 @@ enum Place<L> {
     Leaf(L),
     Tree(Tree<L>),
     Node {
-        shape: &'static NodeShape,
+        shape: OwnedShape,
         /// The static values; of a map, the keys.
         aux: Vec<StaticBox>,
         children: Vec<usize>,
@@ -63,6 +66,7 @@ impl<L> Default for TreeBuilder<L> {
         Self {
             places: Vec::new(),
             open: Vec::new(),
+            shapes: HashSet::new(),
             problems: Vec::new(),
             more: 0,
         }
@@ -104,7 +108,7 @@ impl<L> TreeBuilder<L> {
     /// Begins a struct with the fields and static fields given. It becomes a value of any type that has its name,
     /// its fields with their kinds, and its static fields.
     ///
-    /// Where many are built, [`begin_shape`](Self::begin_shape) with one [`NodeShape::dynamic`] is faster.
+    /// Where many are built, [`begin_shape`](Self::begin_shape) with one [`DynamicShape`] is faster.
     pub fn begin_struct(
         &mut self,
         name: &str,
@@ -122,8 +126,15 @@ impl<L> TreeBuilder<L> {
         statics: Vec<(&str, StaticBox)>,
     ) -> &mut Self {
         let (names, values): (Vec<&str>, Vec<StaticBox>) = statics.into_iter().unzip();
-        match NodeShape::dynamic(kind, name, fields, &names) {
-            Ok(shape) => self.begin_shape(shape, values),
+        match DynamicShape::new(kind, name, fields, &names) {
+            Ok(shape) => {
+                let known = self.shapes.get(&shape).map(Arc::clone);
+                let shape = known.unwrap_or_else(|| {
+                    self.shapes.insert(Arc::clone(&shape));
+                    shape
+                });
+                self.begin_shape(shape, values)
+            }
             Err(error) => {
                 self.problem(&format!("the shape `{name}` fails: {error}"));
                 self.begin_list()
@@ -132,16 +143,25 @@ impl<L> TreeBuilder<L> {
     }
 
     /// Begins a node of a shape, with the values of its static fields.
-    pub fn begin_shape(&mut self, shape: &'static NodeShape, statics: Vec<StaticBox>) -> &mut Self {
-        let (expected, found) = (shape.statics.len(), statics.len());
+    pub fn begin_shape(
+        &mut self,
+        shape: impl Into<OwnedShape>,
+        statics: Vec<StaticBox>,
+    ) -> &mut Self {
+        self.begin_owned(shape.into(), statics)
+    }
+
+    fn begin_owned(&mut self, shape: OwnedShape, statics: Vec<StaticBox>) -> &mut Self {
+        let (expected, found) = (shape.get().num_statics(), statics.len());
         let place = self.add(Place::Node {
-            shape,
+            shape: shape.clone(),
             aux: statics,
             children: Vec::new(),
         });
         self.open.push(place);
+        let shape = shape.get();
         if matches!(
-            shape.kind,
+            shape.kind(),
             NodeKind::Leaf
                 | NodeKind::Absent
                 | NodeKind::Object
@@ -151,12 +171,15 @@ impl<L> TreeBuilder<L> {
                 | NodeKind::Weak
                 | NodeKind::Argument
         ) {
-            self.problem(&format!("a node of the shape `{}` can't begin", shape.name));
+            self.problem(&format!(
+                "a node of the shape `{}` can't begin",
+                shape.name()
+            ));
         }
         if expected != found {
             self.problem(&format!(
                 "`{}` expects {expected} static values, found {found}",
-                shape.name
+                shape.name()
             ));
         }
         self
@@ -207,8 +230,8 @@ impl<L> TreeBuilder<L> {
             return self;
         };
         let found = children.len();
-        let expected = match shape.kind {
-            NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => shape.fields.len(),
+        let expected = match shape.kind() {
+            NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => shape.num_fields(),
             NodeKind::None => 0,
             NodeKind::Some => 1,
             NodeKind::Dict | NodeKind::OrderedDict => aux.len(),
@@ -223,7 +246,7 @@ impl<L> TreeBuilder<L> {
         if expected != found {
             problem = Some(format!(
                 "`{}` expects {expected} children, found {found}",
-                shape.name
+                shape.name()
             ));
         }
         if let Some(problem) = problem {
@@ -290,13 +313,13 @@ impl<L> TreeBuilder<L> {
     }
 
     /// The node that began last: its shape, its keys or static values, and its children.
-    fn open_node(&mut self) -> Option<(&'static NodeShape, &mut Vec<StaticBox>, &mut Vec<usize>)> {
+    fn open_node(&mut self) -> Option<(Shape<'_>, &mut Vec<StaticBox>, &mut Vec<usize>)> {
         match &mut self.places[*self.open.last()?] {
             Place::Node {
                 shape,
                 aux,
                 children,
-            } => Some((*shape, aux, children)),
+            } => Some((shape.get(), aux, children)),
             _ => bug("a node, and no leaf, that has begun and not ended"),
         }
     }
@@ -317,7 +340,7 @@ impl<L> TreeBuilder<L> {
             }) = self.places.get(pair[0])
             {
                 let position = children.len().saturating_sub(1);
-                if let Some(key) = key_below(shape, aux, position) {
+                if let Some(key) = key_below(shape.get(), aux, position) {
                     path.push(key);
                 }
             }
@@ -326,8 +349,8 @@ impl<L> TreeBuilder<L> {
     }
 }
 
-fn is_map(shape: &NodeShape) -> bool {
-    matches!(shape.kind, NodeKind::Dict | NodeKind::OrderedDict)
+fn is_map(shape: Shape<'_>) -> bool {
+    matches!(shape.kind(), NodeKind::Dict | NodeKind::OrderedDict)
 }
 
 /// Puts the places, of which each is some node's child but the first, in preorder.
@@ -359,7 +382,7 @@ fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
                 aux,
                 children,
             }) => {
-                let (aux, children) = if shape.kind == NodeKind::Dict {
+                let (aux, children) = if shape.get().kind() == NodeKind::Dict {
                     let (mut keys, children, order) =
                         sort_entries(aux.into_iter().zip(children).collect());
                     keys.push(StaticBox::new(order));
@@ -367,7 +390,7 @@ fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
                 } else {
                     (aux, children)
                 };
-                builder.enter(shape, children.len());
+                builder.enter_shape(shape.get(), children.len());
                 aux.into_iter().for_each(|value| builder.aux(value));
                 open.push(children.into_iter());
             }

@@ -36,7 +36,7 @@ impl<'a, L> Subtree<'a, L> {
     }
 
     /// The name of its root, as displays show it.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'a str {
         self.root().name()
     }
 
@@ -64,15 +64,14 @@ impl<'a, L> Subtree<'a, L> {
     /// The children of its root, in order.
     pub fn children(&self) -> impl Iterator<Item = Self> + use<'a, L> {
         let tree = self.tree;
-        let (mut node, mut first_leaf) = (self.node + 1, self.first_leaf);
-        (0..self.root().num_children()).map(move |_| {
+        let mut first_leaf = self.first_leaf;
+        self.root().children().map(move |child| {
             let child = Self {
                 tree,
-                node,
+                node: child.position(),
                 first_leaf,
             };
             first_leaf += child.num_leaves();
-            node += tree.treedef.0.nodes[node].size as usize;
             child
         })
     }
@@ -121,28 +120,18 @@ impl<L> Tree<L> {
     /// ```
     pub fn at(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<Subtree<'_, L>, TreeError> {
         let path = &*path.as_key_path()?;
-        let nodes = &self.treedef.0.nodes;
-        let mut node = 0;
-        let mut first_leaf = 0;
+        let mut node = self.treedef.root();
         for (reached, key) in path.keys().iter().enumerate() {
-            while self.treedef.view(node).kind().is_transparent() {
-                node += 1;
-            }
-            let view = self.treedef.view(node);
-            let Some(position) = view.keys().position(|found| found.as_ref() == Some(key)) else {
-                return Err(no_subtree(path, reached, view));
-            };
-            let child = self.treedef.child_positions(node)[position];
-            let passed = nodes[node..child].iter();
-            first_leaf += passed
-                .filter(|node| node.shape.kind == NodeKind::Leaf)
-                .count();
-            node = child;
+            node = node.inside();
+            node = node
+                .child_with_key(key)
+                .ok_or_else(|| no_subtree(path, reached, node))?;
         }
+        let before = self.treedef.nodes_in(0..node.position());
         Ok(Subtree {
             tree: self,
-            node,
-            first_leaf,
+            node: node.position(),
+            first_leaf: before.filter(|node| node.kind() == NodeKind::Leaf).count(),
         })
     }
 
@@ -185,12 +174,11 @@ impl<L> Tree<L> {
     where
         L: Clone,
     {
-        let nodes = &self.treedef.0.nodes;
         let mut builder = Builder::default();
         let mut leaves = Vec::new();
-        let mut open: Vec<u32> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
         let (mut at, mut first_leaf) = (0, 0);
-        while let Some(node) = nodes.get(at) {
+        while let Some(node) = self.treedef.node(at) {
             if let Some(left) = open.last_mut() {
                 *left -= 1;
             }
@@ -199,18 +187,18 @@ impl<L> Tree<L> {
                 node: at,
                 first_leaf,
             };
-            if node.shape.kind == NodeKind::Absent {
+            if node.kind() == NodeKind::Absent {
                 builder.absent();
                 at += 1;
             } else if subtree.is_leaf() || is_leaf(&subtree) {
                 builder.leaf(&shape::LEAF);
                 let subtree = subtree.to_tree();
-                at += node.size as usize;
+                at = node.end();
                 first_leaf += subtree.leaves.len();
                 leaves.push(subtree);
             } else {
                 builder.node_of(&self.treedef, at);
-                open.push(node.arity);
+                open.push(node.num_children());
                 at += 1;
             }
             while open.last() == Some(&0) {
@@ -236,23 +224,16 @@ impl<L> Tree<L> {
     /// ```
     #[must_use]
     pub fn none_as_leaves(self) -> Tree<Option<L>> {
-        let mut nodes = self.treedef.0.nodes.clone();
         let mut own = self.leaves.into_iter();
         let mut leaves = Vec::with_capacity(own.len());
-        for node in &mut nodes {
-            match node.shape.kind {
+        for node in self.treedef.nodes() {
+            match node.kind() {
                 NodeKind::Leaf => leaves.push(Some(expect_next(&mut own, LEAVES))),
-                NodeKind::None => {
-                    node.shape = &shape::LEAF;
-                    leaves.push(None);
-                }
+                NodeKind::None => leaves.push(None),
                 _ => {}
             }
         }
-        Tree::from_parts(
-            TreeDef::from_parts(nodes, self.treedef.0.aux.clone()),
-            leaves,
-        )
+        Tree::from_parts(self.treedef.with_none_as_leaves(), leaves)
     }
 }
 
@@ -261,14 +242,9 @@ impl<L> Tree<Option<L>> {
     /// [`none_as_leaves`](Tree::none_as_leaves).
     #[must_use]
     pub fn none_as_nodes(self) -> Tree<L> {
-        let mut nodes = self.treedef.0.nodes.clone();
-        let places = nodes
-            .iter_mut()
-            .filter(|node| node.shape.kind == NodeKind::Leaf);
-        for (place, _) in places.zip(&self.leaves).filter(|(_, leaf)| leaf.is_none()) {
-            place.shape = &shape::NONE;
-        }
-        let treedef = TreeDef::from_parts(nodes, self.treedef.0.aux.clone());
+        let mut leaves = self.leaves.iter();
+        let is_none = || expect_next(&mut leaves, LEAVES).is_none();
+        let treedef = self.treedef.with_leaves_as_none(is_none);
         Tree::from_parts(treedef, self.leaves.into_iter().flatten().collect())
     }
 }

@@ -119,7 +119,7 @@ impl Rule {
                         .others(terms)
                         .any(|term| term.accepts(path, kind, leaf))
             }
-            _ => self.accepts_kind(kind),
+            _ => self.accepts_kind(kind.as_ref()),
         }
     }
 
@@ -134,12 +134,14 @@ impl Rule {
         }
     }
 
-    pub(super) fn accepts_kind(&self, kind: Option<LeafKind>) -> bool {
+    pub(super) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         match self {
             Self::Everything => true,
-            Self::Param => kind == Some(LeafKind::Param),
+            Self::Param => matches!(kind, Some(LeafKind::Param)),
             Self::AnyState => matches!(kind, Some(LeafKind::State(_))),
-            Self::State(collection) => kind == Some(LeafKind::State(*collection)),
+            Self::State(collection) => {
+                matches!(kind, Some(LeafKind::State(found)) if found == collection)
+            }
             Self::Not(rule) => !rule.accepts_kind(kind),
             Self::All(terms) => terms.iter().all(|term| term.accepts_kind(kind)),
             Self::Any(terms) => terms.iter().any(|term| term.accepts_kind(kind)),

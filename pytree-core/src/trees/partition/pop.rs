@@ -139,10 +139,10 @@ impl<L> Rest<L> {
             Some(number) => *number,
             None => bug("each shared node that is left in a model to have been in it"),
         }));
-        let is_reference = |at: usize| self.treedef.0.nodes[at].shape.kind == NodeKind::Reference;
+        let is_reference = |at: usize| self.treedef.view(at).kind() == NodeKind::Reference;
         let pairs = now.iter().zip(&was).filter(|(now, _)| is_reference(**now));
         let changed =
-            pairs.map(|(now, was)| self.treedef.0.nodes[*now].size != before.0.nodes[*was].size);
+            pairs.map(|(now, was)| self.treedef.view(*now).size() != before.view(*was).size());
         (left, changed.collect())
     }
 }
@@ -167,18 +167,15 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     // Of each open node, where it ends in the old treedef.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
-    let nodes = &treedef.0.nodes;
-    while let Some(node) = nodes.get(at) {
+    while let Some(node) = treedef.node(at) {
         while open.last().is_some_and(|&end| end <= at) {
             open.pop();
             builder.exit();
         }
-        let end = at + node.size as usize;
+        let end = node.end();
         if let Some(cut) = plan.cuts.get(&at) {
-            for gone in &nodes[at..end] {
-                if gone.shape.kind == NodeKind::Leaf {
-                    leaf.next();
-                }
+            for _ in 0..node.num_leaves() {
+                leaf.next();
             }
             if *cut == Cut::None {
                 old.push(at);
@@ -189,9 +186,9 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
             continue;
         }
         old.push(at);
-        match node.shape.kind {
+        match node.kind() {
             NodeKind::Leaf => {
-                builder.leaf(node.shape);
+                builder.leaf_of(node);
                 kept.push(expect_next(&mut leaf, LEAVES).clone());
             }
             NodeKind::Absent => builder.absent(),
@@ -202,13 +199,12 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
                 builder.alias(number);
             }
             kind => {
-                let kept: Vec<bool> = treedef
-                    .child_positions(at)
-                    .into_iter()
-                    .map(|child| plan.cuts.get(&child) != Some(&Cut::Item))
+                let kept: Vec<bool> = node
+                    .children()
+                    .map(|child| plan.cuts.get(&child.position()) != Some(&Cut::Item))
                     .collect();
-                builder.enter(node.shape, kept.iter().filter(|&&kept| kept).count());
-                keys(kind, treedef.0.aux_of(at), &kept)
+                builder.enter_shape(node.shape(), kept.iter().filter(|&&kept| kept).count());
+                keys(kind, node.aux(), &kept)
                     .into_iter()
                     .for_each(|value| builder.aux(value));
                 open.push(end);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::base::bug::{LEAVES, expect_next};
-use crate::base::kind::LeafKind;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 
@@ -38,14 +37,14 @@ pub(super) struct Plan<'t> {
 impl<'t> Plan<'t> {
     /// A plan for the leaves that are selected, in order.
     pub(super) fn new(treedef: &'t TreeDef, selected: &[bool]) -> Self {
-        let nodes = &treedef.0.nodes;
         let numbered = treedef.numbered_nodes();
         let mut kept_before = vec![0];
         let mut kept = 0;
         let mut leaves = Vec::new();
         let mut flags = selected.iter();
-        for (at, node) in nodes.iter().enumerate() {
-            match node.shape.kind {
+        for node in treedef.nodes() {
+            let at = node.position();
+            match node.kind() {
                 NodeKind::Leaf if *expect_next(&mut flags, LEAVES) => leaves.push(at),
                 NodeKind::Leaf | NodeKind::Absent => kept += 1,
                 _ => {}
@@ -54,7 +53,7 @@ impl<'t> Plan<'t> {
                 // A later place goes if all of what it leads to does.
                 let before = |at: usize| kept_before.get(at).copied();
                 let target = numbered.get(number).copied().unwrap_or(at);
-                let end = target + nodes[target].size as usize;
+                let end = treedef.view(target).end();
                 let goes = before(target)
                     .zip(before(end))
                     .is_none_or(|(start, end)| start == end);
@@ -108,14 +107,14 @@ impl<'t> Plan<'t> {
     /// Cuts the node that empties a selected place: the outermost `Some` or else the outermost item that holds
     /// nothing else, in the variable of the place. Whether there is one.
     fn empty(&mut self, place: usize) -> bool {
-        let nodes = &self.treedef.0.nodes;
+        let kind = |at: usize| self.treedef.view(at).kind();
         let variable = self.variables[place];
         let (mut some, mut item) = (None, None);
         let mut at = place;
         while self.is_all_selected(at) {
             let parent = self.parents[at];
             let is_root = at == 0;
-            if nodes[at].shape.kind == NodeKind::Some {
+            if kind(at) == NodeKind::Some {
                 some = Some(at);
             }
             if variable == Some(at) || is_root {
@@ -125,7 +124,7 @@ impl<'t> Plan<'t> {
                 item = Some(at);
             }
             // Without a kind, a leaf is a variable of its own.
-            if variable.is_none() && !nodes[parent].shape.kind.is_transparent() {
+            if variable.is_none() && !kind(parent).is_transparent() {
                 break;
             }
             at = parent;
@@ -152,13 +151,13 @@ impl<'t> Plan<'t> {
     }
 
     fn is_all_selected(&self, node: usize) -> bool {
-        let end = node + self.treedef.0.nodes[node].size as usize;
+        let end = self.treedef.view(node).end();
         self.kept_before[node] == self.kept_before[end]
     }
 
     /// Whether a node can do with fewer children.
     fn gives_items(&self, node: usize) -> bool {
-        match self.treedef.0.nodes[node].shape.kind {
+        match self.treedef.view(node).kind() {
             NodeKind::List | NodeKind::Tuple => !self.fixed.contains(&node),
             kind => matches!(kind, NodeKind::Dict | NodeKind::OrderedDict),
         }
@@ -172,19 +171,18 @@ fn upwards(parents: &[usize], node: usize) -> impl Iterator<Item = usize> {
 
 /// For each node, its parent, the root its own, and the variable that it is in.
 fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
-    let nodes = &treedef.0.nodes;
-    let mut parents = vec![0; nodes.len()];
-    let mut variables = vec![None; nodes.len()];
-    for at in 0..nodes.len() {
-        for (position, child) in treedef.child_positions(at).into_iter().enumerate() {
+    let mut parents = vec![0; treedef.num_nodes()];
+    let mut variables = vec![None; treedef.num_nodes()];
+    for node in treedef.nodes() {
+        let at = node.position();
+        // Not what a reference says itself: that is a variable of its own.
+        let shape = Some(node.shape()).filter(|shape| !shape.kind().is_transparent());
+        for (position, child) in node.children().enumerate() {
+            let child = child.position();
             parents[child] = at;
-            // Not what a reference says itself: that is a variable of its own.
-            let fields =
-                Some(nodes[at].shape.fields).filter(|_| !nodes[at].shape.kind.is_transparent());
-            let field = fields.and_then(|fields| fields.get(position));
-            let decides = field
-                .and_then(|field| field.kind)
-                .and_then(LeafKind::of_field);
+            let decides = shape
+                .and_then(|shape| shape.field_kind(position))
+                .filter(|kind| kind.decides());
             variables[child] = variables[at].or(decides.map(|_| child));
         }
     }

@@ -1,0 +1,171 @@
+//! Shapes made at run time, of named tuples, modules built from data, and structures read from bytes.
+//!
+//! No table of them is kept: each is freed with the last structure that has it. So a process may read any number of
+//! structures.
+
+use std::sync::Arc;
+
+use super::{NodeKind, NodeShape};
+use crate::base::error::TreeError;
+use crate::base::kind::FieldKind;
+
+/// A shape made at run time.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct DynamicShape {
+    kind: NodeKind,
+    name: Box<str>,
+    fields: Box<[(Box<str>, Option<FieldKind>)]>,
+    statics: Box<[Box<str>]>,
+}
+
+impl DynamicShape {
+    /// The shape of a struct whose fields are known at run time only: a named tuple, a module built from data.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if two fields have one name, or the family is one whose shapes are constants: that of leaves,
+    /// absent places, shared nodes, aliases or nodes of the argument.
+    pub fn new(
+        kind: NodeKind,
+        name: &str,
+        fields: &[(&str, Option<FieldKind>)],
+        statics: &[&str],
+    ) -> Result<Arc<Self>, TreeError> {
+        if matches!(
+            kind,
+            NodeKind::Leaf
+                | NodeKind::Absent
+                | NodeKind::Shared
+                | NodeKind::Alias
+                | NodeKind::Argument
+        ) {
+            return Err(TreeError::Build {
+                node: "shape",
+                reason: format!(
+                    "the shape of the family {kind:?} is a constant; use that of the module `shape`"
+                ),
+            });
+        }
+        let mut names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        names.extend(statics);
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find_map(|pair| match pair {
+            [left, right] if left == right => Some(*left),
+            _ => None,
+        }) {
+            return Err(TreeError::Build {
+                node: "struct",
+                reason: format!("`{name}` has two fields of the name `{twice}`; rename one"),
+            });
+        }
+        let fields = fields.iter().copied();
+        Ok(Self::of_distinct(
+            kind,
+            name,
+            fields,
+            statics.iter().copied(),
+        ))
+    }
+
+    /// As [`new`](Self::new), of fields whose names differ.
+    pub(crate) fn of_distinct<'n>(
+        kind: NodeKind,
+        name: &str,
+        fields: impl Iterator<Item = (&'n str, Option<FieldKind>)>,
+        statics: impl Iterator<Item = &'n str>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            kind,
+            name: name.into(),
+            fields: fields.map(|(name, kind)| (name.into(), kind)).collect(),
+            statics: statics.map(Box::from).collect(),
+        })
+    }
+
+    /// The family.
+    pub fn kind(&self) -> NodeKind {
+        self.kind
+    }
+
+    /// The name that displays show.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn num_fields(&self) -> usize {
+        self.fields.len()
+    }
+
+    pub(super) fn field(&self, position: usize) -> Option<(&str, Option<FieldKind>)> {
+        let (name, kind) = self.fields.get(position)?;
+        Some((name, *kind))
+    }
+
+    pub(super) fn field_kind(&self, position: usize) -> Option<&FieldKind> {
+        self.fields.get(position)?.1.as_ref()
+    }
+
+    pub(super) fn num_statics(&self) -> usize {
+        self.statics.len()
+    }
+
+    pub(super) fn static_name(&self, position: usize) -> Option<&str> {
+        self.statics.get(position).map(|name| &**name)
+    }
+}
+
+/// What stands in a node of a treedef for a shape made at run time: a constant of its family, so that nodes stay small and
+/// `Copy`. The treedef has the shape itself in a table.
+#[derive(Debug)]
+pub(crate) struct StandIn;
+
+impl StandIn {
+    /// The stand-in for the shapes of a family.
+    pub(crate) fn of(kind: NodeKind) -> &'static NodeShape {
+        &STAND_INS[kind as usize]
+    }
+
+    /// Whether a shape is a stand-in.
+    #[inline]
+    pub(crate) fn is(shape: &NodeShape) -> bool {
+        std::ptr::eq(shape, &raw const STAND_INS[shape.kind as usize])
+    }
+}
+
+const fn stand_in(kind: NodeKind) -> NodeShape {
+    NodeShape::builtin(kind, "")
+}
+
+/// The stand-ins at the positions of their families.
+static STAND_INS: [NodeShape; 17] = [
+    stand_in(NodeKind::Leaf),
+    stand_in(NodeKind::Absent),
+    stand_in(NodeKind::Struct),
+    stand_in(NodeKind::TupleStruct),
+    stand_in(NodeKind::NamedTuple),
+    stand_in(NodeKind::List),
+    stand_in(NodeKind::Tuple),
+    stand_in(NodeKind::Dict),
+    stand_in(NodeKind::OrderedDict),
+    stand_in(NodeKind::None),
+    stand_in(NodeKind::Some),
+    stand_in(NodeKind::Object),
+    stand_in(NodeKind::Shared),
+    stand_in(NodeKind::Alias),
+    stand_in(NodeKind::Reference),
+    stand_in(NodeKind::Weak),
+    stand_in(NodeKind::Argument),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_ins_are_at_their_families() {
+        for (position, shape) in STAND_INS.iter().enumerate() {
+            assert_eq!(shape.kind as usize, position);
+            assert!(StandIn::is(shape));
+        }
+        assert!(!StandIn::is(&super::super::LIST));
+    }
+}

@@ -1,0 +1,281 @@
+//! The shape of a node, whether it is the constant of a type or made at run time.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{DynamicShape, FROZEN, NodeKind, NodeShape};
+use crate::base::kind::FieldKind;
+use crate::base::path::Key;
+
+/// The shape of a node: what a treedef keeps of it besides its children and static values.
+///
+/// Two shapes are equal if their descriptions are: the family, the name without the module path and without generic
+/// arguments, which has the variant of an enum, the fields with their kinds, and the names of the static fields. Leaves
+/// are equal whatever their types.
+///
+/// The Rust type is not part of the description, so that a structure that was stored still fits when its type moves to
+/// another module, and that shapes made at run time are compared like any other. A value is built from a shape of its
+/// own type only.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape<'a> {
+    /// The constant of a type.
+    Static(&'static NodeShape),
+    /// One made at run time.
+    Dynamic(&'a Arc<DynamicShape>),
+}
+
+/// A [`Shape`] that is held.
+#[derive(Clone, Debug)]
+pub enum OwnedShape {
+    /// The constant of a type.
+    Static(&'static NodeShape),
+    /// One made at run time.
+    Dynamic(Arc<DynamicShape>),
+}
+
+impl OwnedShape {
+    /// The shape.
+    #[inline]
+    pub fn get(&self) -> Shape<'_> {
+        match self {
+            Self::Static(shape) => Shape::Static(shape),
+            Self::Dynamic(shape) => Shape::Dynamic(shape),
+        }
+    }
+}
+
+impl From<&'static NodeShape> for OwnedShape {
+    fn from(shape: &'static NodeShape) -> Self {
+        Self::Static(shape)
+    }
+}
+impl From<Arc<DynamicShape>> for OwnedShape {
+    fn from(shape: Arc<DynamicShape>) -> Self {
+        Self::Dynamic(shape)
+    }
+}
+impl From<&Arc<DynamicShape>> for OwnedShape {
+    fn from(shape: &Arc<DynamicShape>) -> Self {
+        Self::Dynamic(Arc::clone(shape))
+    }
+}
+
+impl<'a> Shape<'a> {
+    /// A handle that keeps the shape.
+    pub fn to_owned_shape(self) -> OwnedShape {
+        match self {
+            Self::Static(shape) => OwnedShape::Static(shape),
+            Self::Dynamic(shape) => OwnedShape::Dynamic(Arc::clone(shape)),
+        }
+    }
+
+    /// The family.
+    #[inline]
+    pub fn kind(self) -> NodeKind {
+        match self {
+            Self::Static(shape) => shape.kind,
+            Self::Dynamic(shape) => shape.kind(),
+        }
+    }
+
+    /// The name that displays show, for instance `Linear` or `Activation::Relu`.
+    #[inline]
+    pub fn name(self) -> &'a str {
+        match self {
+            Self::Static(shape) => shape.name,
+            Self::Dynamic(shape) => shape.name(),
+        }
+    }
+
+    /// The number of the fields that are children; zero for containers.
+    #[inline]
+    pub fn num_fields(self) -> usize {
+        match self {
+            Self::Static(shape) => shape.fields.len(),
+            Self::Dynamic(shape) => shape.num_fields(),
+        }
+    }
+
+    /// The name and the kind of a field that is a child; fields of plain containers have no kind.
+    #[inline]
+    pub fn field(self, position: usize) -> Option<(&'a str, Option<FieldKind>)> {
+        match self {
+            Self::Static(shape) => {
+                let field = shape.fields.get(position)?;
+                Some((field.name, field.kind))
+            }
+            Self::Dynamic(shape) => shape.field(position),
+        }
+    }
+
+    /// The name of a field that is a child.
+    #[inline]
+    pub fn field_name(self, position: usize) -> Option<&'a str> {
+        match self {
+            Self::Static(shape) => shape.fields.get(position).map(|field| field.name),
+            Self::Dynamic(shape) => shape.field(position).map(|(name, _)| name),
+        }
+    }
+
+    /// The name as text that may outlive the shape.
+    pub(crate) fn name_text(self) -> Cow<'static, str> {
+        match self {
+            Self::Static(shape) => shape.name.into(),
+            Self::Dynamic(shape) => shape.name().to_owned().into(),
+        }
+    }
+
+    /// The key of a field that is a child.
+    pub(crate) fn field_key(self, position: usize) -> Option<Key> {
+        Some(Key::Field(match self {
+            Self::Static(shape) => shape.fields.get(position)?.name.into(),
+            Self::Dynamic(shape) => shape.field(position)?.0.to_owned().into(),
+        }))
+    }
+
+    /// The key of a static field.
+    pub(crate) fn static_key(self, position: usize) -> Option<Key> {
+        Some(Key::Field(match self {
+            Self::Static(shape) => (*shape.statics.get(position)?).into(),
+            Self::Dynamic(shape) => shape.static_name(position)?.to_owned().into(),
+        }))
+    }
+
+    /// The kind of a field that is a child, if it has one.
+    #[inline]
+    pub fn field_kind(self, position: usize) -> Option<&'a FieldKind> {
+        match self {
+            Self::Static(shape) => shape.fields.get(position)?.kind.as_ref(),
+            Self::Dynamic(shape) => shape.field_kind(position),
+        }
+    }
+
+    /// The names and kinds of the fields that are children, in declaration order.
+    pub fn fields(self) -> impl ExactSizeIterator<Item = (&'a str, Option<FieldKind>)> + Clone {
+        (0..self.num_fields()).map(move |position| self.field(position).unwrap_or_default())
+    }
+
+    /// The number of static fields.
+    #[inline]
+    pub fn num_statics(self) -> usize {
+        match self {
+            Self::Static(shape) => shape.statics.len(),
+            Self::Dynamic(shape) => shape.num_statics(),
+        }
+    }
+
+    /// The name of a static field.
+    #[inline]
+    pub fn static_name(self, position: usize) -> Option<&'a str> {
+        match self {
+            Self::Static(shape) => shape.statics.get(position).copied(),
+            Self::Dynamic(shape) => shape.static_name(position),
+        }
+    }
+
+    /// The names of the static fields, in declaration order.
+    pub fn static_names(
+        self,
+    ) -> impl ExactSizeIterator<Item = &'a str> + DoubleEndedIterator + Clone {
+        (0..self.num_statics()).map(move |position| self.static_name(position).unwrap_or_default())
+    }
+
+    /// The name of the Rust type, for messages.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Static(shape) => (shape.type_name)(),
+            Self::Dynamic(_) => "a type made at run time",
+        }
+    }
+
+    /// Whether the shape was made at run time.
+    #[inline]
+    pub fn is_dynamic(self) -> bool {
+        matches!(self, Self::Dynamic(_))
+    }
+
+    /// Whether two shapes of one family have the same description, of the kinds that `kind` makes of those of fields.
+    #[inline(never)]
+    fn is_described_as(self, other: Shape<'_>, kind: fn(FieldKind) -> FieldKind) -> bool {
+        self.name() == other.name()
+            && self.num_fields() == other.num_fields()
+            && self.static_names().eq(other.static_names())
+            && self
+                .fields()
+                .zip(other.fields())
+                .all(|((a_name, a_kind), (b_name, b_kind))| {
+                    a_name == b_name && a_kind.map(kind) == b_kind.map(kind)
+                })
+    }
+
+    /// Whether a value of the shape `built` can be built from a node of this shape: if both are of one type or, where
+    /// this one is made at run time, have one description. Parameters that are frozen at run time are those of the value.
+    #[inline]
+    pub(crate) fn becomes(self, built: &'static NodeShape) -> bool {
+        let thawed = |kind| {
+            if kind == FROZEN {
+                FieldKind::Param
+            } else {
+                kind
+            }
+        };
+        match self {
+            Self::Static(shape) => {
+                std::ptr::eq(shape, built)
+                    || (shape == built && (shape.identity)() == (built.identity)())
+            }
+            Self::Dynamic(shape) => {
+                shape.kind() == built.kind && self.is_described_as(Shape::Static(built), thawed)
+            }
+        }
+    }
+
+    /// How messages tell two shapes apart that are not equal: by their names or, if those are equal, by their fields or
+    /// types.
+    pub(crate) fn contrast(self, other: Shape<'_>) -> (String, String) {
+        type Describe = fn(Shape<'_>) -> String;
+        let ways: [Describe; 3] = [
+            |shape| match shape.kind() {
+                NodeKind::Leaf => "a leaf".to_owned(),
+                NodeKind::Absent => "an absent leaf".to_owned(),
+                NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
+                    format!("a {}", shape.name())
+                }
+                NodeKind::OrderedDict => format!("an {}", shape.name()),
+                _ => format!("`{}`", shape.name()),
+            },
+            |shape| format!("`{}`", shape.with_fields()),
+            |shape| format!("`{}` of {:?}", shape.type_name(), shape.kind()),
+        ];
+        let described = ways.map(|way| (way(self), way(other)));
+        let [names, ..] = &described;
+        let first = described.iter().find(|(left, right)| left != right);
+        first.unwrap_or(names).clone()
+    }
+
+    /// The name with the fields and their kinds: `Linear { weight: Param, size = … }`.
+    fn with_fields(self) -> String {
+        let fields = self.fields().map(|(name, kind)| match kind {
+            Some(kind) => format!("{name}: {kind}"),
+            None => name.to_owned(),
+        });
+        let statics = self.static_names().map(|name| format!("{name} = …"));
+        let fields: Vec<String> = fields.chain(statics).collect();
+        match self.kind() {
+            NodeKind::Struct => format!("{} {{ {} }}", self.name(), fields.join(", ")),
+            _ => format!("{}({})", self.name(), fields.join(", ")),
+        }
+    }
+}
+
+impl PartialEq<Shape<'_>> for Shape<'_> {
+    #[inline]
+    fn eq(&self, other: &Shape<'_>) -> bool {
+        match (self, other) {
+            (Self::Static(a), Shape::Static(b)) => a == b,
+            (Self::Dynamic(a), Shape::Dynamic(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => self.kind() == other.kind() && self.is_described_as(*other, |kind| kind),
+        }
+    }
+}
+impl Eq for Shape<'_> {}

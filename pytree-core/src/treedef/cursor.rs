@@ -1,0 +1,379 @@
+//! A cursor over the nodes of a treedef, which are in preorder.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::keys::key_below;
+use super::{Inner, NOTHING, Node, TreeDef};
+use crate::base::path::{Key, KeyPath};
+use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
+use crate::node::statics::{StaticBox, StaticRef};
+
+/// A node of a treedef.
+#[derive(Clone, Copy)]
+pub struct NodeView<'a> {
+    treedef: &'a TreeDef,
+    pub(super) node: &'a Node,
+    position: usize,
+}
+
+/// What is at the root of a treedef without nodes.
+static NO_NODE: Node = Node {
+    shape: &shape::NONE,
+    arity: 0,
+    size: 0,
+    aux: 0,
+    target: 0,
+};
+
+impl TreeDef {
+    /// The nodes in preorder, leaves included.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let treedef = tree!({"a": (1, 2), "b": None}).treedef().clone();
+    /// let names: Vec<&str> = treedef.nodes().map(|node| node.name()).collect();
+    /// assert_eq!(names, ["dict", "tuple", "leaf", "leaf", "None"]);
+    /// ```
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
+        self.nodes_in(0..self.num_nodes())
+    }
+
+    /// The nodes at some positions in preorder.
+    pub(crate) fn nodes_in(
+        &self,
+        positions: std::ops::Range<usize>,
+    ) -> impl ExactSizeIterator<Item = NodeView<'_>> + Clone {
+        let first = positions.start;
+        let nodes = self.0.nodes[positions].iter().enumerate();
+        nodes.map(move |(position, node)| NodeView {
+            treedef: self,
+            node,
+            position: first + position,
+        })
+    }
+
+    /// The node at a position in preorder.
+    #[inline]
+    pub(crate) fn node(&self, position: usize) -> Option<NodeView<'_>> {
+        self.0.nodes.get(position).map(|node| NodeView {
+            treedef: self,
+            node,
+            position,
+        })
+    }
+
+    /// The node at a position where there is one; a treedef without nodes has `None` as its root.
+    #[inline]
+    pub(crate) fn view(&self, position: usize) -> NodeView<'_> {
+        self.node(position).unwrap_or(NodeView {
+            treedef: self,
+            node: &NO_NODE,
+            position,
+        })
+    }
+
+    /// The number of all static values and keys.
+    pub(crate) fn num_statics(&self) -> usize {
+        self.0.aux.len()
+    }
+
+    /// Whether two treedefs have the same static values and keys.
+    pub(crate) fn has_statics_of(&self, other: &Self) -> bool {
+        self.0.aux == other.0.aux
+    }
+
+    /// The static value or key at a position among all of them.
+    #[inline]
+    pub(crate) fn static_value(&self, position: usize) -> Option<&StaticBox> {
+        self.0.aux.get(position)
+    }
+
+    /// The root.
+    pub(crate) fn root(&self) -> NodeView<'_> {
+        self.view(0)
+    }
+
+    /// For each node, and at last for the end, how many leaves come before it.
+    pub(crate) fn leaves_before(&self) -> Vec<usize> {
+        let mut before = Vec::with_capacity(self.num_nodes() + 1);
+        let mut leaves = 0;
+        before.push(0);
+        for node in self.nodes() {
+            leaves += usize::from(node.kind() == NodeKind::Leaf);
+            before.push(leaves);
+        }
+        before
+    }
+}
+
+/// A place in a treedef that is read front to back: the next node, and the next static value.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor<'t> {
+    treedef: &'t Inner,
+    node: usize,
+    aux: usize,
+}
+
+impl<'t> Cursor<'t> {
+    /// The beginning of a treedef.
+    pub(crate) fn new(treedef: &'t TreeDef) -> Self {
+        Self {
+            treedef: &treedef.0,
+            node: 0,
+            aux: 0,
+        }
+    }
+
+    /// The position of the next node.
+    pub(crate) fn position(self) -> usize {
+        self.node
+    }
+
+    /// The same place in another treedef, if both are the same up to there.
+    pub(crate) fn in_another(self, other: &'t TreeDef) -> Option<Self> {
+        let (treedef, other) = (self.treedef, &*other.0);
+        let nodes = other.nodes.get(..self.node)?;
+        let aux = other.aux.get(..self.aux)?;
+        let same_node = |(a, b): (&Node, &Node)| {
+            let (of_a, of_b) = (treedef.shape_of(a), other.shape_of(b));
+            a.arity == b.arity && of_a == of_b && (of_a.is_dynamic() || a.target == b.target)
+        };
+        let is_same =
+            treedef.nodes.iter().zip(nodes).all(same_node) && treedef.aux[..self.aux] == *aux;
+        is_same.then_some(Self {
+            treedef: other,
+            ..self
+        })
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_at_end(self) -> bool {
+        self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
+    }
+
+    /// Goes past the next node if it has a shape and a number of children; tells whether it does.
+    #[inline]
+    pub(crate) fn pass_node(&mut self, shape: &'static NodeShape, arity: usize) -> bool {
+        let next = self.treedef.nodes.get(self.node);
+        let has_shape = |node: &Node| {
+            std::ptr::eq(node.shape, shape) || self.treedef.shape_of(node) == Shape::Static(shape)
+        };
+        let is_next = next.is_some_and(|node| node.arity as usize == arity && has_shape(node));
+        self.node += usize::from(is_next);
+        is_next
+    }
+
+    /// As [`pass_node`](Self::pass_node), of a shape made at run time.
+    pub(crate) fn pass_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> bool {
+        let next = self.treedef.nodes.get(self.node);
+        let has_shape = |node: &Node| self.treedef.shape_of(node) == Shape::Dynamic(shape);
+        let is_next = next.is_some_and(|node| node.arity as usize == arity && has_shape(node));
+        self.node += usize::from(is_next);
+        is_next
+    }
+
+    /// The number of the node that an alias leads to which was passed last; none if it leads to nothing.
+    pub(crate) fn passed_target(self) -> Option<usize> {
+        self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
+    }
+
+    /// Goes past the next static value or key if it equals another; tells whether it does.
+    #[inline]
+    pub(crate) fn pass_static(&mut self, value: &StaticRef<'_>) -> bool {
+        let next = self.treedef.aux.get(self.aux);
+        let is_next = next.is_some_and(|stored| *value == *stored);
+        self.aux += usize::from(is_next);
+        is_next
+    }
+}
+
+impl<'a> NodeView<'a> {
+    /// The family.
+    #[inline]
+    pub fn kind(&self) -> NodeKind {
+        self.node.shape.kind
+    }
+
+    /// The name that displays show, such as `Linear` or `list`.
+    pub fn name(&self) -> &'a str {
+        self.shape().name()
+    }
+
+    /// What the treedef keeps of the node besides its children and static values.
+    #[inline]
+    pub fn shape(&self) -> Shape<'a> {
+        self.treedef.0.shape_of(self.node)
+    }
+
+    /// Whether a value of a shape can be built from the node.
+    #[inline]
+    pub(crate) fn becomes(&self, built: &'static NodeShape) -> bool {
+        std::ptr::eq(self.node.shape, built) || self.shape().becomes(built)
+    }
+
+    /// Whether it is a module: a node whose fields have kinds. A module without leaves and modules in it can't be told
+    /// from a plain struct.
+    pub fn is_module(&self) -> bool {
+        self.shape().fields().any(|(_, kind)| kind.is_some())
+    }
+
+    /// The number of children.
+    #[inline]
+    pub fn num_children(&self) -> usize {
+        self.node.arity as usize
+    }
+
+    /// The number of leaves below, or one for a leaf. They are counted.
+    pub fn num_leaves(&self) -> usize {
+        let below = self.below();
+        below.filter(|node| node.kind() == NodeKind::Leaf).count()
+    }
+
+    /// The keys of the children, in order; a transparent node, such as `Some`, gives its child none.
+    pub fn keys(&self) -> impl Iterator<Item = Option<Key>> + use<'a> {
+        let node = *self;
+        (0..self.num_children()).map(move |position| node.key(position))
+    }
+
+    /// The static values with the names of their fields, in order. The keys of a map are in
+    /// [`keys`](Self::keys).
+    pub fn statics(&self) -> impl Iterator<Item = (&'a str, StaticRef<'a>)> + use<'a> {
+        let names = self.shape().static_names();
+        // A node without static fields may have keys.
+        let values = if names.len() == 0 { &[] } else { self.aux() };
+        names.zip(values.iter().map(StaticBox::as_static_ref))
+    }
+
+    /// The static values with the keys of their fields, in order.
+    pub(crate) fn keyed_statics(&self) -> impl Iterator<Item = (Key, StaticRef<'a>)> + use<'a> {
+        let shape = self.shape();
+        let statics = self.statics().enumerate();
+        statics.filter_map(move |(position, (_, value))| Some((shape.static_key(position)?, value)))
+    }
+
+    /// The path of the node.
+    pub fn path(&self) -> KeyPath {
+        self.treedef.path_of(self.position)
+    }
+
+    /// The subtree as a treedef of its own.
+    pub fn to_treedef(&self) -> TreeDef {
+        self.treedef.subtree(self.position)
+    }
+
+    /// Its position in preorder.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The number of nodes of its subtree, itself included.
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.node.size as usize
+    }
+
+    /// The position after its subtree, where its next sibling is if it has one.
+    #[inline]
+    pub(crate) fn end(&self) -> usize {
+        self.position + self.size()
+    }
+
+    /// The nodes of its subtree in preorder, itself included.
+    pub(crate) fn below(&self) -> impl ExactSizeIterator<Item = Self> + Clone + use<'a> {
+        self.treedef.nodes_in(self.position..self.end())
+    }
+
+    /// The children, in order.
+    pub(crate) fn children(&self) -> impl ExactSizeIterator<Item = Self> + use<'a> {
+        let treedef = self.treedef;
+        let mut next = self.position + 1;
+        (0..self.num_children()).map(move |_| {
+            let child = treedef.view(next);
+            next = child.end();
+            child
+        })
+    }
+
+    /// The child at a position among the children.
+    pub(crate) fn child(&self, position: usize) -> Option<Self> {
+        self.children().nth(position)
+    }
+
+    /// The first child with a key.
+    pub(crate) fn child_with_key(&self, key: &Key) -> Option<Self> {
+        let is_meant = |found: Option<Key>| found.as_ref() == Some(key);
+        let position = self.keys().position(is_meant)?;
+        self.child(position)
+    }
+
+    /// The key of the child at a position among the children; none below a transparent node.
+    pub(crate) fn key(&self, position: usize) -> Option<Key> {
+        key_below(self.shape(), self.aux(), position)
+    }
+
+    /// The node or, if it is transparent, the first node in it that is not.
+    pub(crate) fn inside(&self) -> Self {
+        let is_passed = |node: &Self| node.kind().is_transparent() && node.num_children() == 1;
+        let inside = self.below().find(|node| !is_passed(node));
+        inside.unwrap_or(*self)
+    }
+
+    /// The static values, or the keys of a map and what follows them.
+    pub(crate) fn aux(&self) -> &'a [StaticBox] {
+        match self.treedef.node(self.position) {
+            Some(_) => self.treedef.0.aux_of(self.position),
+            None => &[],
+        }
+    }
+
+    /// The static values and keys of its subtree.
+    pub(crate) fn aux_below(&self) -> &'a [StaticBox] {
+        let treedef = &self.treedef.0;
+        &treedef.aux[treedef.aux_start(self.position)..treedef.aux_start(self.end())]
+    }
+
+    /// Whether there is a leaf, or was one before a partition.
+    #[inline]
+    pub(crate) fn is_place(&self) -> bool {
+        self.node.is_place()
+    }
+
+    /// The number of the node that an alias leads to; none if it leads to nothing, or is not an alias.
+    #[inline]
+    pub(crate) fn target(&self) -> Option<usize> {
+        self.node.target()
+    }
+
+    /// The number of a node of the argument.
+    pub(crate) fn number_in_argument(&self) -> Option<u32> {
+        let is_known = self.kind() == NodeKind::Argument && self.node.target != NOTHING;
+        is_known.then_some(self.node.target)
+    }
+
+    /// The node as messages describe it.
+    pub(crate) fn describe(&self) -> String {
+        let shape = self.shape();
+        match shape.kind() {
+            NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
+                format!("a {} of {}", shape.name(), self.num_children())
+            }
+            NodeKind::OrderedDict => format!("an {} of {}", shape.name(), self.num_children()),
+            NodeKind::NamedTuple | NodeKind::Struct => {
+                let fields: Vec<&str> = shape.fields().map(|(name, _)| name).collect();
+                format!("`{}` of ({})", shape.name(), fields.join(", "))
+            }
+            NodeKind::Leaf => "a leaf".to_owned(),
+            NodeKind::Absent => "an absent leaf".to_owned(),
+            _ => format!("`{}`", shape.name()),
+        }
+    }
+}
+
+impl fmt::Debug for NodeView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}

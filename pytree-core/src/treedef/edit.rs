@@ -1,0 +1,172 @@
+//! Treedefs with other nodes at some of their places.
+
+use std::sync::Arc;
+
+use super::dynamic::DynamicShapes;
+use super::{Node, NodeView, TreeDef, count};
+use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
+
+/// Leaves there and absent.
+impl TreeDef {
+    /// The treedef in which the places for which `keep` is false are absent; it is called for each place in
+    /// order, with whether there is a leaf now.
+    pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
+        let mut nodes = self.0.nodes.clone();
+        let mut leaves = 0;
+        for node in nodes.iter_mut().filter(|node| node.is_place()) {
+            let present = node.shape.kind == NodeKind::Leaf;
+            let kept = keep(present);
+            leaves += usize::from(kept);
+            match kept {
+                true if present => {}
+                true => node.shape = &shape::LEAF,
+                false => node.shape = &shape::ABSENT,
+            }
+        }
+        self.with_nodes(nodes, self.0.aux.clone(), leaves)
+    }
+
+    /// The treedefs of `N` parts: the leaf at each position is present in the part that `assigned` tells.
+    pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
+        std::array::from_fn(|part| {
+            let mut leaves = 0;
+            let mut assigned = assigned.iter();
+            let nodes = self.0.nodes.iter().map(|node| {
+                if node.shape.kind != NodeKind::Leaf {
+                    return *node;
+                }
+                if assigned.next().is_some_and(|&owner| owner as usize == part) {
+                    leaves += 1;
+                    return *node;
+                }
+                Node {
+                    shape: &shape::ABSENT,
+                    ..*node
+                }
+            });
+            let nodes = nodes.collect();
+            self.with_nodes(nodes, self.0.aux.clone(), leaves)
+        })
+    }
+
+    /// The treedef with a leaf at each place where another treedef of the same nodes has one, too.
+    pub(crate) fn with_leaves_of(&self, other: &Self) -> Self {
+        let mut nodes = self.0.nodes.clone();
+        let mut leaves = 0;
+        for (node, other) in nodes.iter_mut().zip(&other.0.nodes) {
+            if node.is_place() && other.shape.kind == NodeKind::Leaf {
+                node.shape = other.shape;
+            }
+            leaves += usize::from(node.shape.kind == NodeKind::Leaf);
+        }
+        self.with_nodes(nodes, self.0.aux.clone(), leaves)
+    }
+
+    /// Whether two treedefs are the same but for the places that have no leaf.
+    pub(crate) fn is_same_but_for_presence(&self, other: &Self) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        if a.nodes.len() != b.nodes.len() || a.aux != b.aux {
+            return false;
+        }
+        if a.dynamic.is_empty() && b.dynamic.is_empty() {
+            return a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
+                a.arity == b.arity
+                    && a.target == b.target
+                    && (std::ptr::eq(a.shape, b.shape)
+                        || (a.is_place() && b.is_place())
+                        || a.shape == b.shape)
+            });
+        }
+        self.with_presence(|_| true) == other.with_presence(|_| true)
+    }
+
+    /// The treedef in which each `None` is a leaf, too.
+    pub(crate) fn with_none_as_leaves(&self) -> Self {
+        let mut nodes = self.0.nodes.clone();
+        let mut leaves = 0;
+        for node in &mut nodes {
+            if node.shape.kind == NodeKind::None {
+                (node.shape, node.target) = (&shape::LEAF, 0);
+            }
+            leaves += usize::from(node.shape.kind == NodeKind::Leaf);
+        }
+        self.with_nodes(nodes, self.0.aux.clone(), leaves)
+    }
+
+    /// The treedef in which the leaves for which `is_none` is true, in order, are `None`.
+    pub(crate) fn with_leaves_as_none(&self, mut is_none: impl FnMut() -> bool) -> Self {
+        let mut nodes = self.0.nodes.clone();
+        let mut leaves = 0;
+        for node in nodes
+            .iter_mut()
+            .filter(|node| node.shape.kind == NodeKind::Leaf)
+        {
+            if is_none() {
+                node.shape = &shape::NONE;
+            } else {
+                leaves += 1;
+            }
+        }
+        self.with_nodes(nodes, self.0.aux.clone(), leaves)
+    }
+}
+
+/// Other shapes and other subtrees.
+impl TreeDef {
+    /// The treedef in which the nodes for which `function` returns a shape have that shape, which has as many fields.
+    pub(crate) fn with_shapes(
+        &self,
+        mut function: impl FnMut(NodeView<'_>) -> Option<Arc<DynamicShape>>,
+    ) -> Self {
+        let mut nodes = self.0.nodes.clone();
+        let mut dynamic = DynamicShapes::default();
+        dynamic.adopt(&mut nodes, &self.0);
+        for (node, before) in nodes.iter_mut().zip(self.nodes()) {
+            if let Some(shape) = function(before) {
+                node.shape = StandIn::of(shape.kind());
+                node.target = dynamic.position(&shape);
+            }
+        }
+        Self::from_parts(nodes, self.0.aux.clone(), dynamic.into_table())
+    }
+
+    /// The treedef with another one in the place of the subtree at a position.
+    pub(crate) fn spliced(&self, position: usize, new: &Self) -> Self {
+        let nodes = &self.0.nodes;
+        let end = position + nodes[position].size as usize;
+        let (aux_start, aux_end) = (self.0.aux_start(position), self.0.aux_start(end));
+        let (old_size, new_size) = (nodes[position].size, count(new.num_nodes()));
+        let (old_len, new_len) = (aux_end - aux_start, new.0.aux.len());
+        let mut spliced = Vec::with_capacity(nodes.len() + new.num_nodes());
+        spliced.extend(nodes[..position].iter().enumerate().map(|(number, node)| {
+            let above = number + node.size as usize > position;
+            Node {
+                size: if above {
+                    node.size - old_size + new_size
+                } else {
+                    node.size
+                },
+                ..*node
+            }
+        }));
+        let mut inserted: Vec<Node> = new.0.nodes.clone();
+        for node in &mut inserted {
+            node.aux += count(aux_start);
+        }
+        let after = nodes[end..].iter().map(|node| Node {
+            aux: count(node.aux as usize - old_len + new_len),
+            ..*node
+        });
+        let mut after: Vec<Node> = after.collect();
+        let mut dynamic = DynamicShapes::default();
+        dynamic.adopt(&mut spliced, &self.0);
+        dynamic.adopt(&mut inserted, &new.0);
+        dynamic.adopt(&mut after, &self.0);
+        spliced.append(&mut inserted);
+        spliced.append(&mut after);
+        let mut aux = self.0.aux[..aux_start].to_vec();
+        aux.extend_from_slice(&new.0.aux);
+        aux.extend_from_slice(&self.0.aux[aux_end..]);
+        Self::from_parts(spliced, aux, dynamic.into_table())
+    }
+}
