@@ -412,7 +412,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     if !surplus {
         return Ok((leaves, changed));
     }
-    let mut nodes = treedef.nodes().filter(|node| node.is_place());
+    let mut nodes = treedef.nodes().filter(NodeView::is_place);
     let is_leaf = |node: NodeView<'_>| node.kind() == NodeKind::Leaf;
     let found = places.with_presence(|present| is_leaf(expect_next(&mut nodes, LEAVES)) || present);
     let differences = treedef.differences(&found).into_iter();
