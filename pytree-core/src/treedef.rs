@@ -31,6 +31,7 @@ pub(crate) use self::aliases::Aliases;
 use self::build::target_of;
 pub(crate) use self::build::{Builder, count};
 pub(crate) use self::common::no_common_suffix;
+pub(crate) use self::compose::Renumbered;
 pub(crate) use self::cursor::Cursor;
 pub use self::cursor::NodeView;
 pub(crate) use self::display::Notation;

@@ -48,6 +48,11 @@ impl Builder {
         self.open.len()
     }
 
+    /// The number that the next node has which aliases may refer to.
+    pub(crate) fn next_number(&self) -> usize {
+        self.numbered
+    }
+
     /// The position of the next node.
     pub(crate) fn position(&self) -> usize {
         self.nodes.len()

@@ -46,15 +46,18 @@ impl TreeDef {
         self.replace_leaves(std::iter::repeat(inner))
     }
 
-    /// The treedef with each leaf replaced by the next of `inner`, which has one for each leaf.
+    /// The treedef with each leaf replaced by the next of `inner`, which has one for each leaf. Aliases lead to the nodes
+    /// that they lead to now.
     pub(crate) fn replace_leaves<'a>(&self, inner: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut inner = inner.into_iter();
         let mut builder = Builder::default();
+        let mut renumbered = Renumbered::default();
         let mut open: Vec<u32> = Vec::new();
         for (at, node) in self.0.nodes.iter().enumerate() {
             if let Some(left) = open.last_mut() {
                 *left -= 1;
             }
+            renumbered.next(&builder, self.view(at));
             if node.shape.kind == NodeKind::Leaf {
                 let expected = "a treedef for each leaf that is replaced";
                 builder.subtree(expect_next(&mut inner, expected));
@@ -67,7 +70,42 @@ impl TreeDef {
                 builder.exit();
             }
         }
+        renumbered.set_targets(&mut builder);
         builder.finish()
+    }
+}
+
+/// Where aliases lead in a treedef that is built of some nodes of another one.
+#[derive(Debug, Default)]
+pub(crate) struct Renumbered {
+    /// For each of the nodes that aliases may refer to, its new number; none if it is left out.
+    numbers: Vec<Option<usize>>,
+    /// The aliases by their new positions, and the old numbers that they lead to.
+    aliases: Vec<(usize, usize)>,
+}
+
+impl Renumbered {
+    /// Notes the node of the other treedef that the builder gets next.
+    pub(crate) fn next(&mut self, builder: &Builder, node: NodeView<'_>) {
+        if node.kind().is_numbered() {
+            self.numbers.push(Some(builder.next_number()));
+        }
+        let target = node.target();
+        self.aliases
+            .extend(target.map(|number| (builder.position(), number)));
+    }
+
+    /// Notes that the subtree at a node of the other treedef is left out.
+    pub(crate) fn leave_out(&mut self, node: NodeView<'_>) {
+        let numbered = node.below().filter(|node| node.kind().is_numbered());
+        self.numbers.extend(numbered.map(|_| None));
+    }
+
+    /// Lets the aliases lead to the new numbers, and to nothing where a node is left out.
+    pub(crate) fn set_targets(self, builder: &mut Builder) {
+        for (alias, number) in self.aliases {
+            builder.set_target(alias, self.numbers.get(number).copied().flatten());
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
+use crate::references::crossing::{take_apart, take_apart_any};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, same_structure};
 
@@ -77,7 +78,14 @@ pub(crate) fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     sharing: Sharing,
     tree: &T,
 ) -> (Vec<L>, TreeDef) {
-    flatten_mapped(sharing, tree, L::clone)
+    match sharing {
+        Sharing::Duplicate => flatten_mapped(sharing, tree, L::clone),
+        // What several references hold is read at one instant.
+        Sharing::Preserve => {
+            let (leaves, treedef, _) = take_apart(tree);
+            (leaves, treedef)
+        }
+    }
 }
 
 #[inline]
@@ -85,6 +93,10 @@ pub(crate) fn flatten_any<T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &T,
 ) -> (Vec<AnyLeaf>, TreeDef) {
+    if sharing == Sharing::Preserve {
+        let (leaves, treedef, _) = take_apart_any(tree);
+        return (leaves, treedef);
+    }
     let mut leaves = Vec::new();
     let kept = Kept::default();
     let treedef = Flatten::new(sharing, |leaf: &dyn Leaf| {

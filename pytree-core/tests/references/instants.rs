@@ -8,7 +8,7 @@ use pytree_core::crossing::{Outcome, put_together_with, repeated, take_apart};
 use pytree_core::shape::LIST;
 use pytree_core::{
     Contents, Filter, Pytree, PytreeOf, Ref, ReferenceError, TreeError, Unflattener, Unrepeated,
-    Visitor, partition, refs,
+    Visitor, graph, partition, refs,
 };
 
 type Pair = (Ref<i64>, Ref<i64>);
@@ -238,4 +238,31 @@ fn a_call_that_always_loses_gets_its_turn() {
     });
     assert_eq!(pair.1.get(), 1);
     assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn graph_functions_read_at_one_instant() {
+    const ROUNDS: i64 = 1000;
+    let pair: Pair = (Ref::new(1000), Ref::new(0));
+    let slow = Slow(pair.0.clone(), pair.1.clone());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                repeated(|| attempt(&pair, |left, right| [left - 1, right + 1])).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            let (leaves, _) = graph::flatten::<i64, _>(&slow);
+            assert_eq!(leaves[0] + leaves[1], 1000);
+            let part = partition::filter::<Slow, i64>(&slow, &Filter::everything());
+            assert_eq!(part.leaves().iter().sum::<i64>(), 1000);
+            let parts = partition::split::<Slow, i64, 1>(&slow, [Filter::everything()]);
+            assert_eq!(parts.unwrap()[0].leaves().iter().sum::<i64>(), 1000);
+            let (leaves, _) = graph::flatten_any(&slow);
+            let number = |at: usize| *leaves[at].downcast_ref::<i64>().unwrap();
+            assert_eq!(number(0) + number(1), 1000);
+        }
+    });
 }

@@ -1,7 +1,7 @@
 //! Subtrees, cuts, and `None` as a leaf.
 
 use pytree_core::shape::NodeKind;
-use pytree_core::{KeyPath, Tree, TreeError, graph, tree};
+use pytree_core::{KeyPath, Shared, Tree, TreeError, graph, tree};
 
 use crate::{integers, path};
 
@@ -214,4 +214,49 @@ fn a_tree_that_was_cut_is_a_tree_like_any_other() {
         "(4,)"
     );
     assert_eq!(cut.at(&path("[2]")).unwrap().leaves()[0].to_string(), "5");
+}
+
+#[test]
+fn aliases_out_of_a_cut_lead_to_nothing() {
+    let (first, second) = (Shared::new(1_i64), Shared::new(2));
+    let value = (
+        [first.clone()],
+        second.clone(),
+        (second.clone(), first.clone()),
+    );
+    let (leaves, treedef) = graph::flatten::<i64, _>(&value);
+    let tree = Tree::new(treedef, leaves).unwrap();
+    assert_eq!(
+        tree.treedef().to_string(),
+        "PyTreeDef(([*], *, (alias 1, alias 0)))"
+    );
+    let cut = tree.cut(|subtree| subtree.kind() == NodeKind::List);
+    assert_eq!(
+        cut.treedef().to_string(),
+        "PyTreeDef((*, *, (alias 0, alias of nothing)))"
+    );
+    assert_eq!(
+        cut.join().treedef().to_string(),
+        "PyTreeDef(([*], *, (alias 1, alias of nothing)))"
+    );
+    let cut = tree.cut(|subtree| subtree.kind() == NodeKind::Shared);
+    assert_eq!(
+        cut.join().treedef().to_string(),
+        "PyTreeDef(([*], *, (alias of nothing, alias of nothing)))"
+    );
+    // No alias leads out of a leaf.
+    let cut = tree.cut(|subtree| subtree.is_leaf());
+    assert_eq!(cut.join(), tree);
+}
+
+#[test]
+fn composed_aliases_lead_to_the_same_nodes() {
+    let (outer, inner) = (Shared::new(1_i64), Shared::new(2_i64));
+    let outer = graph::structure(&(0_i64, outer.clone(), outer));
+    let inner = graph::structure(&(inner.clone(), inner));
+    assert_eq!(outer.to_string(), "PyTreeDef((*, *, alias 0))");
+    assert_eq!(
+        outer.compose(&inner).to_string(),
+        "PyTreeDef(((*, alias 0), (*, alias 2), alias 1))"
+    );
 }

@@ -6,7 +6,7 @@ use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, Key, KeyPath};
 use crate::base::suggest::Effort;
 use crate::node::shape::{self, NodeKind};
-use crate::treedef::{Builder, NodeView, TreeDef};
+use crate::treedef::{Builder, NodeView, Renumbered, TreeDef};
 
 /// A subtree of a tree, by reference.
 #[derive(Debug)]
@@ -160,6 +160,9 @@ impl<L> Tree<L> {
     ///
     /// So every function on trees works with any choice of leaves: cut, apply it, and [`join`](Tree::join).
     ///
+    /// In a tree of the graph form, an alias leads to nothing if its node is in another tree after the cut: each subtree is a
+    /// tree of its own, which holds nothing of the others. An alias whose node stays in the same tree leads there as before.
+    ///
     /// # Examples
     /// ```
     /// use pytree_core::shape::NodeKind;
@@ -176,6 +179,7 @@ impl<L> Tree<L> {
     {
         let mut builder = Builder::default();
         let mut leaves = Vec::new();
+        let mut renumbered = Renumbered::default();
         let mut open: Vec<usize> = Vec::new();
         let (mut at, mut first_leaf) = (0, 0);
         while let Some(node) = self.treedef.node(at) {
@@ -191,12 +195,14 @@ impl<L> Tree<L> {
                 builder.absent();
                 at += 1;
             } else if subtree.is_leaf() || is_leaf(&subtree) {
+                renumbered.leave_out(node);
                 builder.leaf(&shape::LEAF);
                 let subtree = subtree.to_tree();
                 at = node.end();
                 first_leaf += subtree.leaves.len();
                 leaves.push(subtree);
             } else {
+                renumbered.next(&builder, node);
                 builder.node_of(&self.treedef, at);
                 open.push(node.num_children());
                 at += 1;
@@ -206,6 +212,7 @@ impl<L> Tree<L> {
                 builder.exit();
             }
         }
+        renumbered.set_targets(&mut builder);
         Tree::from_parts(builder.finish(), leaves)
     }
 
@@ -250,7 +257,8 @@ impl<L> Tree<Option<L>> {
 }
 
 impl<L> Tree<Tree<L>> {
-    /// The tree with the trees that are its leaves put in their places: undoes [`cut`](Tree::cut).
+    /// The tree with the trees that are its leaves put in their places: undoes [`cut`](Tree::cut), but for aliases that led
+    /// from one of the trees to another.
     #[must_use]
     pub fn join(self) -> Tree<L> {
         let inner = self.leaves.iter().map(Tree::treedef);
