@@ -330,19 +330,21 @@ const _: () = {
     impl ::pytree_core::field::HoldsArrays for Layer {}
     #[automatically_derived]
     impl ::pytree_core::Module for Layer {
-        fn registry(&self) -> &'static [(&'static str, ::pytree_core::FieldKind)] {
+        fn registry(&self) -> ::pytree_core::Registry<'_> {
             match self {
-                Self::Identity { .. } => const { &[] }
+                Self::Identity { .. } => ::pytree_core::Registry::Borrowed(const { &[] }),
                 Self::Linear { .. } => {
-                    const { &[("0", ::pytree_core::FieldKind::Module)] }
+                    ::pytree_core::Registry::Borrowed(const {
+                        &[("0", ::pytree_core::FieldKind::Module)]
+                    })
                 }
                 Self::Scale { .. } => {
-                    const {
+                    ::pytree_core::Registry::Borrowed(const {
                         &[
                             ("factor", ::pytree_core::FieldKind::Param),
                             ("name", ::pytree_core::FieldKind::Static),
                         ]
-                    }
+                    })
                 }
             }
         }

@@ -225,8 +225,10 @@ const _: () = {
         M: ::pytree_core::field::ModuleField,
         [T; N]: ::pytree_core::field::ParamField,
     {
-        fn registry(&self) -> &'static [(&'static str, ::pytree_core::FieldKind)] {
-            <Self as ::pytree_core::ModuleType>::REGISTRY
+        fn registry(&self) -> ::pytree_core::Registry<'_> {
+            ::pytree_core::Registry::Borrowed(
+                <Self as ::pytree_core::ModuleType>::REGISTRY,
+            )
         }
     }
     #[automatically_derived]

@@ -398,8 +398,10 @@ const _: () = {
     impl ::pytree_core::field::HoldsArrays for Model {}
     #[automatically_derived]
     impl ::pytree_core::Module for Model {
-        fn registry(&self) -> &'static [(&'static str, ::pytree_core::FieldKind)] {
-            <Self as ::pytree_core::ModuleType>::REGISTRY
+        fn registry(&self) -> ::pytree_core::Registry<'_> {
+            ::pytree_core::Registry::Borrowed(
+                <Self as ::pytree_core::ModuleType>::REGISTRY,
+            )
         }
     }
     #[automatically_derived]
