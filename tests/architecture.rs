@@ -293,9 +293,10 @@ fn methods(items: &[Item], of_tensors: bool, found: &mut BTreeSet<String>) {
                 let is_tensor = block.self_ty.to_token_stream().to_string() == "Tensor";
                 for item in &block.items {
                     if let syn::ImplItem::Fn(function) = item {
-                        let wanted = match of_tensors {
-                            true => inherent && is_tensor,
-                            false => function.sig.receiver().is_some(),
+                        let wanted = if of_tensors {
+                            inherent && is_tensor
+                        } else {
+                            function.sig.receiver().is_some()
                         };
                         if wanted {
                             let name = function.sig.ident.to_string();
