@@ -99,9 +99,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
 
     /// An alias of the node with a number, or of nothing.
     fn alias(&mut self, number: Option<usize>) {
-        self.next_is(move |next| {
-            next.pass_node(&shape::ALIAS, 0) && next.passed_target() == number
-        });
+        self.next_is(move |next| next.pass_alias(number));
     }
 
     /// The number of the alias that follows in the treedef, wherever it leads.
@@ -128,7 +126,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next_is(|next| next.pass_dynamic(shape, arity));
     }
 
-    /// Compares what was met with what is next in the treedef, and goes past it.
+    /// Compares what was met with what is next in the treedef, and goes past it. `pass` stays where it is if they differ.
     #[inline]
     fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         if self.matches && !pass(&mut self.next) {

@@ -174,6 +174,17 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
+    /// Goes past the next node if it is an alias of the node with a number, or of nothing; tells whether it does.
+    #[inline]
+    pub(crate) fn pass_alias(&mut self, number: Option<usize>) -> bool {
+        let mut after = *self;
+        let is_next = after.pass_node(&shape::ALIAS, 0) && after.passed_target() == number;
+        if is_next {
+            *self = after;
+        }
+        is_next
+    }
+
     /// The number of the node that an alias leads to which was passed last; none if it leads to nothing.
     pub(crate) fn passed_target(self) -> Option<usize> {
         self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
