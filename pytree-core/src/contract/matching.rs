@@ -192,7 +192,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         if self.matches {
-            self.node(&shape::LEAF, 0);
+            self.next_is(|next| next.pass_leaf());
             (self.on_leaf)(leaf);
         }
     }

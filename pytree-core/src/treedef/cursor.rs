@@ -156,11 +156,27 @@ impl<'t> Cursor<'t> {
     /// Goes past the next node if it has a shape and a number of children; tells whether it does.
     #[inline]
     pub(crate) fn pass_node(&mut self, shape: &'static NodeShape, arity: usize) -> bool {
-        let next = self.treedef.nodes.get(self.node);
-        let has_shape = |node: &Node| {
-            std::ptr::eq(node.shape, shape) || self.treedef.shape_of(node) == Shape::Static(shape)
+        let Some(node) = self.treedef.nodes.get(self.node) else {
+            return false;
         };
-        let is_next = next.is_some_and(|node| node.arity as usize == arity && has_shape(node));
+        let is_next = node.arity as usize == arity
+            && (std::ptr::eq(node.shape, shape) || self.has_equal_shape(node, shape));
+        self.node += usize::from(is_next);
+        is_next
+    }
+
+    /// Two constants of one description may be at different addresses.
+    #[cold]
+    #[inline(never)]
+    fn has_equal_shape(self, node: &Node, shape: &'static NodeShape) -> bool {
+        self.treedef.shape_of(node) == Shape::Static(shape)
+    }
+
+    /// Goes past the next node if it is a leaf, of whatever type; tells whether it does.
+    #[inline]
+    pub(crate) fn pass_leaf(&mut self) -> bool {
+        let next = self.treedef.nodes.get(self.node);
+        let is_next = next.is_some_and(|node| node.shape.kind == NodeKind::Leaf);
         self.node += usize::from(is_next);
         is_next
     }
