@@ -107,7 +107,7 @@ fn leaves_of_several_element_types_are_named() {
     let error = try_ravel(&mixed).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot ravel leaves of several element types; convert them first: 2 places:\n  \
+        "cannot ravel leaves with different element types; convert them first: 2 places:\n  \
          at [1][0]: expected a leaf of type i32, found f32[1]\n  \
          at [1][1]: expected a leaf of type i32, found bool[]"
     );

@@ -402,7 +402,7 @@ fn collectives_say_what_does_not_fit() {
     let x = Tensor::from([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]);
     let call = |f: fn(Tensor) -> Tensor| message(|| drop(vmap(f).axis_name("i")(x.clone())));
     let text = call(|x| ppermute(&x, "i", [(0, 2), (0, 1), (1, 1)]));
-    assert!(text.contains("(0, 2) leaves the batch axis `i` of length 2, example 0 sends twice, example 1 gets twice"), "{text}");
+    assert!(text.contains("(0, 2) is out of range on the batch axis `i` of length 2, example 0 sends twice, example 1 receives twice"), "{text}");
     let text = call(|x| all_to_all(&x, "i", 0, 0, false));
     assert!(
         text.contains("axis 0 has length 3, the batch axis `i` has 2"),
@@ -413,7 +413,7 @@ fn collectives_say_what_does_not_fit() {
     let text = call(|x| all_gather(&x, "i", 2, false));
     assert!(
         text.contains(
-            "cannot all_gather f64[3]: 2 is no place for a new axis, of 2 axes in all; use -2 to 1"
+            "cannot all_gather f64[3]: axis 2 is out of range for a new axis in a result of 2 axes; use -2 to 1"
         ),
         "{text}"
     );

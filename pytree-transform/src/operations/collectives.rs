@@ -1,8 +1,9 @@
-//! Collectives: operations over the examples of a `vmap` around, whose batch axis has a name.
+//! Collectives: operations over a named batch axis of an enclosing `vmap`.
 //!
-//! Inside of the function of one example they look at all examples. The name is bound by
-//! [`Vmap::axis_name`](crate::Vmap::axis_name); of several batch axes of one name the innermost is meant. What is not
-//! batched is the same for all examples. They are differentiated, batched and compiled as other operations are.
+//! The mapped function sees one example; a collective in it combines all examples.
+//! [`Vmap::axis_name`](crate::Vmap::axis_name) binds the name. If nested batch axes share a name, the innermost is
+//! used. A value without the batch axis is the same for all examples. Collectives are differentiated, batched and
+//! compiled like other operations.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ fn each_leaf<T: Traceable>(
     rebuild(&treedef, results)
 }
 
-/// Fails if a name is given twice or not bound.
+/// Returns an error if a name is given twice or not bound.
 fn check(operation: &'static str, names: &AxisNames) -> Result<(), TensorError> {
     if let Some(name) = names.duplicate() {
         return Err(TensorError::DuplicateAxis {
@@ -48,7 +49,7 @@ fn check(operation: &'static str, names: &AxisNames) -> Result<(), TensorError> 
     length_of(operation, names).map(drop)
 }
 
-/// The number of examples along all of the axes.
+/// Returns the number of examples along all named axes together.
 fn length_of(operation: &'static str, names: &AxisNames) -> Result<usize, TensorError> {
     let mut lengths = names.as_slice().iter();
     lengths.try_fold(1, |product, name| {
@@ -56,13 +57,13 @@ fn length_of(operation: &'static str, names: &AxisNames) -> Result<usize, Tensor
     })
 }
 
-/// The sum over all examples, `Σⱼ xⱼ`, of each leaf of a pytree; bools are counted, as i32.
+/// Returns the sum over all examples, `Σⱼ xⱼ`, of each leaf of a pytree. Bools are summed as i32.
 ///
-/// What is the same for all examples is multiplied by their number. The cotangent of each example is the sum of
-/// all. It is `jax.lax.psum`.
+/// A value that is the same for all examples is multiplied by the number of examples. In reverse mode, each example
+/// receives the sum of the cotangents of all examples. Equivalent to `jax.lax.psum`.
 ///
 /// # Panics
-/// If an axis is not bound, or named twice.
+/// Panics if an axis name is not bound, or is given twice.
 ///
 /// # Examples
 /// ```
@@ -81,10 +82,10 @@ pub fn psum<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// The mean over all examples of each leaf of a pytree. It is `jax.lax.pmean`.
+/// Returns the mean over all examples of each leaf of a pytree. Equivalent to `jax.lax.pmean`.
 ///
 /// # Panics
-/// If an axis is not bound, or named twice, or if a leaf has no floats.
+/// Panics if an axis name is not bound or is given twice, or if a leaf does not contain floats.
 ///
 /// # Examples
 /// ```
@@ -106,11 +107,12 @@ pub fn pmean<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// The maximum over all examples, element by element, of each leaf of a pytree. It is `jax.lax.pmax`; of several
-/// examples that are the maximum, each has an equal share of the cotangent.
+/// Returns the elementwise maximum over all examples of each leaf of a pytree.
+///
+/// Examples that share the maximum receive equal shares of the cotangent. Equivalent to `jax.lax.pmax`.
 ///
 /// # Panics
-/// If an axis is not bound, or named twice, or if there are no examples.
+/// Panics if an axis name is not bound or is given twice, or if there are no examples.
 ///
 /// # Examples
 /// ```
@@ -124,11 +126,12 @@ pub fn pmax<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     each_leaf("pmax", value, &axis_name.into(), collectives::pmax)
 }
 
-/// The minimum over all examples, element by element, of each leaf of a pytree. It is `jax.lax.pmin`, with
-/// cotangents as those of [`pmax`].
+/// Returns the elementwise minimum over all examples of each leaf of a pytree.
+///
+/// Examples that share the minimum receive equal shares of the cotangent. Equivalent to `jax.lax.pmin`.
 ///
 /// # Panics
-/// As [`pmax`].
+/// Panics in the same cases as [`pmax`].
 ///
 /// # Examples
 /// ```
@@ -144,24 +147,26 @@ pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// The elements with their order turned round; its own inverse.
+/// Maps the values so that their order is reversed: the greatest becomes the least. It is its own inverse.
 fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
     Ok(match leaf.dtype() {
         DType::F32 | DType::F64 => -leaf,
         DType::Bool => !leaf,
-        // Minus one has all bits set, and so keeps the least integer in range.
+        // Minus one has all bits set. The complement of the least integer stays in range, its negative does not.
         DType::I32 | DType::I64 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), -1.0))?,
         DType::U32 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), f64::from(u32::MAX)))?,
     })
 }
 
-/// The tensors of all examples, of each leaf of a pytree: along a new axis at `axis` of the result, or, if `tiled`,
-/// one behind the other along an axis that the leaf has. Negative axes count from the end.
+/// Gathers the values of all examples, for each leaf of a pytree.
 ///
-/// Of several names, the first is the slowest. It is `jax.lax.all_gather`.
+/// The examples are stacked along a new axis at `axis` of the result. If `tiled`, they are concatenated along the
+/// existing axis `axis` instead. Negative axes count from the end.
+///
+/// With more than one name, the first name varies slowest. Equivalent to `jax.lax.all_gather`.
 ///
 /// # Panics
-/// If a batch axis is not bound, or named twice, or if a leaf has no such axis.
+/// Panics if a batch axis is not bound or is given twice, or if `axis` is out of range for a leaf.
 ///
 /// # Examples
 /// ```
@@ -197,7 +202,7 @@ pub fn all_gather<T: Traceable>(
     })
 }
 
-/// The tensor with an axis and the one behind it made one.
+/// Returns the tensor with `axis` and the next axis joined into one axis.
 fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
     let length = shape.remove(axis);
@@ -205,11 +210,12 @@ fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     tensor.try_reshape(shape)
 }
 
-/// The position of the example among all, as i32; of several names, the first is the slowest. It is
-/// `jax.lax.axis_index`.
+/// Returns the position of the example among all examples, as i32.
+///
+/// With more than one name, the first name varies slowest. Equivalent to `jax.lax.axis_index`.
 ///
 /// # Panics
-/// If an axis is not bound, or named twice.
+/// Panics if an axis name is not bound, or is given twice.
 ///
 /// # Examples
 /// ```
@@ -234,10 +240,10 @@ pub fn axis_index(axis_name: impl Into<AxisNames>) -> Tensor {
     position.unwrap_or_else(|| Tensor::constant(DType::I32, 0.0))
 }
 
-/// The number of examples; of several names, along all of the axes. It is `jax.lax.axis_size`.
+/// Returns the number of examples along all named axes together. Equivalent to `jax.lax.axis_size`.
 ///
 /// # Panics
-/// If an axis is not bound, or named twice.
+/// Panics if an axis name is not bound, or is given twice.
 ///
 /// # Examples
 /// ```
@@ -253,7 +259,7 @@ pub fn axis_size(axis_name: impl Into<AxisNames>) -> usize {
     or_panic(length_of("axis_size", &names))
 }
 
-/// The name of an operation over one axis.
+/// Panics unless there is exactly one axis name.
 #[track_caller]
 fn single(operation: &'static str, names: &AxisNames) {
     assert!(
@@ -262,11 +268,13 @@ fn single(operation: &'static str, names: &AxisNames) {
     );
 }
 
-/// Each leaf of a pytree of example `from` becomes that of example `to`, for each pair `(from, to)`; an example that
-/// gets none has zeros. It is `jax.lax.ppermute`.
+/// Sends each leaf of a pytree from example `from` to example `to`, for each pair `(from, to)`.
+///
+/// An example that receives nothing gets zeros. Equivalent to `jax.lax.ppermute`.
 ///
 /// # Panics
-/// If the axis is not bound, or not one, or if an example is not there, sends twice, or gets twice.
+/// Panics if there is not exactly one bound axis name, or if an example is out of range, sends twice, or receives
+/// twice.
 ///
 /// # Examples
 /// ```
@@ -289,10 +297,10 @@ pub fn ppermute<T: Traceable>(
     })
 }
 
-/// Example `i` gets each leaf of a pytree of example `permutation[i]`. It is `jax.lax.pshuffle`.
+/// Gives example `i` each leaf of example `permutation[i]`. Equivalent to `jax.lax.pshuffle`.
 ///
 /// # Panics
-/// As [`ppermute`], and if the permutation is not as long as the axis.
+/// Panics in the same cases as [`ppermute`], and if `permutation` is not as long as the batch axis.
 ///
 /// # Examples
 /// ```
@@ -319,16 +327,16 @@ pub fn pshuffle<T: Traceable>(
     ppermute(value, names, pairs)
 }
 
-/// Sends the parts of each leaf of a pytree along `split_axis` one to each example, which puts the parts it gets along
-/// `concat_axis`. Negative axes count from the end.
+/// Splits each leaf of a pytree along `split_axis` and sends one part to each example. Each example joins the parts
+/// it receives along `concat_axis`. Negative axes count from the end.
 ///
-/// The split axis is as long as the batch axis and goes; a new axis is at `concat_axis` of the result. If `tiled`, both
-/// axes stay: the first is cut into as many pieces as there are examples, and those that arrive are put one behind the
-/// other along the second. It is `jax.lax.all_to_all`.
+/// The split axis must be as long as the batch axis. It is removed, and the result has a new axis at `concat_axis`.
+/// If `tiled`, both axes are kept: the split axis is divided into one piece per example, and the received pieces are
+/// concatenated along the concat axis. Equivalent to `jax.lax.all_to_all`.
 ///
 /// # Panics
-/// If the batch axis is not bound, or not one, if a leaf has no such axis, or if the split axis has another length, or,
-/// if `tiled`, can't be cut.
+/// Panics if there is not exactly one bound axis name, if an axis is out of range for a leaf, or if the split axis
+/// and the batch axis have different lengths. If `tiled`, panics if the split axis cannot be divided evenly.
 ///
 /// # Examples
 /// ```
@@ -354,13 +362,13 @@ pub fn all_to_all<T: Traceable>(
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
         let pieces = cut(leaf, split, &names[0])?;
-        // In the result the pieces are before what is joined with them.
+        // In the result, the axis of the pieces is before the axis that they are joined with.
         let sent = collectives::all_to_all(&pieces, &names[0], split, concat)?;
         joined(&sent, concat)
     })
 }
 
-/// The tensor with an axis cut into one piece for each example: the new axis is before it.
+/// Returns the tensor with `axis` divided into one piece per example. The new axis is inserted before `axis`.
 fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorError> {
     let length = axis_length("all_to_all", name)?;
     let mut shape = leaf.info().shape.clone();

@@ -1,7 +1,7 @@
-//! Convolutions: windows of the input times a kernel.
+//! Convolutions: products of sliding windows of the input with a kernel.
 //!
-//! The input is laid out as `[batch, space…, features]`, the kernel as `[space…, in, out]`; then a convolution is
-//! padding, windows, and one product of matrices, whose rules are its rules.
+//! The input has the layout `[batch, space…, features]`, the kernel `[space…, in, out]`. A convolution is composed of
+//! padding, window extraction and one matrix product, so it needs no derivative rules of its own.
 
 mod mistakes;
 
@@ -19,12 +19,12 @@ pub use crate::operations::convolution_layout::ConvDimensionNumbers;
 pub use crate::operations::window_padding::Padding;
 use crate::operations::window_padding::signed;
 
-/// A convolution, as `jax.lax.conv_general_dilated`: its strides and padding, and what is set after them.
-/// Over one, two, three or more axes, as many as there are strides.
+/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. The number of strides is
+/// the number of spatial axes.
 ///
-/// With `x: [batch, space…, in]` and `kernel: [size…, in / groups, out]`, the result is
-/// `[batch, space…, out]`; [`dimension_numbers`](Self::dimension_numbers) sets other orders of the axes. The
-/// kernel is not turned round (it is the correlation, as everywhere in deep learning).
+/// With `x: [batch, space…, in]` and `kernel: [size…, in / groups, out]`, the result is `[batch, space…, out]`.
+/// [`dimension_numbers`](Self::dimension_numbers) selects other orders of the axes. The kernel is not flipped: this
+/// is a correlation, as is usual in deep learning.
 ///
 /// # Examples
 /// ```
@@ -50,7 +50,7 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// A convolution with these strides and padding, no dilation, no groups, and the features last.
+    /// Creates a convolution with these strides and this padding, no dilation, no groups, and the features last.
     #[must_use]
     pub fn new(strides: impl AsRef<[usize]>, padding: Padding) -> Self {
         let strides = Shape::from_slice(strides.as_ref());
@@ -66,7 +66,8 @@ impl Convolution {
         }
     }
 
-    /// How far apart neighbours of the input are, with zeros between them (`lhs_dilation`); 1 by default.
+    /// Sets the distance between neighbouring input elements, which are separated by zeros (`lhs_dilation`). 1 by
+    /// default.
     #[must_use]
     pub fn input_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let input_dilation = Shape::from_slice(dilation.as_ref());
@@ -76,7 +77,7 @@ impl Convolution {
         }
     }
 
-    /// How far apart neighbours of the kernel are (`rhs_dilation`); 1 by default.
+    /// Sets the distance between neighbouring kernel elements (`rhs_dilation`). 1 by default.
     #[must_use]
     pub fn kernel_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let kernel_dilation = Shape::from_slice(dilation.as_ref());
@@ -86,8 +87,8 @@ impl Convolution {
         }
     }
 
-    /// In how many groups the features of the input are, each with its own part of the kernel
-    /// (`feature_group_count`); 1 by default.
+    /// Sets the number of feature groups of the input (`feature_group_count`). Each group has its own part of the
+    /// kernel. 1 by default.
     #[must_use]
     pub fn feature_groups(self, feature_groups: usize) -> Self {
         Self {
@@ -96,7 +97,8 @@ impl Convolution {
         }
     }
 
-    /// In how many groups the batch is, each with its own part of the kernel (`batch_group_count`); 1 by default.
+    /// Sets the number of batch groups (`batch_group_count`). Each group has its own part of the kernel. 1 by
+    /// default.
     #[must_use]
     pub fn batch_groups(self, batch_groups: usize) -> Self {
         Self {
@@ -105,7 +107,7 @@ impl Convolution {
         }
     }
 
-    /// The order of the axes of input, kernel and result; [`ConvDimensionNumbers::ChannelsLast`] by default.
+    /// Sets the order of the axes of input, kernel and result. [`ConvDimensionNumbers::ChannelsLast`] by default.
     #[must_use]
     pub fn dimension_numbers(self, dimension_numbers: ConvDimensionNumbers) -> Self {
         Self {
@@ -114,10 +116,10 @@ impl Convolution {
         }
     }
 
-    /// The convolution of `x` with a kernel.
+    /// Returns the convolution of `x` with `kernel`.
     ///
     /// # Panics
-    /// If the shapes, the element types and what was set do not fit; every problem is named.
+    /// Panics if the shapes, the dtypes or the configuration do not match. The message lists every problem.
     #[must_use]
     #[panicking_twin(apply, Shape | DType)]
     #[track_caller]
@@ -128,11 +130,13 @@ impl Convolution {
         self.product(laid_out, &pairs)
     }
 
-    /// The transposed convolution, as `jax.lax.conv_transpose`: the strides are the distance of the inputs,
-    /// so that the result is larger by them. The kernel is `[size…, in, out]` and is not turned round.
+    /// Returns the transposed convolution of `x` with `kernel`, as `jax.lax.conv_transpose`.
+    ///
+    /// The strides are the distances between input elements, so the result is larger by that factor. The kernel is
+    /// `[size…, in, out]` and is not flipped.
     ///
     /// # Panics
-    /// As [`apply`](Self::apply), and if an input dilation or groups are set.
+    /// Panics in the same cases as [`apply`](Self::apply), and if an input dilation or groups are set.
     ///
     /// # Examples
     /// ```
@@ -183,7 +187,7 @@ impl Convolution {
         dense.product(laid_out, &pairs)
     }
 
-    /// How many elements the kernel spans along each axis.
+    /// Returns the number of input elements that the dilated kernel covers along each axis.
     fn spans(&self, kernel: &Tensor) -> Shape {
         let sizes = kernel.shape().iter().zip(&self.kernel_dilation);
         sizes
@@ -194,14 +198,14 @@ impl Convolution {
             .collect()
     }
 
-    /// What the padding puts before and behind each axis.
+    /// Returns the number of padding elements before and after each axis.
     fn pairs(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<(isize, isize)> {
         let lengths = &x.shape()[1..x.rank() - 1];
         let spans = self.spans(kernel);
         self.padding.pairs(lengths, &spans, &self.strides)
     }
 
-    /// The operands with their axes in order. Every problem is named.
+    /// Returns the operands with their axes in the canonical order, or an error that lists every problem.
     #[track_caller]
     fn lay_out(
         &self,
@@ -233,7 +237,7 @@ impl Convolution {
         }
     }
 
-    /// Padding, windows and the product.
+    /// Applies the padding, extracts the windows and multiplies them by the kernel.
     #[track_caller]
     fn product(&self, laid_out: LaidOut, pairs: &[(isize, isize)]) -> Result<Tensor, TensorError> {
         let LaidOut { x, kernel, result } = laid_out;
@@ -274,7 +278,8 @@ impl Convolution {
         transpose(&product, &result)
     }
 
-    /// `[batch, counts…, sizes…, groups · in] × [sizes…, in, groups · out]`.
+    /// Returns the product `[batch, counts…, sizes…, groups · in] × [sizes…, in, groups · out]` in each feature
+    /// group.
     #[track_caller]
     fn in_feature_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let axes = self.strides.len();
@@ -288,7 +293,7 @@ impl Convolution {
         joined(&move_axis(&product, 0, axes + 1)?)
     }
 
-    /// `[groups · batch, counts…, sizes…, in] × [sizes…, in, groups · out]`.
+    /// Returns the product `[groups · batch, counts…, sizes…, in] × [sizes…, in, groups · out]` in each batch group.
     #[track_caller]
     fn in_batch_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let axes = self.strides.len();
@@ -302,14 +307,14 @@ impl Convolution {
     }
 }
 
-/// Operands with their axes in order, and the way back for the result.
+/// Operands with their axes in the canonical order, and the permutation that restores the order for the result.
 struct LaidOut {
     x: Tensor,
     kernel: Tensor,
     result: Shape,
 }
 
-/// The tensor with an axis divided into groups: the axis becomes two.
+/// Returns the tensor with `axis` split into two axes: groups, and elements of a group.
 #[track_caller]
 fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
@@ -318,7 +323,7 @@ fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, Tensor
     reshape(tensor, &shape)
 }
 
-/// The tensor with its last two axes joined.
+/// Returns the tensor with its last two axes joined.
 #[track_caller]
 fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
@@ -327,11 +332,13 @@ fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
     reshape(tensor, &shape)
 }
 
-/// The kernel turned round along its first `axes`: what makes a correlation a convolution in the sense of
-/// mathematics, and a transposed convolution the transpose of one.
+/// Returns the kernel with its first `axes` axes reversed.
+///
+/// With a flipped kernel, a correlation becomes a mathematical convolution, and a transposed convolution becomes the
+/// transpose of the convolution.
 ///
 /// # Panics
-/// If the kernel has fewer axes.
+/// Panics if the kernel has fewer than `axes` axes.
 ///
 /// # Examples
 /// ```
@@ -350,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transposed_convolution_with_the_kernel_turned_is_the_transpose() {
+    fn transposed_convolution_with_flipped_kernel_is_transpose() {
         use crate::primitives::body::tape::linearize;
         use crate::primitives::shape::rule_checks::{assert_close, noise};
         let convolution = Convolution::new([2], Padding::Valid);

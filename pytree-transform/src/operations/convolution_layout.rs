@@ -20,23 +20,24 @@ use crate::base::error::Mistake;
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ConvDimensionNumbers {
-    /// `NHWC`, `HWIO`, `NHWC`, with as many axes between as there are: Flax's default, and ours.
+    /// `NHWC`, `HWIO`, `NHWC`, with any number of spatial axes. This is the default of Flax and of this crate.
     #[default]
     ChannelsLast,
-    /// `NCHW`, `OIHW`, `NCHW`: the default of `jax.lax`.
+    /// `NCHW`, `OIHW`, `NCHW`, with any number of spatial axes. This is the default of `jax.lax`.
     ChannelsFirst,
-    /// A letter for each axis; what is neither N, C, I nor O stands for an axis that windows slide over.
+    /// One letter per axis. Every letter other than N, C, I and O names a spatial axis, which windows slide over.
     Letters {
-        /// Of the input, for instance `NHWC`.
+        /// The letters of the input, for instance `NHWC`.
         input: String,
-        /// Of the kernel, for instance `HWIO`.
+        /// The letters of the kernel, for instance `HWIO`.
         kernel: String,
-        /// Of the result, for instance `NHWC`.
+        /// The letters of the result, for instance `NHWC`.
         result: String,
     },
 }
 
-/// For each of the three, its axes in our order: batch, space, features; space, in, out.
+/// The axes of input, kernel and result in the canonical order: batch, space, features; for the kernel space, in,
+/// out.
 pub(super) struct Orders {
     pub(super) input: Shape,
     pub(super) kernel: Shape,
@@ -44,8 +45,8 @@ pub(super) struct Orders {
 }
 
 impl ConvDimensionNumbers {
-    /// The order by letters, as in JAX: `("NHWC", "HWIO", "NHWC")`. The axes that windows slide over are in the
-    /// order of the kernel's letters.
+    /// Creates the order from letters, as in JAX: `("NHWC", "HWIO", "NHWC")`. The spatial axes have the order of the
+    /// kernel's letters.
     #[must_use]
     pub fn letters(input: &str, kernel: &str, result: &str) -> Self {
         Self::Letters {
@@ -55,7 +56,7 @@ impl ConvDimensionNumbers {
         }
     }
 
-    /// The axes of each in our order; what is wrong with the letters otherwise.
+    /// Returns the axes of each tensor in the canonical order, or the mistake in the letters.
     pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
@@ -100,7 +101,7 @@ impl ConvDimensionNumbers {
     }
 }
 
-/// Where each of the wanted letters is.
+/// Returns the position of each wanted letter.
 fn order(
     letters: &str,
     before: &[char],
@@ -120,9 +121,10 @@ fn order(
         .ok_or_else(|| {
             let wanted: String = wanted.into_iter().collect();
             Mistake::new(
-                format!("the letters \"{letters}\" are not those of {rank} axes"),
+                format!("the letters \"{letters}\" do not name {rank} axes"),
                 format!(
-                    "give \"{wanted}\" in some order: N is the batch, C the features, I and O those of the kernel"
+                    "use the letters of \"{wanted}\" in any order: N is the batch, C the \
+                     features, I and O the kernel's input and output features"
                 ),
             )
         })
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_name_each_axis_once() {
+    fn letters_must_name_each_axis_once() {
         let orders =
             |input, kernel, result| ConvDimensionNumbers::letters(input, kernel, result).orders(2);
         let known = orders("NCHW", "OIHW", "NCHW").unwrap();

@@ -1,4 +1,4 @@
-//! Creating tensors.
+//! Constructors of tensors.
 
 use crate::base::dtype::DType;
 use crate::base::error::{called, or_panic};
@@ -9,10 +9,11 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
 impl Tensor {
-    /// A tensor of the given shape whose elements are all `value`; integers take it as `as` does.
+    /// Returns a tensor of the given dtype and shape with all elements equal to `value`. Integer dtypes convert it
+    /// like `as`.
     ///
     /// # Panics
-    /// If nothing can address so many elements, or the system does not grant their memory.
+    /// Panics if the size overflows, or if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -25,10 +26,10 @@ impl Tensor {
         or_panic(create::full(dtype, shape.as_ref(), value))
     }
 
-    /// Zeros.
+    /// Returns a tensor of zeros.
     ///
     /// # Panics
-    /// If nothing can address so many elements, or the system does not grant their memory.
+    /// Panics if the size overflows, or if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -42,10 +43,10 @@ impl Tensor {
         Self::full(dtype, shape, 0.0)
     }
 
-    /// Ones.
+    /// Returns a tensor of ones.
     ///
     /// # Panics
-    /// If nothing can address so many elements, or the system does not grant their memory.
+    /// Panics if the size overflows, or if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -59,10 +60,10 @@ impl Tensor {
         Self::full(dtype, shape, 1.0)
     }
 
-    /// Zeros with the element type and shape of a tensor.
+    /// Returns zeros with the dtype and shape of `tensor`.
     ///
     /// # Panics
-    /// If the system does not grant the memory.
+    /// Panics if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -76,10 +77,10 @@ impl Tensor {
         Self::full_like(tensor, 0.0)
     }
 
-    /// Ones with the element type and shape of a tensor.
+    /// Returns ones with the dtype and shape of `tensor`.
     ///
     /// # Panics
-    /// If the system does not grant the memory.
+    /// Panics if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -93,10 +94,10 @@ impl Tensor {
         Self::full_like(tensor, 1.0)
     }
 
-    /// A tensor with the element type and shape of another, whose elements are all `value`.
+    /// Returns a tensor with the dtype and shape of `tensor` and all elements equal to `value`.
     ///
     /// # Panics
-    /// If the system does not grant the memory.
+    /// Panics if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -110,10 +111,10 @@ impl Tensor {
         Self::full(tensor.dtype(), tensor.shape(), value)
     }
 
-    /// The numbers from 0 to before `length`, as `[length]`.
+    /// Returns the numbers from 0 up to, but not including, `length`: `[length]`.
     ///
     /// # Panics
-    /// If the element type is bool or counts not so far, or there is no memory for so many elements.
+    /// Panics if the dtype is bool or cannot hold the largest number, or if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -127,11 +128,11 @@ impl Tensor {
         Self::iota(dtype, [length], 0)
     }
 
-    /// A tensor of the given shape whose elements are their position along `axis`.
+    /// Returns a tensor of the given shape in which each element is its position along `axis`.
     ///
     /// # Panics
-    /// If the shape has no such axis, the element type is bool or counts not so far, or there is no memory for so many
-    /// elements.
+    /// Panics if `axis` is out of range, if the dtype is bool or cannot hold the largest position, or if the
+    /// allocation fails.
     ///
     /// # Examples
     /// ```
@@ -145,10 +146,10 @@ impl Tensor {
         or_panic(create::iota(dtype, shape.as_ref(), axis))
     }
 
-    /// The unit matrix, `[length, length]`.
+    /// Returns the identity matrix, `[length, length]`.
     ///
     /// # Panics
-    /// If nothing can address so many elements, or the system does not grant their memory.
+    /// Panics if the size overflows, or if the allocation fails.
     ///
     /// # Examples
     /// ```

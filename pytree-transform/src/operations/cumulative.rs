@@ -1,4 +1,4 @@
-//! Running reductions along an axis.
+//! Cumulative reductions along an axis.
 
 use pytree_derive::panicking_twin;
 
@@ -7,7 +7,7 @@ use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
-/// The axis of a running reduction, which begins at its end: each element with all behind it, as `reverse=True` in JAX.
+/// An axis along which a cumulative operation runs from the end, as with `reverse=True` in JAX.
 ///
 /// # Examples
 /// ```
@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis of a running reduction, and from which end it begins: a number begins at the first element.
+/// The axis of a cumulative operation and its direction. A number means from the first element to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,
@@ -47,7 +47,7 @@ impl RunningAxis {
     }
 }
 
-/// For each row, the function that panics and its twin: `name try_name = function`.
+/// Defines a panicking method and its fallible version per row: `name try_name = function`.
 macro_rules! running {
     ($elements:literal: $($(#[$doc:meta])* $name:ident $try_name:ident = $function:ident $(($cumulation:expr))?;)*) => {
         impl Tensor {$(
@@ -68,9 +68,10 @@ macro_rules! running {
 }
 
 running! {
-    " If there is no such axis, or the elements are not numbers.":
+    " Panics if `axis` is out of range, or if the elements are not numbers.":
 
-    /// Running sums along an axis: each element with all before it, or behind it if the axis is [`Reversed`].
+    /// Returns the cumulative sum along `axis`: each element plus all elements before it, or after it if the
+    /// axis is [`Reversed`].
     ///
     /// # Examples
     /// ```
@@ -79,7 +80,8 @@ running! {
     /// ```
     cumsum try_cumsum = cumulative_sum;
 
-    /// Running products along an axis: each element with all before it, or behind it if the axis is [`Reversed`].
+    /// Returns the cumulative product along `axis`: each element times all elements before it, or after it if the axis is
+    /// [`Reversed`].
     ///
     /// # Examples
     /// ```
@@ -88,7 +90,8 @@ running! {
     /// ```
     cumprod try_cumprod = cumulative(Cumulation::Prod);
 
-    /// Running maxima, NaN from the first one on, along an axis: each element with all before it, or behind it if the axis is [`Reversed`].
+    /// Returns the cumulative maximum along `axis`: of each element and all elements before it, or after it if the axis is
+    /// [`Reversed`]. All results after a NaN are NaN.
     ///
     /// # Examples
     /// ```
@@ -97,7 +100,8 @@ running! {
     /// ```
     cummax try_cummax = cumulative(Cumulation::Max);
 
-    /// Running minima, NaN from the first one on, along an axis: each element with all before it, or behind it if the axis is [`Reversed`].
+    /// Returns the cumulative minimum along `axis`: of each element and all elements before it, or after it if the axis is
+    /// [`Reversed`]. All results after a NaN are NaN.
     ///
     /// # Examples
     /// ```
@@ -108,9 +112,10 @@ running! {
 }
 
 running! {
-    " If there is no such axis, or the elements are not f32 or f64.":
+    " Panics if `axis` is out of range, or if the elements are not f32 or f64.":
 
-    /// Running logarithms of sums of exponentials, log Σ eˣ, along an axis: each element with all before it, or behind it if the axis is [`Reversed`].
+    /// Returns the cumulative log-sum-exp along `axis`, log Σ eˣ: over each element and all elements before it, or after it
+    /// if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Looking into functions while they run: printing and calling back.
+//! Debugging aids that work inside transformations: printing and callbacks.
 
 use std::sync::Arc;
 
@@ -7,11 +7,13 @@ use crate::primitives::callback::DebugCallback;
 use crate::tensor::Tensor;
 use crate::tensor::trace::bind;
 
-/// Prints a line to stdout when the values are there, as `println!` does: under `jit` at each run, under `vmap`
-/// once for each example, under `grad` and `jvp` with the values themselves and without their tangents.
+/// Prints a line to stdout when the values are known, like `println!`.
 ///
-/// The operands are tensors, by value or by reference; a name before one is that of its place in the format. Prints
-/// are in the order of the program, and dead-code elimination keeps them. It is `jax.debug.print`.
+/// Under `jit` it prints at each run, and under `vmap` once per example. Under `grad` and `jvp` it prints the values
+/// without their tangents.
+///
+/// The operands are tensors, by value or by reference. A named operand fills the format placeholder of that name.
+/// Lines are printed in program order, and dead-code elimination keeps them. Equivalent to `jax.debug.print`.
 ///
 /// # Examples
 /// ```
@@ -51,8 +53,8 @@ macro_rules! debug_print {
     };
 }
 
-/// Calls a function with the values of tensors when they are there; see [`debug_print!`](crate::debug_print) for
-/// when that is. It is `jax.debug.callback`.
+/// Calls `callback` with the values of the operands when they are known. See [`debug_print!`](crate::debug_print) for
+/// when that is. Equivalent to `jax.debug.callback`.
 ///
 /// # Examples
 /// ```
@@ -71,7 +73,7 @@ macro_rules! debug_print {
 /// ```
 ///
 /// # Panics
-/// If the function does; under `jit` when the compiled function runs.
+/// Panics if `callback` panics. Under `jit` the panic happens when the compiled function runs.
 #[track_caller]
 pub fn debug_callback<F>(operands: &[&Tensor], callback: F)
 where

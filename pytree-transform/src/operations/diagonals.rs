@@ -1,4 +1,4 @@
-//! Diagonals and triangles of matrices, and matrices made of diagonals.
+//! Diagonals and triangles of matrices, and matrices built from diagonals.
 
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
@@ -15,7 +15,7 @@ use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// The diagonal of the last two axes: elements that are `columns + 1` apart in memory.
+/// Returns the diagonal of the last two axes. Its elements are `columns + 1` apart in memory.
 #[track_caller]
 pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor, TensorError> {
     let (before, matrix) = tensor.shape().split_at(tensor.rank() - 2);
@@ -48,12 +48,12 @@ fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorEr
     Err(TensorError::shape(
         operation,
         &[tensor.info()],
-        format!("it has {} axes, and a matrix two", tensor.rank()),
+        format!("it has {} axes, but a matrix has two", tensor.rank()),
         "add axes with `expand_dims`; a diagonal becomes a matrix with `diag`",
     ))
 }
 
-/// The tensor where `comparison` holds of column and row + offset, zeros elsewhere.
+/// Returns the tensor with zeros where `comparison` of the column with row + offset is false.
 #[track_caller]
 fn triangle(
     operation: &'static str,
@@ -64,7 +64,7 @@ fn triangle(
     needs_matrix(operation, tensor)?;
     let axes: Shape = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
-    // Beyond the corners all offsets are alike, and the greatest would overflow.
+    // Beyond the corners all offsets give the same triangle. The clamp prevents an overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that i64 holds");
     let offset = Tensor::scalar(offset);
@@ -76,11 +76,13 @@ fn triangle(
 }
 
 impl Tensor {
-    /// The lower triangle of the last two axes, zeros above; `offset` diagonals above the main one stay, or as
-    /// many below it go if it is negative.
+    /// Returns the lower triangle of the last two axes, with zeros above it.
+    ///
+    /// A positive `offset` keeps that many diagonals above the main diagonal. A negative `offset` zeroes the main
+    /// diagonal and the diagonals below it, `-offset` in all.
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     ///
     /// # Examples
     /// ```
@@ -94,11 +96,13 @@ impl Tensor {
         triangle("take the lower triangle of", self, Comparison::Le, offset)
     }
 
-    /// The upper triangle of the last two axes, zeros below; `offset` diagonals above the main one go, or as
-    /// many below it stay if it is negative.
+    /// Returns the upper triangle of the last two axes, with zeros below it.
+    ///
+    /// A negative `offset` keeps that many diagonals below the main diagonal. A positive `offset` zeroes the main
+    /// diagonal and the diagonals above it, `offset` in all.
     ///
     /// # Panics
-    /// If there are fewer than two axes.
+    /// Panics if there are fewer than two axes.
     ///
     /// # Examples
     /// ```
@@ -112,10 +116,11 @@ impl Tensor {
         triangle("take the upper triangle of", self, Comparison::Ge, offset)
     }
 
-    /// The diagonal of two axes, `offset` to the right of the main one; it becomes the last axis, and the two go.
+    /// Returns the diagonal of two axes, `offset` to the right of the main diagonal. The two axes are removed, and
+    /// the diagonal is the last axis of the result.
     ///
     /// # Panics
-    /// If there is no such axis, or both are the same.
+    /// Panics if an axis is out of range, or if both axes are the same.
     ///
     /// # Examples
     /// ```
@@ -149,10 +154,10 @@ impl Tensor {
         diagonal_of_last(&transpose(self, &order)?, offset)
     }
 
-    /// The sum of the diagonal of the first two axes.
+    /// Returns the sum of the diagonal of the first two axes.
     ///
     /// # Panics
-    /// If there are fewer than two axes, or the elements are bool.
+    /// Panics if there are fewer than two axes, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -169,11 +174,13 @@ impl Tensor {
         sum(&diagonal, &[diagonal.rank() - 1])
     }
 
-    /// The matrix with these elements on a diagonal, `offset` to the right of the main one, and zeros elsewhere:
-    /// `[n]` becomes `[n + |offset|, n + |offset|]`. The way back is [`diagonal`](Self::diagonal).
+    /// Returns a matrix with these elements on a diagonal, `offset` to the right of the main diagonal, and zeros
+    /// elsewhere.
+    ///
+    /// `[n]` becomes `[n + |offset|, n + |offset|]`. The inverse is [`diagonal`](Self::diagonal).
     ///
     /// # Panics
-    /// If there is not one axis.
+    /// Panics unless the tensor has exactly one axis.
     ///
     /// # Examples
     /// ```
@@ -190,7 +197,7 @@ impl Tensor {
                 "diag",
                 &[self.info()],
                 format!("it has {} axes, not 1", self.rank()),
-                "flatten it; the diagonal of a matrix is `diagonal`",
+                "flatten it; to read the diagonal of a matrix, use `diagonal`",
             ));
         }
         let count = self.len();
@@ -201,7 +208,7 @@ impl Tensor {
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let _called = called("diag");
-        // With so many zeros between them the elements come one row and one column apart.
+        // With that many zeros between them, consecutive elements are one row and one column apart.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();
         let behind = (side * side).cast_signed() - last;
@@ -219,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn diagonals_of_any_matrix_are_those_of_the_definition() {
+    fn diagonal_matches_definition() {
         for (rows, columns) in [(3, 3), (2, 4), (4, 2), (1, 1), (0, 2), (2, 0)] {
             let x = Tensor::arange(DType::I32, rows * columns).reshape([rows, columns]);
             for offset in -5_isize..=5 {
@@ -244,10 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_mistake() {
         let x = Tensor::from([1, 2]);
         let error = x.try_tril(0).unwrap_err().to_string();
-        assert!(error.contains("it has 1 axes, and a matrix two"), "{error}");
+        assert!(
+            error.contains("it has 1 axes, but a matrix has two"),
+            "{error}"
+        );
         assert!(x.try_trace().is_err());
         assert!(x.try_diagonal(0, 0, 0).is_err());
         assert!(x.expand_dims(0).try_diag(0).is_err());

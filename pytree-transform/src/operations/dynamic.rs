@@ -1,4 +1,4 @@
-//! Slices whose start is a tensor, and so may be traced; their sizes are known.
+//! Slices with static sizes whose start indices are tensors, which may be traced.
 
 use pytree_derive::panicking_twin;
 
@@ -12,7 +12,7 @@ use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison};
 
-/// Whether starts and sizes fit a tensor; every problem is named.
+/// Checks that starts and sizes match the tensor. The error lists every problem.
 fn check(
     operation: &'static str,
     found: &AbstractArray,
@@ -47,11 +47,11 @@ fn check(
         operation,
         &[found],
         problems.join(", "),
-        "give each axis one start, an integer without axes, and a size that it has",
+        "give each axis one start, an integer without axes, and a size of at most its length",
     ))
 }
 
-/// The start of a window counted from the front, so far moved that the window is inside.
+/// Returns a start index counted from the front and clamped so that the window is in range.
 #[track_caller]
 fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorError> {
     let number = |number: usize| Tensor::constant(start.dtype(), number as f64);
@@ -62,13 +62,14 @@ fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorE
 }
 
 impl Tensor {
-    /// The window of the given sizes that begins at `starts`, one integer without axes for each axis. A window
-    /// that would reach over an end is moved inside, and a negative start is counted from the end, as in
+    /// Returns the window of the given sizes that starts at `starts`, with one scalar integer for each axis.
+    ///
+    /// A negative start counts from the end. A start that would put the window out of range is clamped, as in
     /// `jax.lax.dynamic_slice`.
     ///
     /// # Panics
-    /// If there is not one start and one size for each axis, a size is larger than its axis, or a start is no
-    /// integer without axes.
+    /// Panics unless there is one start and one size for each axis, each size is at most the length of its axis, and
+    /// each start is a scalar integer.
     ///
     /// # Examples
     /// ```
@@ -101,13 +102,15 @@ impl Tensor {
         Ok(window)
     }
 
-    /// The tensor with `update`, which has as many axes and no longer ones, in the place that begins at
-    /// `starts`. An update that would reach over an end is moved inside, and a negative start is counted from the
-    /// end, as in `jax.lax.dynamic_update_slice`.
+    /// Returns the tensor with `update` written at the position `starts`. `update` has the same number of axes, none
+    /// of them longer.
+    ///
+    /// A negative start counts from the end. A start that would put the update out of range is clamped, as in
+    /// `jax.lax.dynamic_update_slice`.
     ///
     /// # Panics
-    /// If there is not one start for each axis, an axis of the update is longer, a start is not an integer without
-    /// axes, or the element types differ.
+    /// Panics unless there is one scalar integer start for each axis, no axis of the update is longer, and the dtypes
+    /// are equal.
     ///
     /// # Examples
     /// ```
@@ -135,7 +138,7 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // Each element asks which one of the update comes to it, and whether one does.
+        // For each element, compute the index of the update that lands on it, and whether there is such an update.
         let (mut spread, mut inside) = (update.clone(), None);
         for (axis, start) in starts.iter().enumerate() {
             let (size, length) = (update.shape()[axis], self.shape()[axis]);
@@ -168,14 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_problems_are_named() {
+    fn error_lists_all_problems() {
         let x = Tensor::zeros(DType::F32, [2, 3]);
         let starts = [Tensor::from(0.5), Tensor::from([1])];
         let error = x.try_dynamic_slice(&starts, [3, 1]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "cannot dynamic_slice f32[2,3]: axis 0 has length 2, less than the size 3, the start on axis 0 is f64[], the start on \
-             axis 1 is i32[1]; give each axis one start, an integer without axes, and a size that it has"
+             axis 1 is i32[1]; give each axis one start, an integer without axes, and a size of at most its length"
         );
         assert!(x.try_dynamic_slice(&starts[..1], [1]).is_err());
         let start = [Tensor::from(0), Tensor::from(0)];
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn unsigned_starts_and_empty_windows_are_right() {
+    fn unsigned_starts_and_empty_windows_work() {
         let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
         let starts = [Tensor::from(5_u32), Tensor::from(1_u32)];
         assert_eq!(x.dynamic_slice(&starts, [1, 2]), Tensor::from([[5, 6]]));

@@ -1,7 +1,7 @@
-//! Einstein's summation convention: products and sums by the letters of axes.
+//! Einstein summation: sums of products, described by a letter for each axis.
 //!
-//! A letter that several operands have and the result has not is contracted by `dot_general`. Of more than two
-//! operands the pair whose product saves most memory is multiplied first, again and again.
+//! A letter that two operands share and the result lacks is contracted by `dot_general`. With more than two operands,
+//! the pair whose product saves the most memory is multiplied first, repeatedly.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -15,13 +15,16 @@ use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;
 
-/// The sum of products that the letters describe, as `jnp.einsum`: letters that the result does not have are
-/// summed over, an axis of length 1 repeats along the same letter of others, a letter twice in one operand means
-/// its diagonal, `...` stands for axes that broadcast. Without `->` the result has the letters that occur once, in
-/// the order of the alphabet.
+/// Returns the sum of products that `subscripts` describes, as `jnp.einsum`.
+///
+/// - Letters absent from the result are summed over.
+/// - An axis of length 1 broadcasts against axes with the same letter.
+/// - A letter that occurs twice in one operand takes the diagonal.
+/// - `...` matches axes that broadcast.
+/// - Without `->`, the result has the letters that occur once, in alphabetical order.
 ///
 /// # Panics
-/// If the letters do not fit the operands, or the element types differ.
+/// Panics if the letters do not match the operands, or if the dtypes differ.
 ///
 /// # Examples
 /// ```
@@ -91,7 +94,7 @@ impl Term {
         places.collect()
     }
 
-    /// Without the axes of length 1 that repeat along those of others: a product needs them not.
+    /// Removes axes of length 1 that broadcast against other operands, because a product does not need them.
     #[track_caller]
     fn without_repeats(self, repeats: impl Fn(Label, usize) -> bool) -> Result<Self, TensorError> {
         let axes = self.labels.iter().zip(self.tensor.shape());
@@ -104,7 +107,7 @@ impl Term {
         Ok(Self { tensor, labels })
     }
 
-    /// The diagonals of axes with the same label.
+    /// Takes the diagonal of axes with the same label.
     #[track_caller]
     fn on_diagonals(mut self) -> Result<Self, TensorError> {
         let twice = |labels: &[Label]| {
@@ -128,7 +131,7 @@ impl Term {
         Ok(self)
     }
 
-    /// The sum over all labels that nobody wants.
+    /// Sums over all labels that are not `wanted`.
     #[track_caller]
     fn summed(self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let places = 0..self.labels.len();
@@ -141,7 +144,7 @@ impl Term {
         })
     }
 
-    /// The product of two, summed over the labels that both have and nobody wants.
+    /// Returns the product of two terms, summed over the shared labels that are not `wanted`.
     #[track_caller]
     fn product(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let shared = self
@@ -164,7 +167,7 @@ impl Term {
         Ok(Self { tensor, labels })
     }
 
-    /// The number of elements that the product with another has.
+    /// Returns the number of elements of the product with `other`.
     fn size_with(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> usize {
         let own = self.labels.iter().zip(self.tensor.shape());
         let others = other.labels.iter().zip(other.tensor.shape());
@@ -174,7 +177,7 @@ impl Term {
     }
 }
 
-/// The product of all terms, with the labels of the result.
+/// Returns the product of all terms, with the labels of the result.
 #[track_caller]
 fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorError> {
     for place in 0..terms.len() {
@@ -204,7 +207,7 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
     transpose(&last.tensor, &last.axes(result))
 }
 
-/// The pair whose product is the smallest beside what it replaces; the first of several.
+/// Returns the first pair whose product is smallest compared with the operands it replaces.
 fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
     let pairs =
         (0..terms.len()).flat_map(|left| (left + 1..terms.len()).map(move |right| (left, right)));
@@ -226,7 +229,7 @@ mod tests {
     use crate::primitives::shape::rule_checks::{assert_close, noise};
 
     #[test]
-    fn mistakes_are_named_all_at_once() {
+    fn error_lists_all_mistakes() {
         let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
         let (x, y) = (zeros(&[2, 3]), zeros(&[4, 5]));
         let error = try_einsum("ij,ji->", &[&x, &y]).unwrap_err().to_string();
@@ -235,32 +238,40 @@ mod tests {
             "cannot einsum f32[2,3] and f32[4,5]: in \"ij,ji->\" i has the lengths 2 and 5; j has the lengths 3 and 4; \
              give equal letters to axes of equal length only, or of length 1"
         );
-        for (subscripts, problem, mend) in [
-            ("ij->i", "1 operands are described, 2 are given", "with `,`"),
+        for (subscripts, problem, fix) in [
+            (
+                "ij->i",
+                "1 operands are described, but 2 are given",
+                "with `,`",
+            ),
             (
                 "ijk,ij->i",
-                "operand 0 has 2 axes, its letters 3",
+                "operand 0 has 2 axes, but 3 letters",
                 "one letter",
             ),
-            ("i,kl->i", "operand 0 has 2 axes, its letters 1", "or `...`"),
+            (
+                "i,kl->i",
+                "operand 0 has 2 axes, but 1 letters",
+                "or write `...`",
+            ),
             (
                 "ij,kl->m",
                 "the result has m, which no operand has",
                 "from the operands",
             ),
             ("ij,kl->ii", "the result has i twice", "another letter"),
-            ("i1,kl->i", "'1' is no letter", "a to z"),
-            ("i1,k->i", "operand 1 has 2 axes, its letters 1", "a to z"),
+            ("i1,kl->i", "'1' is not a letter", "a to z"),
+            ("i1,k->i", "operand 1 has 2 axes, but 1 letters", "a to z"),
             (
                 "...ijk,kl->i",
-                "operand 0 has 2 axes, its letters 3",
+                "operand 0 has 2 axes, but 3 letters",
                 "one letter",
             ),
-            ("i...j...,kl->i", "two ellipses", "one at most"),
+            ("i...j...,kl->i", "two ellipses", "at most one"),
         ] {
             let error = try_einsum(subscripts, &[&x, &y]).unwrap_err().to_string();
             assert!(error.contains(problem), "{subscripts}: {error}");
-            assert!(error.contains(mend), "{subscripts}: {error}");
+            assert!(error.contains(fix), "{subscripts}: {error}");
         }
         assert!(try_einsum("", &[]).is_err());
         assert!(try_einsum("i,i", &[&x, &zeros(&[])]).is_err());
@@ -268,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_products_is_chosen_by_size() {
+    fn smallest_product_is_computed_first() {
         let shapes: [&[usize]; 3] = [&[1, 50], &[50, 50], &[50, 1]];
         let tensors = shapes.map(|shape| noise(shape, 1));
         let terms: Vec<Term> = tensors

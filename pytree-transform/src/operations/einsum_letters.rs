@@ -1,12 +1,12 @@
-//! The letters of an einsum: what each axis of each operand is called.
+//! The letters of an einsum, which label each axis of each operand.
 
 use crate::base::error::Mistake;
 
-/// What an axis is called.
+/// The label of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Letter(char),
-    /// An axis that `...` stands for, counted from the last of these.
+    /// An axis matched by `...`, counted from the last such axis.
     Ellipsis(usize),
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// The labels of one operand; `hidden` says how many axes `...` stands for where so many letters stand.
+/// Returns the labels of one operand. `hidden` maps the number of letters to the number of axes that `...` matches.
 fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Label>, Mistake> {
     let (before, after) = match text.split_once("...") {
         Some((before, after)) => (before, Some(after)),
@@ -35,14 +35,14 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     if after.is_some_and(|after| after.contains("...")) {
         return Err(Mistake::new(
             "an operand has two ellipses",
-            "give it one at most",
+            "write at most one",
         ));
     }
     let letters = |text: &str| -> Result<Vec<Label>, Mistake> {
         let label = |letter: char| match letter {
             'a'..='z' | 'A'..='Z' => Ok(Label::Letter(letter)),
             other => Err(Mistake::new(
-                format!("{other:?} is no letter"),
+                format!("{other:?} is not a letter"),
                 "name axes from a to z and A to Z, the rest of them `...`, with `,` between operands and `->` before \
                  the result",
             )),
@@ -51,7 +51,7 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     };
     let (before, behind) = (letters(before)?, letters(after.unwrap_or_default())?);
     let count = match after {
-        // More letters than axes are reported with the rank of the operand.
+        // Too many letters are reported together with the rank of the operand.
         Some(_) => hidden(before.len() + behind.len()).unwrap_or(0),
         None => 0,
     };
@@ -59,21 +59,21 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     Ok([before, ellipsis, behind].concat())
 }
 
-/// An operand with more or fewer letters than axes.
+/// Reports an operand whose number of letters is not its number of axes.
 fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
     let mend = if letters < rank {
-        "give each axis a letter, or `...` for those that need none"
+        "give each axis a letter, or write `...` for axes without a letter"
     } else {
         "give each axis one letter"
     };
     Mistake::new(
-        format!("operand {place} has {rank} axes, its letters {letters}"),
+        format!("operand {place} has {rank} axes, but {letters} letters"),
         mend,
     )
 }
 
 impl Letters {
-    /// The labels that the subscripts give to operands with so many axes; otherwise what is wrong with them.
+    /// Parses the subscripts for operands of the given ranks, or returns all mistakes in them.
     pub(super) fn parse(subscripts: &str, ranks: &[usize]) -> Result<Self, Vec<Mistake>> {
         let text: String = subscripts.split_whitespace().collect();
         let (inputs, result) = match text.split_once("->") {
@@ -84,7 +84,7 @@ impl Letters {
         if parts.len() != ranks.len() {
             return Err(vec![Mistake::new(
                 format!(
-                    "{} operands are described, {} are given",
+                    "{} operands are described, but {} are given",
                     parts.len(),
                     ranks.len()
                 ),
@@ -128,7 +128,7 @@ impl Letters {
         self.operands.iter().flatten().copied()
     }
 
-    /// How many axes the ellipses stand for.
+    /// Returns the number of axes that the ellipses match.
     fn hidden(&self) -> usize {
         let axes = self.all().map(|label| match label {
             Label::Ellipsis(from_last) => from_last + 1,
@@ -137,7 +137,7 @@ impl Letters {
         axes.max().unwrap_or(0)
     }
 
-    /// The result where none is written: the ellipsis, then the letters that occur once.
+    /// Returns the implied result labels: the ellipsis, then the letters that occur once.
     fn implied(&self, hidden: usize) -> Vec<Label> {
         let letter = |label: Label| match label {
             Label::Letter(letter) => Some(letter),
@@ -175,7 +175,7 @@ impl Letters {
         mistakes
     }
 
-    /// The lengths that a label has in operands of these shapes.
+    /// Returns the lengths of a label in operands of these shapes.
     fn lengths<'a>(
         &'a self,
         shapes: &'a [&[usize]],
@@ -187,12 +187,12 @@ impl Letters {
             .map(|(_, &length)| length)
     }
 
-    /// Whether the label has another length than 1 somewhere.
+    /// Returns whether a label has a length other than 1 in any operand.
     pub(super) fn is_longer(&self, shapes: &[&[usize]], label: Label) -> bool {
         self.lengths(shapes, label).any(|length| length != 1)
     }
 
-    /// Every label whose lengths are neither equal nor 1.
+    /// Reports every label with lengths that are neither equal nor 1.
     pub(super) fn mismatches(&self, shapes: &[&[usize]]) -> Vec<Mistake> {
         let mut seen = Vec::new();
         let mut mistakes = Vec::new();

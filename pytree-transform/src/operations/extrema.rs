@@ -1,4 +1,4 @@
-//! Products and minima; maxima stand with the sums.
+//! Products and minima. The maxima are in the same module as the sums.
 
 use pytree_derive::panicking_twin;
 
@@ -9,12 +9,12 @@ use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// The least of all elements, without axes.
+    /// Returns the minimum of all elements as a scalar.
     ///
-    /// NaN if there is one. Equal minima share the gradient in equal parts, as in JAX.
+    /// The result is NaN if any element is NaN. Equal minima share the gradient equally, as in JAX.
     ///
     /// # Panics
-    /// If there are no elements.
+    /// Panics if there are no elements.
     ///
     /// # Examples
     /// ```
@@ -27,10 +27,10 @@ impl Tensor {
         or_panic(reduce_by(Reduction::Min, self, &all_axes(self)))
     }
 
-    /// The least of the elements over some axes, which go.
+    /// Returns the minimum over `axes`, which are removed.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if one has no elements.
+    /// Panics if an axis is out of range, given twice, or empty.
     ///
     /// # Examples
     /// ```
@@ -45,10 +45,10 @@ impl Tensor {
         reduce_by(Reduction::Min, self, &axes)
     }
 
-    /// The least of the elements over some axes, which stay with length 1.
+    /// Returns the minimum over `axes`, which are kept with length 1.
     ///
     /// # Panics
-    /// As [`min_axes`](Self::min_axes).
+    /// Panics in the same cases as [`min_axes`](Self::min_axes).
     ///
     /// # Examples
     /// ```
@@ -62,10 +62,10 @@ impl Tensor {
         kept(&self.min_axes(axes), self, axes)
     }
 
-    /// The position along an axis of the first minimum, as i32; NaN counts as the minimum.
+    /// Returns the position of the first minimum along `axis`, as i32. NaN counts as the minimum.
     ///
     /// # Panics
-    /// If there is no such axis, or it has no elements.
+    /// Panics if `axis` is out of range, or has no elements.
     ///
     /// # Examples
     /// ```
@@ -80,12 +80,12 @@ impl Tensor {
         argument_of(Extremum::Min, self, axis)
     }
 
-    /// The product of all elements, without axes.
+    /// Returns the product of all elements as a scalar. The product of no elements is 1.
     ///
-    /// Its gradient is the product of the other elements, right where elements are 0. Nothing multiplies to 1.
+    /// The gradient is the product of the other elements, which is correct even where elements are 0.
     ///
     /// # Panics
-    /// If the elements are bool.
+    /// Panics if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -98,10 +98,10 @@ impl Tensor {
         or_panic(reduce_by(Reduction::Prod, self, &all_axes(self)))
     }
 
-    /// The product of the elements over some axes, which go.
+    /// Returns the product over `axes`, which are removed.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if the elements are bool.
+    /// Panics if an axis is out of range or given twice, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -116,10 +116,10 @@ impl Tensor {
         reduce_by(Reduction::Prod, self, &axes)
     }
 
-    /// The product of the elements over some axes, which stay with length 1.
+    /// Returns the product over `axes`, which are kept with length 1.
     ///
     /// # Panics
-    /// As [`prod_axes`](Self::prod_axes).
+    /// Panics in the same cases as [`prod_axes`](Self::prod_axes).
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Functions of one tensor, element by element.
+//! Elementwise functions of one tensor.
 
 use std::f64::consts::{LN_2, LOG10_E, PI};
 
@@ -12,12 +12,12 @@ use crate::tensor::elementwise::{Rounding, Unary};
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident = $operation:expr, $at:literal => $value:literal;)*) => {
-        /// Functions element by element.
+        /// Elementwise functions.
         impl Tensor {$(
             $(#[$doc])*
             ///
             /// # Panics
-            /// If the element type has no such function.
+            /// Panics if the function does not support the dtype.
             ///
             /// # Examples
             /// ```
@@ -36,74 +36,74 @@ macro_rules! unary_methods {
 }
 
 unary_methods! {
-    /// The absolute values.
+    /// Returns the absolute value of each element.
     abs = Unary::Abs, -1.5 => 1.5;
-    /// The signs: -1, 0 or 1; NaN stays NaN.
+    /// Returns the sign of each element: -1, 0 or 1. NaN stays NaN.
     sign = Unary::Sign, -1.5 => -1.0;
-    /// The greatest whole numbers that are not greater.
+    /// Rounds each element down to a whole number.
     floor = Unary::Floor, -1.5 => -2.0;
-    /// The least whole numbers that are not less.
+    /// Rounds each element up to a whole number.
     ceil = Unary::Ceil, -1.5 => -1.0;
-    /// The nearest whole numbers; halfway, the even one, as `jnp.round` does.
+    /// Rounds each element to the nearest whole number. Halfway values round to even, as in `jnp.round`.
     round = Unary::Round(Rounding::ToEven), 2.5 => 2.0;
-    /// The nearest whole numbers; halfway, the one away from zero, as `lax.round` does.
+    /// Rounds each element to the nearest whole number. Halfway values round away from zero, as in `lax.round`.
     round_half_away = Unary::Round(Rounding::AwayFromZero), 2.5 => 3.0;
-    /// eˣ.
+    /// Returns eˣ of each element.
     exp = Unary::Exp, 1.0 => 2.718281828459045;
-    /// 2ˣ.
+    /// Returns 2ˣ of each element.
     exp2 = Unary::Exp2, 3.0 => 8.0;
-    /// eˣ - 1, exact near 0.
+    /// Returns eˣ - 1 of each element, accurate near 0.
     expm1 = Unary::Expm1, 1e-20 => 1e-20;
-    /// The natural logarithm.
+    /// Returns the natural logarithm of each element.
     log = Unary::Log, 1.0 => 0.0;
-    /// log(1 + x), exact near 0.
+    /// Returns log(1 + x) of each element, accurate near 0.
     log1p = Unary::Log1p, 1e-20 => 1e-20;
-    /// The square root.
+    /// Returns the square root of each element.
     sqrt = Unary::Sqrt, 9.0 => 3.0;
-    /// The reciprocal of the square root.
+    /// Returns the reciprocal of the square root of each element.
     rsqrt = Unary::Rsqrt, 4.0 => 0.5;
-    /// The cube root, of negative numbers too.
+    /// Returns the cube root of each element, including negative elements.
     cbrt = Unary::Cbrt, -8.0 => -2.0;
-    /// The sine.
+    /// Returns the sine of each element.
     sin = Unary::Sin, 1.0 => 0.8414709848078965;
-    /// The cosine.
+    /// Returns the cosine of each element.
     cos = Unary::Cos, 1.0 => 0.5403023058681398;
-    /// The tangent.
+    /// Returns the tangent of each element.
     tan = Unary::Tan, 1.0 => 1.5574077246549023;
-    /// The inverse of the sine, from -π/2 to π/2; NaN beyond ±1.
+    /// Returns the inverse sine of each element, from -π/2 to π/2. NaN outside of [-1, 1].
     asin = Unary::Asin, 1.0 => 1.5707963267948966;
-    /// The inverse of the cosine, from 0 to π; NaN beyond ±1.
+    /// Returns the inverse cosine of each element, from 0 to π. NaN outside of [-1, 1].
     acos = Unary::Acos, 0.0 => 1.5707963267948966;
-    /// The inverse of the tangent, from -π/2 to π/2.
+    /// Returns the inverse tangent of each element, from -π/2 to π/2.
     atan = Unary::Atan, 1.0 => 0.7853981633974483;
-    /// The hyperbolic sine.
+    /// Returns the hyperbolic sine of each element.
     sinh = Unary::Sinh, 1.0 => 1.1752011936438014;
-    /// The hyperbolic cosine.
+    /// Returns the hyperbolic cosine of each element.
     cosh = Unary::Cosh, 1.0 => 1.5430806348152437;
-    /// The hyperbolic tangent.
+    /// Returns the hyperbolic tangent of each element.
     tanh = Unary::Tanh, 1.0 => 0.7615941559557649;
-    /// The inverse of the hyperbolic sine.
+    /// Returns the inverse hyperbolic sine of each element.
     asinh = Unary::Asinh, 1.0 => 0.881373587019543;
-    /// The inverse of the hyperbolic cosine, from 0 on; NaN below 1.
+    /// Returns the inverse hyperbolic cosine of each element, which is at least 0. NaN below 1.
     acosh = Unary::Acosh, 2.0 => 1.3169578969248166;
-    /// The inverse of the hyperbolic tangent; infinite at ±1 and NaN beyond.
+    /// Returns the inverse hyperbolic tangent of each element. Infinite at ±1 and NaN beyond.
     atanh = Unary::Atanh, 0.5 => 0.5493061443340548;
-    /// The logistic function 1 / (1 + e⁻ˣ).
+    /// Returns the logistic function 1 / (1 + e⁻ˣ) of each element.
     sigmoid = Unary::Logistic, 0.0 => 0.5;
-    /// The error function 2/√π ∫₀ˣ exp(-t²) dt.
+    /// Returns the error function 2/√π ∫₀ˣ exp(-t²) dt of each element.
     erf = Unary::Erf, 1.0 => 0.8427007929497149;
-    /// 1 - erf(x), exact where that is small.
+    /// Returns 1 - erf(x) of each element, accurate where the result is small.
     erfc = Unary::Erfc, 3.0 => 2.209049699858544e-5;
-    /// The inverse of the error function, on (-1, 1).
+    /// Returns the inverse error function of each element, defined on (-1, 1).
     erf_inv = Unary::ErfInv, 0.8427007929497149 => 1.0;
 }
 
-/// Functions element by element, written in others.
+/// Elementwise functions composed of other operations.
 impl Tensor {
-    /// Each element to an integer power, by multiplication; [`pow`](Self::pow) takes other exponents.
+    /// Raises each element to an integer power by multiplication. Use [`pow`](Self::pow) for other exponents.
     ///
     /// # Panics
-    /// If a tensor of integers is to be raised to a negative power.
+    /// Panics if the tensor contains integers and the exponent is negative.
     ///
     /// # Examples
     /// ```
@@ -117,10 +117,10 @@ impl Tensor {
         or_panic(elementwise::unary(Unary::IntegerPower(exponent), self))
     }
 
-    /// Each element squared.
+    /// Returns the square of each element.
     ///
     /// # Panics
-    /// If this is a tensor of bools.
+    /// Panics if the dtype is bool.
     ///
     /// # Examples
     /// ```
@@ -134,10 +134,10 @@ impl Tensor {
         self.powi(2)
     }
 
-    /// 1 / x.
+    /// Returns 1 / x of each element.
     ///
     /// # Panics
-    /// If this is not a tensor of floats.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -151,10 +151,10 @@ impl Tensor {
         self.powi(-1)
     }
 
-    /// The whole numbers that are left without what is behind the point.
+    /// Rounds each element toward zero to a whole number.
     ///
     /// # Panics
-    /// If this is not a tensor of floats.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -169,10 +169,10 @@ impl Tensor {
         self.less(0.0).select(&self.ceil(), &self.floor())
     }
 
-    /// The logarithm to base 2.
+    /// Returns the base-2 logarithm of each element.
     ///
     /// # Panics
-    /// If this is not a tensor of floats.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -187,10 +187,10 @@ impl Tensor {
         self.log() / LN_2
     }
 
-    /// The logarithm to base 10.
+    /// Returns the base-10 logarithm of each element.
     ///
     /// # Panics
-    /// If this is not a tensor of floats.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -205,10 +205,10 @@ impl Tensor {
         self.log() * LOG10_E
     }
 
-    /// Radians of degrees.
+    /// Converts degrees to radians.
     ///
     /// # Panics
-    /// If this is not a tensor of floats.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -223,10 +223,10 @@ impl Tensor {
         self * (PI / 180.0)
     }
 
-    /// Degrees of radians.
+    /// Converts radians to degrees.
     ///
     /// # Panics
-    /// If this is not a tensor of floats.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -241,10 +241,10 @@ impl Tensor {
         self * (180.0 / PI)
     }
 
-    /// The positive part, max(x, 0); its derivative at 0 is 0, as in JAX, and NaN stays NaN.
+    /// Returns max(x, 0) of each element. The derivative at 0 is 0, as in JAX, and NaN stays NaN.
     ///
     /// # Panics
-    /// If this is a tensor of bools.
+    /// Panics if the dtype is bool.
     ///
     /// # Examples
     /// ```
@@ -263,10 +263,10 @@ impl Tensor {
         self.less_equal(&zeros).select(&zeros, self)
     }
 
-    /// The number of bits that are 1, in the same type.
+    /// Returns the number of bits that are 1 in each element, with the same dtype.
     ///
     /// # Panics
-    /// If this is not a tensor of integers.
+    /// Panics if the dtype is not an integer type.
     ///
     /// # Examples
     /// ```
@@ -279,10 +279,10 @@ impl Tensor {
         or_panic(elementwise::unary(Unary::PopulationCount, self))
     }
 
-    /// Whether each element is NaN, as bools; integers never are.
+    /// Returns whether each element is NaN, as bools. Integers are never NaN.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -295,10 +295,10 @@ impl Tensor {
         self.not_equal(self)
     }
 
-    /// Whether each element is infinite, as bools; integers never are.
+    /// Returns whether each element is infinite, as bools. Integers are never infinite.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -315,10 +315,10 @@ impl Tensor {
         }
     }
 
-    /// Whether each element is neither infinite nor NaN, as bools; integers always are.
+    /// Returns whether each element is neither infinite nor NaN, as bools. Integers are always finite.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -336,14 +336,13 @@ impl Tensor {
         }
     }
 
-    /// The elements with 0 in place of NaN, and the greatest and the least finite number in place of the
-    /// infinities. Integers stay as they are.
+    /// Replaces NaN by 0, and the infinities by the greatest and the least finite number. Integers are unchanged.
     ///
-    /// The derivative is 0 where an element was replaced. That helps no function that made the NaN: see
-    /// [`select`](Self::select).
+    /// The derivative is 0 where an element was replaced. This does not remove NaN gradients of the function that
+    /// produced the NaN: see [`select`](Self::select).
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -367,10 +366,10 @@ impl Tensor {
             .select(&of(-greatest), &below)
     }
 
-    /// The tensor itself, to be taken as a constant by `grad` and `jvp`.
+    /// Returns the tensor as a constant for `grad` and `jvp`.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -384,10 +383,10 @@ impl Tensor {
         or_panic(elementwise::unary(Unary::StopGradient, self))
     }
 
-    /// The tensor with another element type, converted as Rust's `as` does.
+    /// Converts the elements to `dtype`, like Rust's `as`.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Parts of tensors: basic indexing as in NumPy, and reading at the indices of another tensor.
+//! Basic indexing as in NumPy, and reading at the indices of another tensor.
 
 mod plan;
 
@@ -16,36 +16,39 @@ use crate::primitives::gather;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// What [`Tensor::index`] does with one axis; [`ix!`](crate::ix) makes them of numbers and ranges.
+/// What [`Tensor::index`] does with one axis. [`ix!`](crate::ix) builds indices from numbers and ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// The element at this position, counted from the end if negative; the axis goes.
+    /// Selects the element at this position and removes the axis. A negative position counts from the end.
     At(isize),
-    /// The elements from `start` to before `end`, counted from the end if negative. What lies outside is
-    /// left out, as in NumPy.
+    /// Selects the elements from `start` up to, but not including, `end`. Negative bounds count from the end.
+    /// Positions that are out of range are left out, as in NumPy.
     Range {
-        /// The first position; none stands for 0.
+        /// The first position. `None` means 0.
         start: Option<isize>,
-        /// The position to stop before; none stands for the length.
+        /// The position to stop before. `None` means the length of the axis.
         end: Option<isize>,
-        /// Whether `end` itself belongs to it.
+        /// Whether the range includes `end`.
         inclusive: bool,
-        /// How far to go at once; negative goes backwards from the last element of the range.
+        /// The distance between selected positions. A negative step runs backwards from the last element of the
+        /// range.
         step: isize,
     },
-    /// As many whole axes as there are left; `...` in NumPy.
+    /// Selects all axes that no other index selects; `...` in NumPy.
     Ellipsis,
-    /// A new axis of length 1.
+    /// Inserts a new axis of length 1.
     NewAxis,
 }
 
-/// A range in steps: `Step(0..6, 2)` is NumPy's `0:6:2`. A negative step runs through the same range from
-/// its last element backwards, as in ndarray: `Step(.., -1)` is NumPy's `::-1`, `Step(1..4, -1)` its `3:0:-1`.
+/// A range with a step: `Step(0..6, 2)` is NumPy's `0:6:2`.
+///
+/// A negative step runs through the same range from its last element backwards, as in ndarray: `Step(.., -1)` is
+/// NumPy's `::-1`, and `Step(1..4, -1)` is `3:0:-1`.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<R>(pub R, pub isize);
 
-/// The indices of [`Tensor::index`], one for each axis: positions, ranges, [`Step`]s,
-/// [`Index::Ellipsis`] and [`Index::NewAxis`].
+/// Builds the indices of [`Tensor::index`], one per axis, from positions, ranges, [`Step`]s, [`Index::Ellipsis`] and
+/// [`Index::NewAxis`].
 ///
 /// # Examples
 /// ```
@@ -90,7 +93,7 @@ macro_rules! ranges {
     )*};
 }
 
-/// A number as a position; one too large to be a position is as good as the largest.
+/// A number that is converted to a position. A number beyond `isize` is clamped to the largest position.
 trait Position: Copy {
     fn position(self) -> isize;
 }
@@ -120,11 +123,12 @@ positions!(isize, i32, usize);
 ranges! { [] RangeFull, |RangeFull| (None, None, false); }
 
 impl Tensor {
-    /// A part of the tensor, by one index for each axis from the first on; axes without one stay whole.
-    /// [`ix!`](crate::ix) makes the indices of positions and ranges, which mean what they do in NumPy.
+    /// Returns the part of the tensor that the indices select, with one index per axis from the first axis on. Axes
+    /// without an index are kept whole. [`ix!`](crate::ix) builds the indices from positions and ranges with the
+    /// meaning they have in NumPy.
     ///
     /// # Panics
-    /// If a position is not on its axis, or there are more indices than axes.
+    /// Panics if a position is out of range, or if there are more indices than axes.
     ///
     /// # Examples
     /// ```
@@ -140,12 +144,13 @@ impl Tensor {
         Plan::new(self.info(), indices.as_ref())?.part(self)
     }
 
-    /// The parts along an axis that `indices`, integers of any shape, name: the result has the axes of
-    /// the indices in place of that one. An index that is not on the axis is moved to its nearest end, so
-    /// a negative one reads position 0.
+    /// Returns the slices along `axis` at `indices`, an integer tensor of any shape. In the result, the axes of
+    /// `indices` replace `axis`.
+    ///
+    /// An index that is out of range is clamped to the nearest end, so a negative index reads position 0.
     ///
     /// # Panics
-    /// If there is no such axis, or the indices are not integers.
+    /// Panics if `axis` is out of range, or if `indices` does not contain integers.
     ///
     /// # Examples
     /// ```
@@ -161,11 +166,11 @@ impl Tensor {
         gather::take(self, indices, axis)
     }
 
-    /// For each element, an integer, a new last axis of length `classes` with 1 at that position and 0
-    /// elsewhere; all 0 if there is no such position.
+    /// Returns a new last axis of length `classes` for each integer element: 1 at that position and 0 elsewhere. An
+    /// element that is out of range gives all zeros.
     ///
     /// # Panics
-    /// If the elements are not integers.
+    /// Panics if the elements are not integers.
     ///
     /// # Examples
     /// ```
@@ -196,11 +201,11 @@ mod tests {
     }
 
     #[test]
-    fn ranges_mean_what_they_do_in_python() {
+    fn ranges_match_python() {
         for (start, end, step) in (-6..=6)
             .flat_map(|s| (-6..=6).flat_map(move |e| [-3_isize, -2, -1, 1, 2].map(|k| (s, e, k))))
         {
-            // Python's 0:4 between start and end, then every so many from the first or the last one.
+            // Apply Python's 0:4 between start and end, then take every |step|-th element from the first or the last.
             let shifted = |position: isize| if position < 0 { position + 4 } else { position };
             let mut expected: Vec<i32> = (0..4)
                 .filter(|&p| shifted(start) <= p && p < shifted(end))
@@ -225,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn inclusive_ranges_hold_their_end() {
+    fn inclusive_ranges_contain_their_end() {
         let x = numbers(&[4]);
         assert_eq!(x.index(ix![1..=2]), Tensor::from([1, 2]));
         assert_eq!(x.index(ix![..=-1]), x);
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_go_come_and_turn() {
+    fn index_removes_adds_and_reverses_axes() {
         let x = numbers(&[2, 3, 4]);
         assert_eq!(
             x.index(ix![1, Index::Ellipsis, 0]).to_vec::<i32>(),
@@ -247,11 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn a_position_off_the_axis_is_an_error() {
+    fn out_of_range_position_is_an_error() {
         let error = numbers(&[2, 3]).try_index(ix![0, 3]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot index i32[2,3]: position 3 is not on axis 1, which has length 3; use -3 to 2"
+            "cannot index i32[2,3]: position 3 is out of range on axis 1, which has length 3; use -3 to 2"
         );
         let error = numbers(&[2]).try_index(ix![0, 0]).unwrap_err();
         assert!(
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hot_of_no_class_is_zeros() {
+    fn one_hot_of_out_of_range_class_is_zeros() {
         assert_eq!(
             Tensor::from([2, -1]).one_hot(2, DType::I32),
             Tensor::from([[0, 0], [0, 0]])

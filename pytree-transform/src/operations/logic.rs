@@ -1,4 +1,4 @@
-//! Reductions of truth: all, any, and how many. Numbers are true if they are not 0, NaN with them.
+//! Boolean reductions: all, any, and counts. A number is true if it is not 0. NaN is true.
 
 use pytree_derive::panicking_twin;
 
@@ -12,7 +12,7 @@ use crate::primitives::reduce::{Reduction, reduce_by, sum};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// Whether each element is true, or not 0.
+/// Returns whether each element is true or nonzero.
 #[track_caller]
 fn truth(tensor: &Tensor) -> Tensor {
     if tensor.dtype() == DType::Bool {
@@ -23,10 +23,10 @@ fn truth(tensor: &Tensor) -> Tensor {
 }
 
 impl Tensor {
-    /// Whether every element is true, or not 0, without axes; of nothing it is true.
+    /// Returns whether every element is true or nonzero, as a scalar. True for an empty tensor.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -39,10 +39,10 @@ impl Tensor {
         or_panic(reduce_by(Reduction::And, &truth(self), &all_axes(self)))
     }
 
-    /// Whether every element along some axes is true, or not 0; the axes go.
+    /// Returns whether every element along `axes` is true or nonzero. `axes` are removed.
     ///
     /// # Panics
-    /// If there is no such axis, or one is given twice.
+    /// Panics if an axis is out of range, or given twice.
     ///
     /// # Examples
     /// ```
@@ -57,10 +57,10 @@ impl Tensor {
         reduce_by(Reduction::And, &truth(self), &axes)
     }
 
-    /// Whether every element along some axes is true, or not 0; the axes stay with length 1.
+    /// Returns whether every element along `axes` is true or nonzero. `axes` are kept with length 1.
     ///
     /// # Panics
-    /// As [`all_axes`](Self::all_axes).
+    /// Panics in the same cases as [`all_axes`](Self::all_axes).
     ///
     /// # Examples
     /// ```
@@ -74,10 +74,10 @@ impl Tensor {
         kept(&self.all_axes(axes), self, axes)
     }
 
-    /// Whether any element is true, or not 0, without axes; of nothing it is false.
+    /// Returns whether any element is true or nonzero, as a scalar. False for an empty tensor.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -90,10 +90,10 @@ impl Tensor {
         or_panic(reduce_by(Reduction::Or, &truth(self), &all_axes(self)))
     }
 
-    /// Whether any element along some axes is true, or not 0; the axes go.
+    /// Returns whether any element along `axes` is true or nonzero. `axes` are removed.
     ///
     /// # Panics
-    /// If there is no such axis, or one is given twice.
+    /// Panics if an axis is out of range, or given twice.
     ///
     /// # Examples
     /// ```
@@ -108,10 +108,10 @@ impl Tensor {
         reduce_by(Reduction::Or, &truth(self), &axes)
     }
 
-    /// Whether any element along some axes is true, or not 0; the axes stay with length 1.
+    /// Returns whether any element along `axes` is true or nonzero. `axes` are kept with length 1.
     ///
     /// # Panics
-    /// As [`any_axes`](Self::any_axes).
+    /// Panics in the same cases as [`any_axes`](Self::any_axes).
     ///
     /// # Examples
     /// ```
@@ -125,10 +125,10 @@ impl Tensor {
         kept(&self.any_axes(axes), self, axes)
     }
 
-    /// How many elements are true, or not 0, as i32 without axes.
+    /// Returns the number of elements that are true or nonzero, as a scalar i32.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -142,10 +142,10 @@ impl Tensor {
         or_panic(sum(&counted, &all_axes(self)))
     }
 
-    /// How many elements along some axes are true, or not 0, as i32; the axes go.
+    /// Returns the number of elements along `axes` that are true or nonzero, as i32. `axes` are removed.
     ///
     /// # Panics
-    /// If there is no such axis, or one is given twice.
+    /// Panics if an axis is out of range, or given twice.
     ///
     /// # Examples
     /// ```

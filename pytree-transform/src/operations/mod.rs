@@ -1,4 +1,4 @@
-//! What users do with tensors; everything here is written in primitives.
+//! The public operations on tensors. Each is composed of primitives.
 
 pub(crate) mod collectives;
 pub mod convolution;

@@ -1,4 +1,4 @@
-//! Variances with a correction of the divisor, and standard deviations.
+//! Variances with a corrected divisor, and standard deviations.
 
 use pytree_derive::panicking_twin;
 
@@ -6,14 +6,14 @@ use crate::base::error::{TensorError, called};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// The variance over some axes, which go, with a smaller divisor: Σ(x - mean)² / (n - correction), as
-    /// `jnp.var` with `correction` (or `ddof`).
+    /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n -
+    /// correction), as `jnp.var` with `correction` (or `ddof`).
     ///
-    /// With 1, Bessel's correction, it estimates the variance of what the elements were drawn from. NaN if not
-    /// more than `correction` elements go into one.
+    /// A correction of 1 is Bessel's correction, which makes the variance an unbiased estimate. The result is NaN if
+    /// it reduces `correction` elements or fewer.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if this is not a tensor of floats.
+    /// Panics if an axis is out of range or given twice, or if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -48,11 +48,11 @@ impl Tensor {
         Ok(squares.try_sum_axes(axes)? * ((count - correction) as f64).recip())
     }
 
-    /// The standard deviation over some axes, which go: the square root of the
-    /// [variance](Self::variance_axes), as `jnp.std`. Where it is 0 its derivative is NaN.
+    /// Returns the standard deviation over `axes`, which are removed: the square root of the
+    /// [variance](Self::variance_axes), as `jnp.std`. Where it is 0, its derivative is NaN.
     ///
     /// # Panics
-    /// As [`variance_axes`](Self::variance_axes).
+    /// Panics in the same cases as [`variance_axes`](Self::variance_axes).
     ///
     /// # Examples
     /// ```
@@ -66,10 +66,10 @@ impl Tensor {
         self.variance_axes(axes).sqrt()
     }
 
-    /// The square root of [`variance_with`](Self::variance_with).
+    /// Returns the square root of [`variance_with`](Self::variance_with).
     ///
     /// # Panics
-    /// As [`variance_with`](Self::variance_with).
+    /// Panics in the same cases as [`variance_with`](Self::variance_with).
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Putting elements around and between those of a tensor, and turning axes round.
+//! Padding around and between elements, and reversal of axes.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -10,8 +10,8 @@ use crate::primitives::slice;
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// The tensor with `value` around its elements: for each axis how many before, behind, and between
-    /// neighbours. Negative numbers before or behind take elements away.
+    /// Pads the tensor with `value`. For each axis, `padding` gives the number of elements before, after, and between
+    /// neighbours. A negative number before or after removes elements.
     ///
     /// # Examples
     /// ```
@@ -21,7 +21,7 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// If there is not one triple for each axis, or more is taken away than there is.
+    /// Panics unless there is one triple for each axis, or if more elements are removed than there are.
     #[must_use]
     #[panicking_twin(pad)]
     #[track_caller]
@@ -37,10 +37,10 @@ impl Tensor {
         slice::pad(self, &value.beside(self)?, &low, &high, &interior)
     }
 
-    /// The tensor with the order along some axes turned round; negative axes count from the end.
+    /// Reverses the order of the elements along `axes`. Negative axes count from the end.
     ///
     /// # Panics
-    /// If an axis is not there, or named twice.
+    /// Panics if an axis is out of range, or given twice.
     #[must_use]
     #[track_caller]
     pub fn reverse(&self, axes: impl AsRef<[isize]>) -> Self {

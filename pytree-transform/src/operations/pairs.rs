@@ -1,4 +1,4 @@
-//! Functions of two and three tensors, element by element, after broadcasting.
+//! Elementwise functions of two and three tensors, with broadcasting.
 
 use pytree_derive::panicking_twin;
 
@@ -12,12 +12,12 @@ use crate::tensor::elementwise::{Binary, Comparison};
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {
-        /// Functions of two tensors, after broadcasting. The other may be a number.
+        /// Elementwise functions of two tensors, with broadcasting. The other operand may be a number.
         impl Tensor {$(
             $(#[$doc])*
             ///
             /// # Panics
-            /// If the element types differ or the shapes do not broadcast.
+            /// Panics if the dtypes differ or the shapes do not broadcast.
             #[must_use]
             #[panicking_twin($name)]
             #[track_caller]
@@ -30,57 +30,58 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    /// The sum; as `+`.
+    /// Returns the sum, like `+`.
     add_to try_add = elementwise::binary, Binary::Add;
-    /// The difference; as `-`.
+    /// Returns the difference, like `-`.
     sub_from try_sub = elementwise::binary, Binary::Sub;
-    /// The product element by element; as `*`.
+    /// Returns the elementwise product, like `*`.
     multiply try_mul = elementwise::binary, Binary::Mul;
-    /// The quotient; as `/`. Of integers it is rounded toward zero, as `lax.div`, and all bits are set where the
-    /// divisor is 0; [`floor_divide`](Self::floor_divide) is Python's `//`.
+    /// Returns the quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`. Division of an
+    /// integer by 0 gives a result with all bits set. For Python's `//`, see [`floor_divide`](Self::floor_divide).
     divide try_div = elementwise::binary, Binary::Div;
-    /// The remainder of the division rounded toward zero, with the sign of the dividend, as Rust's `%` and
-    /// `lax.rem`; an integer divided by 0 leaves the dividend. [`remainder`](Self::remainder) is Python's.
+    /// Returns the remainder of the division rounded toward zero, with the sign of the dividend, like Rust's `%` and
+    /// `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
+    /// [`remainder`](Self::remainder).
     rem try_rem = elementwise::binary, Binary::Rem;
-    /// Each element of the first to the power of the second, of floats; NaN where the base is negative and the
-    /// exponent no whole number. [`powi`](Self::powi) multiplies, and takes integers.
+    /// Raises each float of the first tensor to the power of the second. NaN where the base is negative and the
+    /// exponent is not a whole number. [`powi`](Self::powi) multiplies instead, and accepts integers.
     pow try_pow = elementwise::binary, Binary::Pow;
-    /// The angle of the point whose ordinate is this tensor and whose abscissa is the other, from -π to π.
+    /// Returns the angle from -π to π of the point whose ordinate is this tensor and whose abscissa is the other.
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
-    /// log(eˣ + eʸ), which does not overflow.
+    /// Returns log(eˣ + eʸ) without overflow.
     logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
-    /// The larger of each pair; NaN if either is. Equal ones share the gradient.
+    /// Returns the larger of each pair, or NaN if either is NaN. Equal elements share the gradient.
     maximum try_maximum = elementwise::binary, Binary::Max;
-    /// The smaller of each pair; NaN if either is. Equal ones share the gradient.
+    /// Returns the smaller of each pair, or NaN if either is NaN. Equal elements share the gradient.
     minimum try_minimum = elementwise::binary, Binary::Min;
-    /// Whether each pair is equal.
+    /// Returns whether each pair is equal.
     equal try_equal = elementwise::compare, Comparison::Eq;
-    /// Whether each pair is not equal.
+    /// Returns whether each pair differs.
     not_equal try_not_equal = elementwise::compare, Comparison::Ne;
-    /// Whether the first of each pair is less.
+    /// Returns whether the first of each pair is less.
     less try_less = elementwise::compare, Comparison::Lt;
-    /// Whether the first of each pair is less or equal.
+    /// Returns whether the first of each pair is less or equal.
     less_equal try_less_equal = elementwise::compare, Comparison::Le;
-    /// Whether the first of each pair is greater.
+    /// Returns whether the first of each pair is greater.
     greater try_greater = elementwise::compare, Comparison::Gt;
-    /// Whether the first of each pair is greater or equal.
+    /// Returns whether the first of each pair is greater or equal.
     greater_equal try_greater_equal = elementwise::compare, Comparison::Ge;
-    /// The bits that differ.
+    /// Returns the bitwise exclusive or.
     bit_xor try_bit_xor = elementwise::binary, Binary::Xor;
-    /// The bits shifted to the left; by the width or more, 0.
+    /// Shifts the bits to the left. A shift by the bit width or more gives 0.
     shift_left try_shift_left = elementwise::binary, Binary::ShiftLeft;
-    /// The bits shifted to the right, zeros coming in; by the width or more, 0.
+    /// Shifts the bits to the right and fills with zeros. A shift by the bit width or more gives 0.
     shift_right try_shift_right = elementwise::binary, Binary::ShiftRight;
-    /// The bits shifted to the right, copies of the highest coming in: division by a power of 2 rounded down.
+    /// Shifts the bits to the right and fills with copies of the highest bit: division by a power of 2, rounded down.
     shift_right_arithmetic try_shift_right_arithmetic = elementwise::binary, Binary::ShiftRightArithmetic;
 }
 
-/// Functions of two and three tensors, written in others.
+/// Functions of two and three tensors composed of other operations.
 impl Tensor {
-    /// The quotient rounded down, as Python's `//` and `jnp.floor_divide`.
+    /// Returns the quotient rounded down, like Python's `//` and `jnp.floor_divide`.
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast.
+    /// Panics if the dtypes differ or the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -98,13 +99,13 @@ impl Tensor {
         if x.dtype() == DType::U32 {
             return x.try_div(&y);
         }
-        // Where the signs differ, the quotient rounded toward zero is one more.
+        // Where the signs differ, the quotient rounded toward zero is too large by one.
         if !x.dtype().is_float() {
             let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
             let quotient = &x / &y;
             return Ok(above.select(&(&quotient - 1), &quotient));
         }
-        // By 0 it is the quotient itself, infinite or NaN.
+        // Where the divisor is 0, use the plain quotient, which is infinite or NaN.
         let dividend = y.equal(0.0).select(&x, &(&x - &rest));
         let quotient = dividend / &y;
         let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
@@ -113,11 +114,11 @@ impl Tensor {
             .round_half_away())
     }
 
-    /// The remainder of [`floor_divide`](Self::floor_divide), with the sign of the divisor, as Python's `%`
-    /// and `jnp.remainder`; an integer divided by 0 leaves 0. [`rem`](Self::rem) is Rust's.
+    /// Returns the remainder of [`floor_divide`](Self::floor_divide), with the sign of the divisor, like Python's `%`
+    /// and `jnp.remainder`. The remainder of an integer divided by 0 is 0. For Rust's `%`, see [`rem`](Self::rem).
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast.
+    /// Panics if the dtypes differ or the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -148,10 +149,10 @@ impl Tensor {
         Ok((other_sign & rest.not_equal(&zeros)).select(&(&rest + &y), &rest))
     }
 
-    /// √(x² + y²), which neither overflows nor underflows on the way.
+    /// Returns √(x² + y²) without overflow or underflow in between.
     ///
     /// # Panics
-    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
+    /// Panics if the dtypes are not the same float type, or if the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -178,10 +179,11 @@ impl Tensor {
         Ok(infinite.select(&infinity, &length))
     }
 
-    /// 0 where this tensor is negative, 1 where it is positive, the other where it is 0, and NaN where it is NaN.
+    /// Returns 0 where this tensor is negative, 1 where it is positive, `at_zero` where it is 0, and NaN where it is
+    /// NaN.
     ///
     /// # Panics
-    /// If these are not tensors of floats of one element type, or the shapes do not broadcast.
+    /// Panics if the dtypes are not the same float type, or if the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -199,13 +201,13 @@ impl Tensor {
         Ok(self.less(0.0).select(&of(0.0), &right))
     }
 
-    /// Each element, but not less than `low` nor more than `high`.
+    /// Limits each element to the range from `low` to `high`.
     ///
-    /// An element equal to a bound shares the gradient with it, as in `jnp.clip`; in [`clamp`](Self::clamp)
-    /// neither receives one.
+    /// An element equal to a bound shares the gradient with the bound, as in `jnp.clip`. In [`clamp`](Self::clamp)
+    /// neither receives a gradient.
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast.
+    /// Panics if the dtypes differ or the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -219,11 +221,11 @@ impl Tensor {
         self.maximum(low).minimum(high)
     }
 
-    /// Each element, but not less than `low` nor more than `high`, with the gradient of `lax.clamp`: it goes to
-    /// the element strictly between the bounds, and to the bound strictly beyond.
+    /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. An element strictly
+    /// between the bounds receives the gradient; for an element strictly outside, the bound receives it.
     ///
     /// # Panics
-    /// If the element types differ or the shapes do not broadcast.
+    /// Panics if the dtypes differ or the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -242,21 +244,21 @@ impl Tensor {
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
-        // What none of the three conditions holds for is a constant; NaN as a lower bound is such, too.
+        // The result is a constant where none of the three conditions holds. A NaN as lower bound is such a case.
         let above = high.less(self) & limited.equal(&high);
         let above = above.select(&high, &limited.stop_gradient());
         Ok(inside.select(self, &below.select(&low, &above)))
     }
 
-    /// Where this tensor of bools is true the elements of `on_true`, elsewhere those of `on_false`, after
-    /// broadcasting: `jnp.where`.
+    /// Selects elements of `on_true` where this bool tensor is true, and elements of `on_false` elsewhere, with
+    /// broadcasting, as `jnp.where`.
     ///
-    /// Both sides are computed everywhere, and so are their derivatives. Where the side not chosen has an
-    /// infinite derivative, zero times infinity makes the gradient NaN. So choose twice: first the operand, a
-    /// harmless number where the function is not wanted, and then the result.
+    /// Both sides and their derivatives are computed everywhere. An infinite derivative of the side that is not
+    /// selected makes the gradient NaN, because zero times infinity is NaN. To avoid this, select twice: first a
+    /// harmless number as the operand where the function is not needed, then the result.
     ///
     /// # Panics
-    /// If this is not a tensor of bools, if the element types differ or the shapes do not broadcast.
+    /// Panics if this is not a tensor of bools, if the dtypes differ, or if the shapes do not broadcast.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Pooling: reductions of windows, as in `flax.linen.pooling`.
+//! Pooling: reductions of sliding windows, as in `flax.linen.pooling`.
 
 use pytree_derive::panicking_twin;
 
@@ -13,8 +13,8 @@ use crate::primitives::slice::pad;
 use crate::primitives::windows::{Sliding, windows};
 use crate::tensor::Tensor;
 
-/// Windows to be reduced, over the axes before the last: `[…, space…, features]`, as many as the window has. The
-/// axes before these, for instance a batch, stay as they are.
+/// Sliding windows to reduce over the spatial axes of `[…, space…, features]`. The window has one size per spatial
+/// axis. All axes before them, for instance the batch axis, are kept.
 ///
 /// # Examples
 /// ```
@@ -33,16 +33,16 @@ pub struct Pooling {
     count_padding: bool,
 }
 
-/// The windows of a tensor, with the elements of each along the axis before the last.
+/// The extracted windows, with the elements of each window along the axis before the last.
 struct Pooled {
     windows: Tensor,
-    /// How many elements each window has, and the shape of the results.
+    /// The number of elements of each window, and the shape of the result.
     size: usize,
     shape: Shape,
 }
 
 impl Pooling {
-    /// Windows of this size, one at each place, and no padding: the defaults of Flax.
+    /// Creates windows of this size with stride 1 and no padding, which are the defaults of Flax.
     #[must_use]
     pub fn new(window: impl AsRef<[usize]>) -> Self {
         let window = Shape::from_slice(window.as_ref());
@@ -54,21 +54,21 @@ impl Pooling {
         }
     }
 
-    /// How far apart neighbouring windows are; 1 by default, as in Flax.
+    /// Sets the distance between neighbouring windows. 1 by default, as in Flax.
     #[must_use]
     pub fn strides(self, strides: impl AsRef<[usize]>) -> Self {
         let strides = Shape::from_slice(strides.as_ref());
         Self { strides, ..self }
     }
 
-    /// What is around the tensor: least or greatest elements for extrema, zeros for sums. Nothing by default,
+    /// Sets the padding. Extrema are padded with the least or greatest value, sums with zeros. No padding by default,
     /// as in Flax.
     #[must_use]
     pub fn padding(self, padding: Padding) -> Self {
         Self { padding, ..self }
     }
 
-    /// Whether the zeros around count in an [`average`](Self::average); they do by default, as in Flax
+    /// Sets whether padded zeros count in an [`average`](Self::average). They count by default, as in Flax
     /// (`count_include_pad`).
     #[must_use]
     pub fn count_padding(self, count_padding: bool) -> Self {
@@ -78,10 +78,10 @@ impl Pooling {
         }
     }
 
-    /// The greatest element of each window; the gradient goes to the first of equal ones, as in JAX.
+    /// Returns the maximum of each window. The first of equal maxima receives the gradient, as in JAX.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is of bools.
+    /// Panics if the window, strides or padding do not match `x`, or if `x` contains bools.
     ///
     /// # Examples
     /// ```
@@ -96,10 +96,10 @@ impl Pooling {
         self.extremum("take the maximum of windows of", Extremum::Max, x)
     }
 
-    /// The least element of each window; the gradient goes to the first of equal ones, as in JAX.
+    /// Returns the minimum of each window. The first of equal minima receives the gradient, as in JAX.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is of bools.
+    /// Panics if the window, strides or padding do not match `x`, or if `x` contains bools.
     ///
     /// # Examples
     /// ```
@@ -114,10 +114,10 @@ impl Pooling {
         self.extremum("take the minimum of windows of", Extremum::Min, x)
     }
 
-    /// The sum of each window.
+    /// Returns the sum of each window.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is of bools.
+    /// Panics if the window, strides or padding do not match `x`, or if `x` contains bools.
     ///
     /// # Examples
     /// ```
@@ -134,10 +134,10 @@ impl Pooling {
         sum(&pooled.windows, &[axis])
     }
 
-    /// The mean of each window.
+    /// Returns the mean of each window.
     ///
     /// # Panics
-    /// If the window, strides or padding do not fit `x`, or it is not a tensor of floats.
+    /// Panics if the window, strides or padding do not match `x`, or if `x` does not contain floats.
     ///
     /// # Examples
     /// ```
@@ -184,14 +184,14 @@ impl Pooling {
         } = self.pooled(operation, x, worst)?;
         let axis = windows.rank() - 2;
         let last = move_axis(&windows, axis, axis + 1)?;
-        // One row for each window, so that the place found is one index of a row.
+        // There is one row per window, so that the position found is an index into a row.
         let rows = reshape(&last, &[shape.iter().product(), size])?;
         let places = argument_of(extremum, &rows, 1)?;
         let places = reshape(&places, &[places.len(), 1])?;
         reshape(&take_along_last(&rows, &places)?, &shape)
     }
 
-    /// What is wrong with the window, the strides and the padding.
+    /// Returns the mistakes in the window, the strides and the padding.
     fn mistakes(&self) -> Vec<Mistake> {
         let axes = self.window.len();
         let mut mistakes = Vec::new();
@@ -214,7 +214,7 @@ impl Pooling {
         mistakes
     }
 
-    /// The windows of `x` with `value` around it.
+    /// Returns the windows of `x`, padded with `value`.
     #[track_caller]
     fn pooled(
         &self,
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_pool_and_what_does_not_fit_is_named() {
+    fn integers_pool_and_mistakes_are_reported() {
         let x = Tensor::from([[1], [5], [-3]]);
         let pooling = Pooling::new([2]).padding(Padding::Same);
         assert_eq!(pooling.max(&x), Tensor::from([[5], [5], [-3]]));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_may_leave_the_padding_out() {
+    fn mean_can_exclude_padding() {
         let x = Tensor::from([[2.0], [4.0]]);
         let pooling = Pooling::new([2]).padding(Padding::Same);
         assert_eq!(pooling.average(&x), Tensor::from([[3.0], [2.0]]));

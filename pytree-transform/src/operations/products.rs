@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use pytree_derive::panicking_twin;
 
@@ -9,11 +9,11 @@ use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// The matrix product, by NumPy's rule: `[…, m, k] × […, k, n] → […, m, n]`, where the axes before the
-    /// last two broadcast; one axis alone, `[k]`, is a row on the left and a column on the right, and goes.
+    /// Returns the matrix product by NumPy's rule: `[…, m, k] × […, k, n] → […, m, n]`. The axes before the last two
+    /// broadcast. A vector `[k]` is a row on the left and a column on the right; its extra axis is removed.
     ///
     /// # Panics
-    /// If the shapes do not fit or the element types differ.
+    /// Panics if the shapes do not match or the dtypes differ.
     ///
     /// # Examples
     /// ```
@@ -41,11 +41,11 @@ impl Tensor {
     }
 }
 
-fn refused(left: &Tensor, right: &Tensor, problem: String, mend: &str) -> TensorError {
-    TensorError::shape("matmul", &[left.info(), right.info()], problem, mend)
+fn refused(left: &Tensor, right: &Tensor, problem: String, fix: &str) -> TensorError {
+    TensorError::shape("matmul", &[left.info(), right.info()], problem, fix)
 }
 
-/// Whether there are axes to contract, and of equal length.
+/// Checks that there are axes to contract, and that their lengths are equal.
 fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     if left.dtype() != right.dtype() {
         return Err(TensorError::dtype(
@@ -55,7 +55,7 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
         ));
     }
     let (Some(&contracted), Some(&last)) = (left.shape().last(), right.shape().last()) else {
-        let problem = "a tensor without axes is no matrix".to_owned();
+        let problem = "a tensor without axes is not a matrix".to_owned();
         return Err(refused(left, right, problem, "multiply with `*`"));
     };
     let (of_right, other) = match right.shape() {
@@ -79,17 +79,17 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     ))
 }
 
-/// How the axes before the last two go together.
+/// How the axes before the last two are paired.
 #[derive(Default)]
 struct Pairing {
     left: Part,
     right: Part,
-    /// The place in the result of each axis of the product: shared ones, then of the left, of the right.
+    /// The position in the result of each axis of the product: shared axes, then axes of the left, then of the right.
     places: Shape,
 }
 
-/// One operand: its shape without batch axes of length 1 that the other repeats along, and the batch axes
-/// that it shares with the other.
+/// One operand: its shape without batch axes of length 1 that broadcast against the other operand, and the batch axes
+/// it shares.
 #[derive(Default)]
 struct Part {
     shape: Shape,
@@ -97,7 +97,8 @@ struct Part {
 }
 
 impl Pairing {
-    /// An axis that only one operand has, or that is 1 in the other, is a free axis: nothing is repeated.
+    /// Pairs the axes. An axis that only one operand has, or that has length 1 in the other, is free, so nothing is
+    /// repeated.
     fn of(left: &Tensor, right: &Tensor) -> Result<Self, TensorError> {
         let batch_rank = |tensor: &Tensor| tensor.rank().saturating_sub(2);
         let rank = batch_rank(left).max(batch_rank(right));
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_which_axes_do_not_fit() {
+    fn errors_name_mismatched_axes() {
         let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
         assert_eq!(
             zeros(&[3, 4])

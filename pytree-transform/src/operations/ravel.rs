@@ -1,4 +1,4 @@
-//! All leaves of a model as one vector, and back, inside of any transformation.
+//! Conversion of a model to one vector of all its leaves, and back, inside of any transformation.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;
 
-/// What [`ravel`] remembers of a model besides the vector: its structure, and the shape of each leaf.
+/// Rebuilds a model from a vector made by [`ravel`]. It stores the structure of the model and the shape of each leaf.
 pub struct Unravel<M> {
     treedef: TreeDef,
     leaves: Vec<AbstractArray>,
@@ -20,10 +20,13 @@ pub struct Unravel<M> {
     model: PhantomData<fn() -> M>,
 }
 
-/// All leaves of a model as one vector, in order and each in row-major order, and what makes a model of such a vector
-/// again. A shared leaf is in the vector once; a model without leaves is an empty `f32` vector.
+/// Returns all leaves of a model concatenated into one vector, and the [`Unravel`] that rebuilds a model from such a
+/// vector.
 ///
-/// Both directions are operations on tensors, so they are differentiated, compiled and mapped like any other.
+/// The leaves are in order, each in row-major order. A shared leaf is in the vector once. A model without leaves
+/// gives an empty `f32` vector.
+///
+/// Both directions are tensor operations, so they are differentiated, compiled and batched like any other.
 ///
 /// # Examples
 /// ```
@@ -42,7 +45,7 @@ pub struct Unravel<M> {
 /// ```
 ///
 /// # Panics
-/// If leaves differ in element type. See [`try_ravel`] for a fallible version.
+/// Panics if the dtypes of the leaves differ. See [`try_ravel`] for a fallible version.
 #[track_caller]
 pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
     match try_ravel(model) {
@@ -51,17 +54,17 @@ pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
     }
 }
 
-/// As [`ravel`].
+/// Returns the same as [`ravel`], or an error instead of a panic.
 ///
 /// # Errors
-/// [`TreeError::LeafTypes`] with each leaf whose element type is not that of the first.
+/// Returns [`TreeError::LeafTypes`] with each leaf whose dtype is not that of the first leaf.
 pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeError> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
     let dtype = leaves.first().map_or(DType::F32, Tensor::dtype);
     if leaves.iter().any(|leaf| leaf.dtype() != dtype) {
         let mismatches = treedef.leaf_paths().into_iter().zip(&leaves);
         return Err(TreeError::LeafTypes {
-            doing: "cannot ravel leaves of several element types; convert them first",
+            doing: "cannot ravel leaves with different element types; convert them first",
             mismatches: mismatches
                 .filter(|(_, leaf)| leaf.dtype() != dtype)
                 .map(|(path, leaf)| mismatch(path, dtype, leaf))
@@ -93,21 +96,21 @@ fn mismatch(path: KeyPath, expected: DType, found: &Tensor) -> LeafMismatch {
 }
 
 impl<M: Traceable> Unravel<M> {
-    /// The number of elements of all leaves.
+    /// Returns the number of elements of all leaves.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The model whose leaves are the elements of `vector`.
+    /// Returns the model whose leaves are the elements of `vector`.
     ///
     /// # Errors
-    /// [`TreeError::Unravel`] if it is not a vector or of another length, [`TreeError::LeafTypes`] if its element type is
-    /// not that of the leaves.
+    /// Returns [`TreeError::Unravel`] if `vector` does not have one axis of the expected length, and
+    /// [`TreeError::LeafTypes`] if its dtype is not that of the leaves.
     pub fn unravel(&self, vector: &Tensor) -> Result<M, TreeError> {
         if vector.shape() != [self.length] {
             return Err(TreeError::Unravel {

@@ -1,7 +1,7 @@
 //! Reductions: sums, means, maxima, variances.
 //!
-//! Axes count from the end if negative. Each reduction comes over all axes, over some, and over some that
-//! stay with length 1, so that the result broadcasts against the original.
+//! Negative axes count from the end. Each reduction has three forms: over all axes; over some axes, which are
+//! removed; and over some axes, which are kept with length 1 so that the result broadcasts against the original.
 
 use pytree_derive::panicking_twin;
 
@@ -12,7 +12,7 @@ use crate::primitives::reduce::{Extremum, Reduction};
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 
-/// The result of a reduction with the reduced axes back, with length 1.
+/// Returns the reduced tensor with the reduced axes restored with length 1.
 #[track_caller]
 pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
     let length = |axis: usize| {
@@ -26,14 +26,14 @@ pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> 
     or_panic(shape::reshape(reduced, &shape))
 }
 
-/// The result of a reduction over axes that it has checked, with these axes back.
+/// Returns a result with the reduced axes restored at length 1. The reduction has checked `axes`.
 #[track_caller]
 pub(super) fn kept(reduced: &Tensor, original: &Tensor, axes: &[isize]) -> Tensor {
     let axes = or_panic(axes_of("keep the axes of", original.info(), axes));
     keep_axes(reduced, original, &axes)
 }
 
-/// The number of elements that go into each of a reduction.
+/// Returns the number of elements that each result element reduces.
 fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
     axes.iter()
         .map(|&axis| tensor.shape()[axis])
@@ -58,7 +58,7 @@ fn mean_over(
     axes: &[usize],
 ) -> Result<Tensor, TensorError> {
     check_float(operation, tensor)?;
-    // As XLA does, which multiplies by the reciprocal of a constant.
+    // Multiplies by the reciprocal of the constant, like XLA.
     Ok(reduce::sum(tensor, axes)? * count(tensor, axes).recip())
 }
 
@@ -67,10 +67,10 @@ pub(super) fn all_axes(tensor: &Tensor) -> Shape {
 }
 
 impl Tensor {
-    /// The sum of all elements, without axes.
+    /// Returns the sum of all elements as a scalar.
     ///
     /// # Panics
-    /// If the elements are bool: [`count_nonzero`](Self::count_nonzero) counts them.
+    /// Panics if the elements are bool. Use [`count_nonzero`](Self::count_nonzero) to count them.
     ///
     /// # Examples
     /// ```
@@ -83,10 +83,10 @@ impl Tensor {
         or_panic(reduce::sum(self, &all_axes(self)))
     }
 
-    /// The sum over some axes, which go.
+    /// Returns the sum over `axes`, which are removed.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if the elements are bool.
+    /// Panics if an axis is out of range or given twice, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -102,10 +102,10 @@ impl Tensor {
         reduce::sum(self, &axes)
     }
 
-    /// The sum over some axes, which stay with length 1.
+    /// Returns the sum over `axes`, which are kept with length 1.
     ///
     /// # Panics
-    /// As [`sum_axes`](Self::sum_axes).
+    /// Panics in the same cases as [`sum_axes`](Self::sum_axes).
     ///
     /// # Examples
     /// ```
@@ -119,10 +119,10 @@ impl Tensor {
         kept(&self.sum_axes(axes), self, axes)
     }
 
-    /// The mean of all elements, without axes; NaN if there are none.
+    /// Returns the mean of all elements as a scalar, or NaN if there are none.
     ///
     /// # Panics
-    /// If the elements are not floats.
+    /// Panics if the elements are not floats.
     ///
     /// # Examples
     /// ```
@@ -135,10 +135,10 @@ impl Tensor {
         or_panic(mean_over("take the mean of", self, &all_axes(self)))
     }
 
-    /// The mean over some axes, which go.
+    /// Returns the mean over `axes`, which are removed.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if the elements are not floats.
+    /// Panics if an axis is out of range or given twice, or if the elements are not floats.
     ///
     /// # Examples
     /// ```
@@ -153,10 +153,10 @@ impl Tensor {
         mean_over("take the mean of", self, &axes)
     }
 
-    /// The mean over some axes, which stay with length 1.
+    /// Returns the mean over `axes`, which are kept with length 1.
     ///
     /// # Panics
-    /// As [`mean_axes`](Self::mean_axes).
+    /// Panics in the same cases as [`mean_axes`](Self::mean_axes).
     ///
     /// # Examples
     /// ```
@@ -171,12 +171,12 @@ impl Tensor {
         kept(&self.mean_axes(axes), self, axes)
     }
 
-    /// The greatest element, without axes; NaN if there is one.
+    /// Returns the maximum of all elements as a scalar, or NaN if any element is NaN.
     ///
-    /// Equal maxima share the gradient in equal parts, as in JAX.
+    /// Equal maxima share the gradient equally, as in JAX.
     ///
     /// # Panics
-    /// If there are no elements.
+    /// Panics if there are no elements.
     ///
     /// # Examples
     /// ```
@@ -189,10 +189,10 @@ impl Tensor {
         or_panic(reduce::reduce_by(Reduction::Max, self, &all_axes(self)))
     }
 
-    /// The maxima over some axes, which go.
+    /// Returns the maximum over `axes`, which are removed.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or if one has no elements.
+    /// Panics if an axis is out of range, given twice, or empty.
     ///
     /// # Examples
     /// ```
@@ -207,10 +207,10 @@ impl Tensor {
         reduce::reduce_by(Reduction::Max, self, &axes)
     }
 
-    /// The maxima over some axes, which stay with length 1.
+    /// Returns the maximum over `axes`, which are kept with length 1.
     ///
     /// # Panics
-    /// As [`max_axes`](Self::max_axes).
+    /// Panics in the same cases as [`max_axes`](Self::max_axes).
     ///
     /// # Examples
     /// ```
@@ -224,10 +224,10 @@ impl Tensor {
         kept(&self.max_axes(axes), self, axes)
     }
 
-    /// The position along an axis of the first maximum, as i32; NaN counts as the maximum.
+    /// Returns the position of the first maximum along `axis`, as i32. NaN counts as the maximum.
     ///
     /// # Panics
-    /// If there is no such axis, or it has no elements.
+    /// Panics if `axis` is out of range, or has no elements.
     ///
     /// # Examples
     /// ```
@@ -242,10 +242,10 @@ impl Tensor {
         reduce::argument_of(Extremum::Max, self, axis)
     }
 
-    /// The variance over some axes, which go: the mean of (x - mean)², without Bessel's correction.
+    /// Returns the variance over `axes`, which are removed: the mean of (x - mean)², without Bessel's correction.
     ///
     /// # Panics
-    /// As [`mean_axes`](Self::mean_axes).
+    /// Panics in the same cases as [`mean_axes`](Self::mean_axes).
     ///
     /// # Examples
     /// ```
@@ -270,7 +270,7 @@ mod tests {
     use crate::base::dtype::DType;
 
     #[test]
-    fn axes_count_from_the_end_and_come_once() {
+    fn negative_and_repeated_axes_are_handled() {
         let x = Tensor::zeros(DType::F32, [2, 3, 4]);
         assert_eq!(x.sum_axes([-1, 0]).shape(), [3]);
         assert_eq!(x.max_keep([-2]).shape(), [2, 1, 4]);

@@ -1,4 +1,4 @@
-//! Tensors rolled, repeated and cut into parts, and numbers at equal distances.
+//! Rolling, repeating and splitting tensors, and evenly spaced numbers.
 
 use pytree_derive::panicking_twin;
 
@@ -11,7 +11,7 @@ use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 
-/// The part from `start` to before `limit` along one axis.
+/// Returns the part from `start` up to, but not including, `limit` along one axis.
 #[track_caller]
 fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Tensor, TensorError> {
     let mut starts: Shape = tensor.shape().iter().map(|_| 0).collect();
@@ -21,13 +21,12 @@ fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Ten
     slice(tensor, &starts, &limits, &strides)
 }
 
-/// Changing the order and the number of elements.
+/// Operations that change the order and the number of elements.
 impl Tensor {
-    /// The tensor with the elements along an axis moved by `shift` places; those that leave it at one end come in
-    /// at the other.
+    /// Shifts the elements along `axis` by `shift` places. Elements shifted past one end reappear at the other.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if `axis` is out of range.
     ///
     /// # Examples
     /// ```
@@ -54,11 +53,11 @@ impl Tensor {
         concatenate(&[&last, &first], axis)
     }
 
-    /// The whole tensor repeated so many times along each axis, the last ones if there are fewer numbers than
-    /// axes; more numbers make new axes in front.
+    /// Repeats the whole tensor along each axis. With fewer repeats than axes, they apply to the last axes; with
+    /// more, new leading axes are added.
     ///
     /// # Panics
-    /// If nothing can address so many elements, or the system does not grant their memory.
+    /// Panics if the size overflows, or if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -83,17 +82,17 @@ impl Tensor {
         let own: Shape = (0..rank).map(|axis| 2 * axis + 1).collect();
         let whole = or_panic(reshape(self, &axes));
         let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
-        // There is memory for the pairs, so their products do not overflow.
+        // The allocation of the pairs succeeded, so their products do not overflow.
         let joined: Shape = (0..rank)
             .map(|axis| at(repeats, axis) * axes[axis])
             .collect();
         or_panic(reshape(&repeated, &joined))
     }
 
-    /// Each element repeated so many times along an axis.
+    /// Repeats each element `repeats` times along `axis`.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if `axis` is out of range.
     ///
     /// # Examples
     /// ```
@@ -117,11 +116,11 @@ impl Tensor {
         reshape(&repeated, &joined)
     }
 
-    /// The tensor cut into so many parts of equal length along an axis. [`array_split`](Self::array_split) cuts into parts that
-    /// are nearly equal.
+    /// Splits the tensor along `axis` into `parts` parts of equal length. [`array_split`](Self::array_split) allows
+    /// lengths that do not divide.
     ///
     /// # Panics
-    /// If there is no such axis, or its length does not divide.
+    /// Panics if `axis` is out of range, or if its length is not a multiple of `parts`.
     ///
     /// # Examples
     /// ```
@@ -139,7 +138,7 @@ impl Tensor {
             return Err(TensorError::shape(
                 "split",
                 &[self.info()],
-                format!("axis {place} of length {length} has no {parts} equal parts"),
+                format!("axis {place} of length {length} does not divide into {parts} equal parts"),
                 "use `array_split`, or `split_at`",
             ));
         }
@@ -147,11 +146,11 @@ impl Tensor {
         self.try_array_split(parts, axis)
     }
 
-    /// The tensor cut into so many parts along an axis; the first ones are longer by one if the length does not
-    /// divide.
+    /// Splits the tensor along `axis` into `parts` parts. The first parts are longer by one if the length is not a
+    /// multiple of `parts`.
     ///
     /// # Panics
-    /// If there is no such axis, or no parts are wanted.
+    /// Panics if `axis` is out of range, or if `parts` is 0.
     ///
     /// # Examples
     /// ```
@@ -168,8 +167,8 @@ impl Tensor {
             return Err(TensorError::shape(
                 "array_split",
                 &[self.info()],
-                "no parts are wanted",
-                "ask for at least one",
+                "the number of parts is 0",
+                "use at least 1",
             ));
         }
         let length = self.shape()[place];
@@ -191,11 +190,11 @@ impl Tensor {
         self.try_split_at(&places, axis)
     }
 
-    /// The tensor cut along an axis before each of these ascending positions; one beyond the end leaves an empty
-    /// part, as in NumPy.
+    /// Splits the tensor along `axis` before each of the ascending `positions`. A position beyond the end gives an
+    /// empty part, as in NumPy.
     ///
     /// # Panics
-    /// If there is no such axis, or the positions descend.
+    /// Panics if `axis` is out of range, or if the positions are not in ascending order.
     ///
     /// # Examples
     /// ```
@@ -231,10 +230,10 @@ impl Tensor {
         Ok(parts)
     }
 
-    /// The tensor with two axes in each other's place.
+    /// Swaps two axes of the tensor.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if an axis is out of range.
     ///
     /// # Examples
     /// ```
@@ -253,12 +252,12 @@ impl Tensor {
     }
 }
 
-/// Numbers at equal distances.
+/// Evenly spaced numbers.
 impl Tensor {
-    /// So many numbers at equal distances, from `start` to `end` itself: `[count]`.
+    /// Returns `count` evenly spaced numbers from `start` to `end`, including `end`: `[count]`.
     ///
     /// # Panics
-    /// If the element type is not a float.
+    /// Panics if the dtype is not a float type.
     ///
     /// # Examples
     /// ```
@@ -277,18 +276,19 @@ impl Tensor {
         if count < 2 {
             return Self::full(dtype, [count], start);
         }
-        // From both ends, so that both are met exactly.
+        // Half of the numbers are computed from each end, so that both ends are exact.
         let steps = (count - 1) as f64;
         let towards = or_panic(create::iota(dtype, &[count - 1], 0)) / steps;
         let inner = start * (1.0 - &towards) + end * &towards;
         or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
     }
 
-    /// The coordinates of a grid: for each tensor `[n]` one of all lengths together, in which it lies along the
-    /// axis of its place (`indexing="ij"` of NumPy; the default there swaps the first two).
+    /// Returns the coordinates of a grid. Each tensor `[n]` gives one result whose shape has all the lengths; the
+    /// tensor varies along the axis of its position (`indexing="ij"` of NumPy, whose default swaps the first two
+    /// axes).
     ///
     /// # Panics
-    /// If one has not one axis.
+    /// Panics unless each tensor has exactly one axis.
     ///
     /// # Examples
     /// ```
@@ -303,7 +303,7 @@ impl Tensor {
     pub fn try_meshgrid(tensors: &[Self]) -> Result<Vec<Self>, TensorError> {
         if tensors.iter().any(|tensor| tensor.rank() != 1) {
             let found: Vec<&AbstractArray> = tensors.iter().map(Self::info).collect();
-            let problem = "not all have one axis";
+            let problem = "each tensor must have one axis";
             return Err(TensorError::shape(
                 "meshgrid",
                 &found,
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_rolled_repeated_and_split() {
+    fn empty_tensors_roll_repeat_and_split() {
         let nothing = Tensor::zeros(DType::F32, [0, 2]);
         assert_eq!(nothing.roll(3, 0), nothing);
         assert_eq!(nothing.tile([2, 2]).shape(), [0, 4]);
@@ -339,12 +339,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_mistake() {
         let x = Tensor::from([1, 2, 3]);
         let error = x.try_split(2, 0).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot split i32[3]: axis 0 of length 3 has no 2 equal parts; use `array_split`, or `split_at`"
+            "cannot split i32[3]: axis 0 of length 3 does not divide into 2 equal parts; use `array_split`, or `split_at`"
         );
         assert!(x.try_split(0, 0).is_err());
         assert!(x.try_array_split(0, 0).is_err());

@@ -1,4 +1,4 @@
-//! Changing the shape of tensors, and putting them together.
+//! Operations that change the shape of tensors, stack them and concatenate them.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
-/// An axis counted from the end if negative.
+/// Returns the index of an axis that counts from the end if negative.
 pub(crate) fn axis_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -17,7 +17,7 @@ pub(crate) fn axis_of(
     place_of(axis, found.rank()).ok_or_else(|| TensorError::axis(operation, found, axis))
 }
 
-/// The place of a new axis in the result, counted from the end if negative.
+/// Returns the index in the result of a new axis that counts from the end if negative.
 pub(crate) fn new_axis_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -28,13 +28,13 @@ pub(crate) fn new_axis_of(
         TensorError::shape(
             operation,
             &[found],
-            format!("{axis} is no place for a new axis, of {rank} axes in all"),
+            format!("axis {axis} is out of range for a new axis in a result of {rank} axes"),
             format!("use -{rank} to {}", rank - 1),
         )
     })
 }
 
-/// Axes counted from the end if negative, each at most once.
+/// Returns the indices of axes that count from the end if negative. Each axis may occur once.
 pub(crate) fn axes_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -56,7 +56,7 @@ pub(crate) fn axes_of(
     Ok(places)
 }
 
-/// A place among `count`, counted from the end if negative.
+/// Returns a position below `count`, where a negative `place` counts from the end.
 fn place_of(place: isize, count: usize) -> Option<usize> {
     let place = if place < 0 {
         count.checked_sub(place.unsigned_abs())?
@@ -67,10 +67,10 @@ fn place_of(place: isize, count: usize) -> Option<usize> {
 }
 
 impl Tensor {
-    /// The same elements in row-major order with another shape.
+    /// Returns the same elements in row-major order with another shape.
     ///
     /// # Panics
-    /// If the number of elements differs.
+    /// Panics if the number of elements differs.
     ///
     /// # Examples
     /// ```
@@ -84,10 +84,10 @@ impl Tensor {
         shape::reshape(self, shape.as_ref())
     }
 
-    /// The elements in row-major order along one axis.
+    /// Returns the elements in row-major order as one axis.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -100,10 +100,10 @@ impl Tensor {
         self.reshape([self.len()])
     }
 
-    /// The tensor with its axes in reverse order; for a matrix, the transpose.
+    /// Returns the tensor with its axes in reverse order. For a matrix, this is the transpose.
     ///
     /// # Panics
-    /// If the tensor is traced and its transformation has finished.
+    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
@@ -117,10 +117,10 @@ impl Tensor {
         or_panic(shape::transpose(self, &permutation))
     }
 
-    /// The tensor with its axes in another order: axis `i` of the result is axis `permutation[i]`.
+    /// Permutes the axes: axis `i` of the result is axis `permutation[i]`.
     ///
     /// # Panics
-    /// If `permutation` does not name each axis once.
+    /// Panics unless `permutation` names each axis once.
     ///
     /// # Examples
     /// ```
@@ -134,12 +134,12 @@ impl Tensor {
         shape::transpose(self, permutation.as_ref())
     }
 
-    /// The tensor with one axis moved to another place; the others keep their order.
+    /// Moves one axis to another position. The other axes keep their order.
     ///
-    /// Negative places count from the end.
+    /// Negative positions count from the end.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if an axis is out of range.
     ///
     /// # Examples
     /// ```
@@ -154,10 +154,10 @@ impl Tensor {
         or_panic(shape::move_axis(self, from, to))
     }
 
-    /// The tensor with a new axis of length 1 at this place of the result; -1 is the last.
+    /// Inserts a new axis of length 1 at this position of the result. -1 is the last position.
     ///
     /// # Panics
-    /// If the result has no such place.
+    /// Panics if the position is out of range for the result.
     ///
     /// # Examples
     /// ```
@@ -175,10 +175,10 @@ impl Tensor {
         self.reshape(&shape)
     }
 
-    /// The tensor without an axis of length 1.
+    /// Removes an axis of length 1.
     ///
     /// # Panics
-    /// If there is no such axis, or its length is not 1.
+    /// Panics if `axis` is out of range, or if its length is not 1.
     ///
     /// # Examples
     /// ```
@@ -202,11 +202,11 @@ impl Tensor {
         self.reshape(&shape)
     }
 
-    /// The tensor repeated to a shape by NumPy's rule: its axes are the last ones of the result, and
-    /// those of length 1 repeat.
+    /// Broadcasts the tensor to a shape by NumPy's rule: its axes align with the trailing axes of the result, and
+    /// axes of length 1 repeat.
     ///
     /// # Panics
-    /// If it does not fit.
+    /// Panics if the shapes do not broadcast.
     ///
     /// # Examples
     /// ```
@@ -220,10 +220,10 @@ impl Tensor {
         shape::broadcast_to(self, shape.as_ref())
     }
 
-    /// Tensors of one shape along a new axis at this place of the result.
+    /// Stacks tensors of one shape along a new axis at this position of the result.
     ///
     /// # Panics
-    /// If the shapes or element types differ, if there are no tensors, or no such place.
+    /// Panics if the shapes or dtypes differ, if there are no tensors, or if `axis` is out of range.
     ///
     /// # Examples
     /// ```
@@ -238,7 +238,7 @@ impl Tensor {
     pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
         let _called = called("stack");
         let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(Self::info).collect();
-        let refused = |problem, mend| Err(TensorError::shape("stack", &found, problem, mend));
+        let refused = |problem, fix| Err(TensorError::shape("stack", &found, problem, fix));
         let Some(first) = tensors.first() else {
             return refused(
                 "the list of tensors is empty, so the result has no shape",
@@ -261,10 +261,11 @@ impl Tensor {
         slice::concatenate(&parts.iter().collect::<Vec<_>>(), place)
     }
 
-    /// Tensors one behind the other along an axis.
+    /// Concatenates tensors along `axis`.
     ///
     /// # Panics
-    /// If they differ in another axis or in element type, if there are none, or no such axis.
+    /// Panics if the dtypes or the lengths of another axis differ, if there are no tensors, or if `axis` is out of
+    /// range.
     ///
     /// # Examples
     /// ```
@@ -290,7 +291,7 @@ mod tests {
     use crate::base::dtype::DType;
 
     #[test]
-    fn errors_say_what_was_found() {
+    fn errors_name_the_operands() {
         let x = Tensor::zeros(DType::F32, [2, 3]);
         let message = std::panic::catch_unwind(|| x.squeeze(1)).unwrap_err();
         assert_eq!(
@@ -310,7 +311,7 @@ mod tests {
         let error = Tensor::try_stack(std::slice::from_ref(&x), 3).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot stack f32[2,3]: 3 is no place for a new axis, of 3 axes in all; use -3 to 2"
+            "cannot stack f32[2,3]: axis 3 is out of range for a new axis in a result of 3 axes; use -3 to 2"
         );
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
         assert!(Tensor::try_concatenate(&[], 0).is_err());
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn new_axes_go_where_they_are_wanted() {
+    fn new_axes_are_at_the_given_position() {
         let x = Tensor::zeros(DType::F32, [2, 3]);
         assert_eq!(x.expand_dims(-1).shape(), [2, 3, 1]);
         assert_eq!(x.expand_dims(-3).shape(), [1, 2, 3]);

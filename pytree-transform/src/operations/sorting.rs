@@ -1,7 +1,7 @@
-//! Sorting along an axis, and reading along one at the places that another tensor names.
+//! Sorting along an axis, and reading along an axis at the indices of another tensor.
 //!
-//! A sorted tensor is read at the indices that sort it, and so its gradient goes back to where each element
-//! came from.
+//! Sorting reads the tensor at the sorting indices, so the gradient of each sorted element is added at its original
+//! position.
 
 use std::panic::Location;
 
@@ -22,10 +22,10 @@ use crate::tensor::elementwise::Comparison;
 use crate::tensor::trace::at_line_by_default;
 
 impl Tensor {
-    /// The elements in ascending order along an axis; equal ones stay in their order, NaN comes last.
+    /// Sorts the elements along `axis` in ascending order. The sort is stable, and NaN comes last.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if `axis` is out of range.
     ///
     /// # Examples
     /// ```
@@ -41,11 +41,11 @@ impl Tensor {
         self.try_take_along_axis(&order, axis)
     }
 
-    /// The indices, as i32, that sort the tensor along an axis in ascending order; equal elements stay in
-    /// their order, NaN comes last.
+    /// Returns the indices, as i32, that sort the tensor along `axis` in ascending order. The sort is stable, and NaN
+    /// comes last.
     ///
     /// # Panics
-    /// If there is no such axis.
+    /// Panics if `axis` is out of range.
     ///
     /// # Examples
     /// ```
@@ -59,11 +59,12 @@ impl Tensor {
         argsort(self, axis_of("argsort", self.info(), axis)?)
     }
 
-    /// The `k` greatest elements along the last axis, the greatest first, and their indices as i32; of equal
-    /// ones the first comes first, and NaN before all numbers. It is `jax.lax.top_k`.
+    /// Returns the `k` greatest elements along the last axis, in descending order, and their indices as i32.
+    ///
+    /// Of equal elements the first comes first. NaN comes before all numbers. Equivalent to `jax.lax.top_k`.
     ///
     /// # Panics
-    /// If there is no axis, or the last is shorter than `k`.
+    /// Panics if there is no axis, or if the last axis is shorter than `k`.
     ///
     /// # Examples
     /// ```
@@ -83,7 +84,7 @@ impl Tensor {
                 "top_k",
                 &[self.info()],
                 format!("the last axis has {length} elements, fewer than {k}"),
-                format!("ask for at most {length}, or move another axis to the end"),
+                format!("use a `k` of at most {length}, or move another axis to the end"),
             ));
         }
         let order = argsort_descending(self, axis)?;
@@ -95,13 +96,15 @@ impl Tensor {
         Ok((take_along_last(self, &indices)?, indices))
     }
 
-    /// The elements that `indices`, with as many axes as the tensor, name along one axis: element `i, j` of
-    /// the result along axis 1 is `self[i, indices[i, j]]`. The other axes broadcast. As in
-    /// [`take`](Self::take), an index that is not on the axis is moved to its nearest end.
+    /// Returns the elements at `indices` along one axis: element `i, j` of the result along axis 1 is `self[i,
+    /// indices[i, j]]`.
+    ///
+    /// `indices` has as many axes as the tensor, and the other axes broadcast. As in [`take`](Self::take), an index
+    /// that is out of range is clamped to the nearest end.
     ///
     /// # Panics
-    /// If there is no such axis, the numbers of axes differ, the other axes do not broadcast, or the indices
-    /// are not integers.
+    /// Panics if `axis` is out of range, if the numbers of axes differ, if the other axes do not broadcast, or if the
+    /// indices are not integers.
     ///
     /// # Examples
     /// ```
@@ -144,12 +147,14 @@ impl Tensor {
         })
     }
 
-    /// For each value the index, as i32, at which it would be inserted into this sorted tensor, `[n]`, to keep
-    /// the order: before equal elements, as `jnp.searchsorted` with `side="left"`. It compares each value with
+    /// Returns the index, as i32, at which each value would be inserted into this sorted tensor, `[n]`, to keep the
+    /// order.
+    ///
+    /// The index is before equal elements, as in `jnp.searchsorted` with `side="left"`. Each value is compared with
     /// each element.
     ///
     /// # Panics
-    /// If this has not one axis, or the element types differ.
+    /// Panics unless this tensor has exactly one axis, or if the dtypes differ.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Stacking values of one structure, and taking a stack apart: what ensembles are made of.
+//! Stacking values of one structure, and unstacking them. Ensembles are built this way.
 
 use pytree_core::graph;
 
@@ -6,7 +6,7 @@ use crate::base::dtype::DType;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::{Traceable, rebuild};
 
-/// One value whose leaves are those of the members, stacked along a new axis 0.
+/// Returns one value whose leaves are the leaves of the members, stacked along a new axis 0.
 ///
 /// # Examples
 /// ```
@@ -18,14 +18,12 @@ use crate::tensor::traceable::{Traceable, rebuild};
 /// ```
 ///
 /// # Panics
-/// If there are no members, or they differ in structure or in the shape or element type of a leaf.
+/// Panics if there are no members, or if their structures, or the shapes or dtypes of a leaf, differ.
 #[track_caller]
 pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);
     let Some((first, treedef)) = members.next() else {
-        panic!(
-            "cannot stack: the list of members is empty, and the structure of the result is that of the first; give at least one"
-        );
+        panic!("cannot stack: the list of members is empty; give at least one");
     };
     let mut columns: Vec<Vec<Tensor>> = first.into_iter().map(|leaf| vec![leaf]).collect();
     for (position, (leaves, other)) in members.enumerate() {
@@ -78,10 +76,10 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
     );
 }
 
-/// The members of a stack: the inverse of [`stack`].
+/// Returns the members of a stack. This is the inverse of [`stack`].
 ///
 /// # Panics
-/// If there is no leaf, a leaf has no axis, or the first axes differ in length.
+/// Panics if there is no leaf, if a leaf has no axis, or if the first axes differ in length.
 #[track_caller]
 pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(stacked);
@@ -90,7 +88,7 @@ pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
         .map(|leaf| leaf.shape().first().copied())
         .collect();
     let Some(Some(length)) = lengths.first().copied() else {
-        panic!("cannot unstack {treedef}: its first leaf has no axis to take apart");
+        panic!("cannot unstack {treedef}: its first leaf has no axis");
     };
     assert!(
         lengths.iter().all(|&other| other == Some(length)),

@@ -1,4 +1,4 @@
-//! Products of tensors that are not products of matrices: over any axes, of all pairs, of blocks; and norms.
+//! Tensor products other than matrix products: over any axes, of all pairs, and of blocks; and norms.
 
 use std::panic::Location;
 
@@ -19,18 +19,21 @@ fn refused(
     left: &Tensor,
     right: &Tensor,
     problem: String,
-    mend: &str,
+    fix: &str,
 ) -> TensorError {
-    TensorError::shape(operation, &[left.info(), right.info()], problem, mend)
+    TensorError::shape(operation, &[left.info(), right.info()], problem, fix)
 }
 
 impl Tensor {
-    /// The product along pairs of axes, as `jax.lax.dot_general`: the axes `contract.0[i]` of this tensor and
-    /// `contract.1[i]` of the other are summed over and go, `batch.0[i]` and `batch.1[i]` become one. The result
-    /// has the batch axes, then the other axes of this tensor, then those of the other.
+    /// Returns the product over pairs of axes, as `jax.lax.dot_general`.
+    ///
+    /// The contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other are summed over and
+    /// removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result has the batch axes, then the
+    /// other axes of this tensor, then those of the other tensor.
     ///
     /// # Panics
-    /// If an axis is not there or named twice, if lengths or element types differ, or the elements are bool.
+    /// Panics if an axis is out of range or given twice, if the lengths or dtypes differ, or if the elements are
+    /// bool.
     ///
     /// # Examples
     /// ```
@@ -52,8 +55,8 @@ impl Tensor {
         let counts = [(contract.0, contract.1), (batch.0, batch.1)];
         if counts.iter().any(|(left, right)| left.len() != right.len()) {
             let problem = format!("the axes {contract:?} and {batch:?} are not in pairs");
-            let mend = "name as many axes of one as of the other";
-            return Err(refused("dot_general", self, other, problem, mend));
+            let fix = "name the same number of axes for both tensors";
+            return Err(refused("dot_general", self, other, problem, fix));
         }
         let signed = |axes: [&[usize]; 2]| -> Vec<isize> {
             let all = axes.concat();
@@ -66,11 +69,11 @@ impl Tensor {
         dot_general(self, other, contract, batch)
     }
 
-    /// The product over pairs of axes, as `jnp.tensordot`: the axes `axes.0[i]` of this tensor and `axes.1[i]` of
-    /// the other are summed over and go. Negative axes count from the end.
+    /// Returns the product over pairs of axes, as `jnp.tensordot`. The axes `axes.0[i]` of this tensor and
+    /// `axes.1[i]` of the other are summed over and removed. Negative axes count from the end.
     ///
     /// # Panics
-    /// As [`dot_general`](Self::dot_general).
+    /// Panics in the same cases as [`dot_general`](Self::dot_general).
     ///
     /// # Examples
     /// ```
@@ -93,10 +96,11 @@ impl Tensor {
         self.try_dot_general(other, (&left, &right), (&[], &[]))
     }
 
-    /// The products of all pairs of elements: `[m] × [n] → [m, n]`. Both are flattened first, as in NumPy.
+    /// Returns the products of all pairs of elements: `[m] × [n] → [m, n]`. Both tensors are flattened first, as in
+    /// NumPy.
     ///
     /// # Panics
-    /// If the element types differ, or are bool.
+    /// Panics if the dtypes differ, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -112,10 +116,11 @@ impl Tensor {
         dot_general(&left, &right, (&[], &[]), (&[], &[]))
     }
 
-    /// The sum of products over the last axes: `[…, k] × [.., k] → […, ..]`; a tensor without axes multiplies.
+    /// Returns the sum of products over the last axes: `[…, k] × [.., k] → […, ..]`. With a scalar, it is the
+    /// product.
     ///
     /// # Panics
-    /// If the lengths or the element types differ.
+    /// Panics if the lengths or the dtypes differ.
     ///
     /// # Examples
     /// ```
@@ -134,10 +139,11 @@ impl Tensor {
         }
     }
 
-    /// The sum of the products of all elements, of two tensors with equally many: `jnp.vdot`.
+    /// Returns the sum of the products of all elements of two tensors with the same number of elements, as
+    /// `jnp.vdot`.
     ///
     /// # Panics
-    /// If their numbers or the element types differ.
+    /// Panics if the numbers of elements or the dtypes differ.
     ///
     /// # Examples
     /// ```
@@ -151,17 +157,17 @@ impl Tensor {
         let _called = called("vdot");
         if self.len() != other.len() {
             let problem = format!("they have {} and {} elements", self.len(), other.len());
-            let mend = "give two tensors with equally many";
-            return Err(refused("vdot", self, other, problem, mend));
+            let fix = "give two tensors with the same number of elements";
+            return Err(refused("vdot", self, other, problem, fix));
         }
         dot_general(&self.flatten(), &other.flatten(), (&[0], &[0]), (&[], &[]))
     }
 
-    /// Kronecker's product: this tensor with each element replaced by its product with the whole other. Missing
-    /// axes are in front, with length 1.
+    /// Returns the Kronecker product: each element of this tensor is replaced by its product with the whole other
+    /// tensor. Missing axes are added in front with length 1.
     ///
     /// # Panics
-    /// If the element types differ, or are bool.
+    /// Panics if the dtypes differ, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -189,11 +195,11 @@ impl Tensor {
         reshape(&transpose(&product, &order)?, &shape)
     }
 
-    /// The root of the sum of all squares: the Euclidean norm of a vector, Frobenius' norm of a matrix. As in
-    /// JAX, its gradient at zero is NaN.
+    /// Returns the square root of the sum of all squares: the Euclidean norm of a vector, the Frobenius norm of a
+    /// matrix. The gradient at zero is NaN, as in JAX.
     ///
     /// # Panics
-    /// If the elements are not floats.
+    /// Panics if the elements are not floats.
     ///
     /// # Examples
     /// ```
@@ -206,10 +212,10 @@ impl Tensor {
         or_panic(norm_over(self, &all_axes(self)))
     }
 
-    /// The root of the sum of squares over some axes, which go.
+    /// Returns the square root of the sum of squares over `axes`, which are removed.
     ///
     /// # Panics
-    /// If there is no such axis, if one is given twice, or the elements are not floats.
+    /// Panics if an axis is out of range or given twice, or if the elements are not floats.
     ///
     /// # Examples
     /// ```
@@ -224,10 +230,10 @@ impl Tensor {
         norm_over(self, &axes)
     }
 
-    /// The root of the sum of squares over some axes, which stay with length 1.
+    /// Returns the square root of the sum of squares over `axes`, which are kept with length 1.
     ///
     /// # Panics
-    /// As [`norm_axes`](Self::norm_axes).
+    /// Panics in the same cases as [`norm_axes`](Self::norm_axes).
     ///
     /// # Examples
     /// ```
@@ -257,7 +263,7 @@ mod tests {
     use crate::base::dtype::DType;
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_mistake() {
         let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
         let (x, y) = (zeros(&[2, 3]), zeros(&[3, 2]));
         let message = |result: Result<Tensor, TensorError>| result.unwrap_err().to_string();

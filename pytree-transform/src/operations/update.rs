@@ -1,7 +1,7 @@
-//! Tensors with a part changed, as NumPy's `x[1:] = y` without the assignment: [`Tensor::at`].
+//! Tensors with an updated part, like NumPy's `x[1:] = y` without mutation: [`Tensor::at`].
 //!
-//! What ranges and positions name is changed by laying the value out at its place; what a tensor of indices
-//! names, by scattering. Indices may be traced; ranges are known.
+//! An update at ranges and positions pads the value to the shape of the tensor. An update at a tensor of indices
+//! scatters. Such indices may be traced; ranges are static.
 
 mod scattered;
 
@@ -21,7 +21,7 @@ use crate::tensor::elementwise::Binary;
 use crate::tensor::trace::at_line_by_default;
 use pytree_derive::panicking_twin;
 
-/// A part of a tensor, to be read or changed; what [`Tensor::at`] and [`Tensor::at_indices`] return.
+/// A part of a tensor to read or update. [`Tensor::at`] and [`Tensor::at_indices`] return it.
 ///
 /// Nothing changes in place: each method returns a new tensor.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct At<'t> {
 #[derive(Clone, Debug)]
 enum Place {
     Basic(Vec<Index>),
-    /// Indices along an axis, given or counted from the end.
+    /// Indices along an axis, as they were given or counted from the end.
     Indices(Tensor, isize),
 }
 
@@ -48,8 +48,8 @@ enum Update {
 }
 
 impl Tensor {
-    /// The part that positions and ranges name, as in [`index`](Self::index), to be changed: `x.at[1:].set(y)`
-    /// of JAX is `x.at(ix![1..]).set(&y)`.
+    /// Selects the part at positions and ranges for an update, as in [`index`](Self::index): JAX's `x.at[1:].set(y)`
+    /// is `x.at(ix![1..]).set(&y)`.
     ///
     /// # Examples
     /// ```
@@ -66,10 +66,10 @@ impl Tensor {
         }
     }
 
-    /// The parts along an axis that a tensor of integers names, to be changed: `x.at[i].set(y)` of JAX is
-    /// `x.at_indices(&i, 0).set(&y)`. The part has the axes of the indices in place of that one.
+    /// Selects the slices along `axis` at an integer tensor for an update: JAX's `x.at[i].set(y)` is
+    /// `x.at_indices(&i, 0).set(&y)`. In the part, the axes of `indices` replace `axis`.
     ///
-    /// As in JAX, a negative index counts from the end; one that is not on the axis changes nothing, and
+    /// As in JAX, a negative index counts from the end. An index that is out of range updates nothing, and
     /// [`get`](At::get) reads the nearest element for it.
     ///
     /// # Examples
@@ -88,10 +88,10 @@ impl Tensor {
 }
 
 impl At<'_> {
-    /// The part itself.
+    /// Returns the part itself.
     ///
     /// # Panics
-    /// If the place is not in the tensor.
+    /// Panics if the part is out of range.
     ///
     /// # Examples
     /// ```
@@ -113,11 +113,10 @@ impl At<'_> {
         }
     }
 
-    /// The tensor with a value in place of the part. Where indices repeat, the last one counts.
+    /// Returns the tensor with the part replaced by `value`. Where indices repeat, the last update is used.
     ///
     /// # Panics
-    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ.
+    /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ.
     ///
     /// # Examples
     /// ```
@@ -132,11 +131,11 @@ impl At<'_> {
         self.update(Update::Set, &value)
     }
 
-    /// The tensor with a value added to the part. Where indices repeat, all are added.
+    /// Returns the tensor with `value` added to the part. Where indices repeat, all updates are added.
     ///
     /// # Panics
-    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool.
+    /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
+    /// are bool.
     ///
     /// # Examples
     /// ```
@@ -153,11 +152,11 @@ impl At<'_> {
         self.update(Update::Add, &value)
     }
 
-    /// The tensor with the part multiplied by a value. Where indices repeat, by all.
+    /// Returns the tensor with the part multiplied by `value`. Where indices repeat, all updates are multiplied.
     ///
     /// # Panics
-    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool.
+    /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
+    /// are bool.
     ///
     /// # Examples
     /// ```
@@ -172,11 +171,11 @@ impl At<'_> {
         self.update(Update::Multiply, &value)
     }
 
-    /// The tensor with the lesser of the part and a value; NaN if either is.
+    /// Returns the tensor with the minimum of the part and `value`, or NaN if either is NaN.
     ///
     /// # Panics
-    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool.
+    /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
+    /// are bool.
     ///
     /// # Examples
     /// ```
@@ -191,11 +190,11 @@ impl At<'_> {
         self.update(Update::Min, &value)
     }
 
-    /// The tensor with the greater of the part and a value; NaN if either is.
+    /// Returns the tensor with the maximum of the part and `value`, or NaN if either is NaN.
     ///
     /// # Panics
-    /// If the place is not in the tensor, the value does not broadcast to the part there, or the element
-    /// types differ, or are bool.
+    /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
+    /// are bool.
     ///
     /// # Examples
     /// ```
@@ -221,7 +220,7 @@ impl At<'_> {
                 if numbers {
                     "a value of the same element type"
                 } else {
-                    "numbers; of bools use `set`"
+                    "numbers; for bools use `set`"
                 },
             ));
         }
@@ -240,7 +239,7 @@ impl At<'_> {
     }
 }
 
-/// The value broadcast to the shape of the part.
+/// Returns the value broadcast to the shape of the part.
 #[track_caller]
 fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tensor, TensorError> {
     broadcast_to(value, part).map_err(|_| {
@@ -287,7 +286,7 @@ mod tests {
     use crate::ix;
 
     #[test]
-    fn parts_go_back_to_their_places() {
+    fn updated_parts_keep_their_place() {
         let x = Tensor::arange(DType::I32, 12).reshape([3, 4]);
         for indices in [
             vec![Index::from(1)],
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_outside_change_nothing_and_the_last_of_equal_ones_counts() {
+    fn out_of_range_index_changes_nothing() {
         let x = Tensor::from([[1, 2], [3, 4]]);
         let at = Tensor::from([0, -1, 0, 2, -3]);
         let value = Tensor::from([[10], [20], [30], [40], [50]]);
@@ -355,7 +354,7 @@ mod tests {
             error
                 .unwrap_err()
                 .to_string()
-                .contains("of bools use `set`")
+                .contains("for bools use `set`")
         );
     }
 }

@@ -1,23 +1,23 @@
-//! What is put around the axes that windows slide over, for convolutions and pooling.
+//! The padding of the axes that windows slide over, for convolutions and pooling.
 
 use crate::base::error::Mistake;
 
-/// What is put around the axes that windows slide over.
+/// The padding of the axes that windows slide over.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Padding {
-    /// So much that there are `⌈length / stride⌉` windows, the larger half behind. The default, as in Flax.
+    /// Pads so that there are `⌈length / stride⌉` windows, with the larger half after. The default, as in Flax.
     #[default]
     Same,
-    /// As [`Padding::Same`], with the larger half before.
+    /// Pads like [`Padding::Same`], with the larger half before.
     SameLower,
-    /// Nothing: windows stay inside.
+    /// No padding: all windows are inside of the tensor.
     Valid,
-    /// So much before and behind, for each axis; less than nothing takes away.
+    /// The number of elements before and after, for each axis. A negative number removes elements.
     Explicit(Vec<(isize, isize)>),
 }
 
-/// `⌈length / stride⌉` windows of this span: how much is missing, and the two halves of it.
+/// Returns the two halves of the padding that gives `⌈length / stride⌉` windows of this span.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let windows = length.div_ceil(stride);
     let needed = (windows.saturating_sub(1) * stride)
@@ -26,13 +26,13 @@ fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     (signed(needed / 2), signed(needed - needed / 2))
 }
 
-/// A number of padding elements; of more than there can be, the most.
+/// Converts a number of padding elements to `isize`, saturating.
 pub(super) fn signed(number: usize) -> isize {
     isize::try_from(number).unwrap_or(isize::MAX)
 }
 
 impl Padding {
-    /// Explicit padding that is not for so many axes.
+    /// Reports explicit padding that does not have one pair per axis.
     pub(super) fn mistake(&self, axes: usize) -> Option<Mistake> {
         let Self::Explicit(pairs) = self else {
             return None;
@@ -45,7 +45,7 @@ impl Padding {
         })
     }
 
-    /// Before and behind, for each axis; explicit padding is for as many.
+    /// Returns the padding before and after each axis. Explicit padding must have one pair per axis.
     pub(super) fn pairs(
         &self,
         lengths: &[usize],

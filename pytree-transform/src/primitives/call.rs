@@ -1,8 +1,8 @@
-//! The call of a recorded function as a primitive.
+//! The primitive that calls a recorded function.
 //!
-//! Under other transformations a jitted function is one equation. Its rules apply the transformation to
-//! the recorded function once and call the result. Where tangents are recorded for transposition, the JVP
-//! splits into a known part, which also gives the residuals, and a linear part.
+//! Under other transformations a jitted function is one equation. Each rule transforms the recorded function once and
+//! calls the result. Where tangents are recorded for transposition, the JVP is split into a known part, which also
+//! returns the residuals, and a linear part.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::{Recorder, on_tape};
 
-/// The call of a recorded function.
+/// A call of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Call(pub(crate) Arc<Body>);
 
-/// The results of a call on tensors of whatever levels.
+/// Returns the results of a call on tensors of any level.
 #[track_caller]
 pub(crate) fn call(body: &Arc<Body>, operands: &[Tensor]) -> Vec<Tensor> {
     bind_all(&Call(Arc::clone(body)), operands)

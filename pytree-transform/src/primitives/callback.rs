@@ -1,4 +1,4 @@
-//! A call of a function of the user with the values of tensors, as a primitive.
+//! The primitive that calls a user function with the values of tensors.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,14 +17,14 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind;
 
-/// What is called with values.
+/// The user function, called with concrete values.
 pub(crate) type Callback = dyn Fn(&[Tensor]) + Send + Sync;
 
-/// Calls a function with its operands, once for each example.
+/// Calls a user function with its operands, once per example.
 #[derive(Clone)]
 pub(crate) struct DebugCallback {
     pub(crate) callback: Arc<Callback>,
-    /// How many axes in front are those of batches.
+    /// The number of leading batch axes.
     pub(crate) batch_axes: usize,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for DebugCallback {
     }
 }
 
-/// An array without its first axes, at one position of these.
+/// Returns the array at one position of its leading batch axes, without these axes.
 fn example(array: &Array, batch_axes: usize, position: usize) -> Tensor {
     let shape = &array.shape()[batch_axes..];
     let length: usize = shape.iter().product();

@@ -1,11 +1,11 @@
-//! Operations over named batch axes: what the examples of a `vmap` tell each other.
+//! Primitives over named batch axes, which combine the examples of a `vmap`.
 //!
-//! To the function of one example, `psum` is an operation of one tensor. At the level that binds its name it becomes
-//! a sum over the batch axis. Other levels see it as it stands: they are batched, differentiated and recorded by
-//! the ordinary rules. It is never evaluated, since without its level it is an error.
+//! Inside of the function of one example, `psum` is an operation on one tensor. The level that binds its name turns
+//! it into a sum over the batch axis. All other levels batch, differentiate and record it by the ordinary rules. It
+//! is never evaluated: without its level it is an error.
 //!
-//! What a shape rule needs to know of a batch axis is a parameter. So it is the same rule where an operation is applied,
-//! which is refused where its axis is another, and where a recorded function is verified.
+//! The properties of a batch axis that a shape rule needs are parameters of the primitive. So one rule checks both an
+//! applied operation and a recorded function.
 
 pub(crate) mod permute;
 
@@ -33,19 +33,19 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::{axis_length, bind_one};
 
-/// The sum over all examples.
+/// Sums over all examples.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PSum {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
-/// The maximum over all examples.
+/// Takes the maximum over all examples.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PMax {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
-/// All examples along a new axis.
+/// Stacks all examples along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllGather {
     pub(crate) name: [AxisName; 1],
@@ -53,13 +53,13 @@ pub(crate) struct AllGather {
     pub(crate) length: usize,
 }
 
-/// The position of the example, as i32.
+/// Returns the position of the example, as i32.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
 }
 
-/// The result of an operation that is not evaluated.
+/// Panics, because a collective is never evaluated.
 pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
     bug(format_args!(
         "the level of the batch axis of `{}` before its evaluation",
@@ -67,7 +67,7 @@ pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
     ))
 }
 
-/// Names as a jaxpr shows them: `('i', 'j')`.
+/// Axis names as a jaxpr shows them: `('i', 'j')`.
 pub(super) struct Names<'a>(pub(super) &'a [AxisName]);
 
 impl fmt::Display for Names<'_> {
@@ -85,7 +85,7 @@ fn without(names: &[AxisName], name: &AxisName) -> SmallVec<[AxisName; 1]> {
     rest.cloned().collect()
 }
 
-/// The sum over the examples of some batch axes; the tensor itself if there are none.
+/// Returns the sum over the examples of the named batch axes, or the tensor itself if there are no names.
 #[track_caller]
 pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
     if names.is_empty() {
@@ -99,7 +99,7 @@ pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, Tenso
     )
 }
 
-/// The maximum over the examples of some batch axes; the tensor itself if there are none.
+/// Returns the maximum over the examples of the named batch axes, or the tensor itself if there are no names.
 #[track_caller]
 pub(crate) fn pmax(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
     if names.is_empty() {
@@ -113,7 +113,7 @@ pub(crate) fn pmax(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, Tenso
     )
 }
 
-/// All examples along a new axis.
+/// Returns all examples stacked along a new axis.
 #[track_caller]
 pub(crate) fn all_gather(
     operand: &Tensor,
@@ -125,7 +125,7 @@ pub(crate) fn all_gather(
     bind_one(&AllGather { name, axis, length }, &[operand])
 }
 
-/// The position of the example.
+/// Returns the position of the example.
 #[track_caller]
 pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     let name = [name.clone()];
@@ -148,7 +148,7 @@ impl LinearPrimitive for PSum {
         unbound(self)
     }
 
-    /// Each example is in the sum of all, so its cotangent is the sum of theirs.
+    /// Each example contributes to the sum of every example, so its cotangent is the sum of all cotangents.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         or_panic(self.apply(cotangent))
     }
@@ -165,7 +165,7 @@ impl LinearPrimitive for PSum {
         &self.names
     }
 
-    /// What is the same for all examples counts as often as there are examples.
+    /// Multiplies an unbatched value by the number of examples.
     fn batch_over(
         &self,
         name: &AxisName,
@@ -195,7 +195,7 @@ impl Primitive for PMax {
         unbound(self)
     }
 
-    /// The mean of the tangents of the examples that are the maximum, as for a maximum over an axis.
+    /// Returns the mean of the tangents of the examples that attain the maximum, as for a maximum over an axis.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let maximum = or_panic(pmax(&primals[0], &self.names));
         let tangent = tangents[0].as_ref().map(|tangent| {
@@ -254,7 +254,7 @@ impl LinearPrimitive for AllGather {
         unbound(self)
     }
 
-    /// Of the sum of all cotangents, the part that came from this example.
+    /// Sums the cotangents of all examples and takes the part of this example.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let sum = or_panic(psum(cotangent, &self.name));
         let position = or_panic(axis_index(&self.name[0]));

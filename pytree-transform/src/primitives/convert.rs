@@ -1,4 +1,4 @@
-//! Converting between element types.
+//! Conversion between dtypes.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Converts each element as Rust's `as` does; to bool, whether it is not zero.
+/// Converts each element like Rust's `as`. Conversion to bool tests for nonzero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Convert(pub(crate) DType);
 
-/// The tensor with another element type; itself if it has it already.
+/// Returns the tensor converted to `dtype`, or the tensor itself if it already has that dtype.
 #[track_caller]
 pub(crate) fn convert(operand: &Tensor, dtype: DType) -> Result<Tensor, TensorError> {
     if operand.dtype() == dtype {

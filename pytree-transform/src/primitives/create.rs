@@ -1,4 +1,4 @@
-//! Tensors made of nothing. They have no operands, so under `jit` they are recorded rather than stored.
+//! Constructors without operands. Under `jit` they are recorded instead of stored.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,17 +15,17 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// All elements equal.
+/// A tensor with all elements equal.
 #[derive(Clone, Debug)]
 pub(crate) struct Full {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
-    /// Takes the element type as Rust's `as` does; for bool, whether it is not zero.
+    /// The value, converted to the dtype like Rust's `as`. Conversion to bool tests for nonzero.
     pub(crate) value: f64,
 }
 
 impl PartialEq for Full {
-    /// By the bits of the number: a negative zero is another number than zero.
+    /// Compares the bits of the number, so that -0 differs from 0.
     fn eq(&self, other: &Self) -> bool {
         (self.dtype, self.value.to_bits()) == (other.dtype, other.value.to_bits())
             && self.shape == other.shape
@@ -42,7 +42,7 @@ impl Hash for Full {
     }
 }
 
-/// The position along an axis: 0, 1, 2, …
+/// The positions along an axis: 0, 1, 2, …
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Iota {
     pub(crate) dtype: DType,
@@ -50,7 +50,7 @@ pub(crate) struct Iota {
     pub(crate) axis: usize,
 }
 
-/// A tensor whose elements are all `value`.
+/// Returns a tensor with all elements equal to `value`.
 #[track_caller]
 pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
     bind_one(
@@ -63,25 +63,25 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
     )
 }
 
-/// Zeros, for a rule: what a tangent or cotangent of zeros stands for.
+/// Returns zeros with a dtype and shape, for use in rules.
 #[track_caller]
 pub(crate) fn zeros(info: &AbstractArray) -> Tensor {
     or_panic(full(info.dtype, &info.shape, 0.0))
 }
 
-/// Zeros with the element type and shape of a tensor, for a rule.
+/// Returns zeros with the dtype and shape of a tensor, for use in rules.
 #[track_caller]
 pub(crate) fn zeros_like(tensor: &Tensor) -> Tensor {
     zeros(tensor.info())
 }
 
-/// Ones with the element type and shape of a tensor, for a rule.
+/// Returns ones with the dtype and shape of a tensor, for use in rules.
 #[track_caller]
 pub(crate) fn ones_like(tensor: &Tensor) -> Tensor {
     or_panic(full(tensor.dtype(), tensor.shape(), 1.0))
 }
 
-/// A tangent or cotangent, zeros where there is none.
+/// Returns a tangent or cotangent, or zeros for `None`.
 #[track_caller]
 pub(crate) fn or_zeros(tensor: Option<&Tensor>, info: &AbstractArray) -> Tensor {
     match tensor {
@@ -90,7 +90,7 @@ pub(crate) fn or_zeros(tensor: Option<&Tensor>, info: &AbstractArray) -> Tensor 
     }
 }
 
-/// A tensor whose elements are their position along an axis.
+/// Returns a tensor whose elements are their positions along `axis`.
 #[track_caller]
 pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor, TensorError> {
     bind_one(
@@ -103,7 +103,7 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
     )
 }
 
-/// A number as an element.
+/// Converts a number to an element.
 trait FromNumber: TensorElement {
     fn from_number(value: f64) -> Self;
     fn from_position(position: usize) -> Self;
@@ -209,7 +209,7 @@ impl Primitive for Iota {
             return Err(TensorError::shape(
                 "count along",
                 &[&result],
-                format!("{} holds no position above {largest}", self.dtype),
+                format!("{} cannot hold a position above {largest}", self.dtype),
                 "count in i64",
             ));
         }
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_take_the_element_type() {
+    fn values_convert_to_dtype() {
         assert_eq!(
             full(DType::I32, &[2], -1.9).unwrap(),
             Tensor::from([-1, -1])

@@ -1,4 +1,4 @@
-//! Running reductions along an axis: each element with all before it.
+//! Cumulative reductions along an axis: each element combined with all elements before it.
 
 mod running;
 
@@ -23,19 +23,19 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// An axis, and from which end it is run through.
+/// An axis and the direction of the reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) axis: usize,
-    /// Each element with all behind it.
+    /// Whether each element is combined with all elements after it.
     pub(crate) reverse: bool,
 }
 
-/// Running sums.
+/// Cumulative sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CumulativeSum(pub(crate) Run);
 
-/// What a running reduction combines by.
+/// The combination of a cumulative reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cumulation {
     Prod,
@@ -45,20 +45,20 @@ pub(crate) enum Cumulation {
     LogSumExp,
 }
 
-/// A running reduction that is not linear.
+/// A nonlinear cumulative reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cumulative {
     pub(crate) cumulation: Cumulation,
     pub(crate) run: Run,
 }
 
-/// Running sums of a tensor.
+/// Returns the cumulative sums of a tensor.
 #[track_caller]
 pub(crate) fn cumulative_sum(operand: &Tensor, run: Run) -> Result<Tensor, TensorError> {
     bind_one(&CumulativeSum(run), &[operand])
 }
 
-/// A running reduction of a tensor.
+/// Returns a cumulative reduction of a tensor.
 #[track_caller]
 pub(crate) fn cumulative(
     cumulation: Cumulation,
@@ -99,7 +99,7 @@ impl Run {
         write!(f, "axis={} reverse={}", self.axis, self.reverse)
     }
 
-    /// Runs along the axis, in place.
+    /// Reduces along the axis in place.
     fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
         let shape = Shape::from_slice(operand.shape());
         let rows = Rows {
@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-/// The kernel for floats, and the combination of integers and of floats.
+/// Selects the kernel for floats, and the combinations of integers and of floats.
 macro_rules! scan {
     ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
         match $operand.dtype() {
@@ -149,7 +149,7 @@ impl LinearPrimitive for CumulativeSum {
         scan!(self.0, operand, in_blocks, wrapping_add, |x, y| x + y)
     }
 
-    /// The sums from the other end.
+    /// Returns the cumulative sums in the opposite direction.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let run = Run {
             reverse: !self.0.reverse,
@@ -171,7 +171,7 @@ impl LinearPrimitive for CumulativeSum {
 }
 
 impl Cumulation {
-    /// The combination of tensors, whose derivative is known.
+    /// Returns the combination of two tensors as differentiable operations.
     fn combine(self, left: &Tensor, right: &Tensor) -> Tensor {
         match self {
             Self::Prod => left * right,
@@ -187,7 +187,7 @@ macro_rules! log_add_exp {
     ($x:expr, $y:expr) => {{
         let difference = $x - $y;
         if difference.is_nan() {
-            // Infinities of one sign, or NaN.
+            // Infinities of the same sign, or NaN.
             $x + $y
         } else {
             $x.max($y) + (-difference.abs()).exp().ln_1p()
@@ -195,9 +195,9 @@ macro_rules! log_add_exp {
     }};
 }
 
-/// The running reduction of a tensor by combining neighbours: pairs first, which gives every second result,
-/// then the others (Blelloch, "Prefix sums and their applications", 1990). It takes 2 log₂ n steps, and equal
-/// elements share a gradient as JAX's `associative_scan` lets them.
+/// Returns the cumulative reduction by combining neighbours: first pairs, which give every second result, then the
+/// others (Blelloch, "Prefix sums and their applications", 1990). It takes 2 log₂ n steps. Equal elements share a
+/// gradient as in JAX's `associative_scan`.
 fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let count = x.shape()[axis];
     if count < 2 {
@@ -248,7 +248,7 @@ impl Primitive for Cumulative {
         let [operand] = take(operands);
         let run = self.run;
         one(match self.cumulation {
-            // The product of a block could overflow where that of all elements before does not.
+            // The product of a block could overflow where the product of all elements before it does not.
             Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
             Cumulation::Max => {
                 scan!(
@@ -279,7 +279,7 @@ impl Primitive for Cumulative {
         })
     }
 
-    /// The tangent of the same reduction in pairs.
+    /// Returns the tangent of the equivalent pairwise reduction.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let reversed: &[usize] = if self.run.reverse {
             &[self.run.axis]
@@ -328,7 +328,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_run_in_pairs_is_the_run_one_by_one() {
+    fn pairwise_scan_matches_sequential_scan() {
         for length in 0..10 {
             let x = noise(&[2, length, 3], 1);
             for cumulation in KINDS {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_many_ones_count_them() {
+    fn long_f32_cumsum_is_accurate() {
         const COUNT: usize = 20_000_000;
         let ones = Tensor::ones(DType::F32, [COUNT]);
         let run = Run {
@@ -354,13 +354,13 @@ mod tests {
         let sums = sums.read::<f32>().unwrap();
         for count in (1..COUNT).step_by(9973).chain([1 << 24, COUNT]) {
             let found = f64::from(sums[COUNT - count]);
-            // From 2²⁴ on, every second whole number is an f32.
+            // Above 2²⁴, only every second whole number is an f32.
             assert!((found - count as f64).abs() <= 1.0, "{found} of {count}");
         }
     }
 
     #[test]
-    fn logarithms_of_many_sums_keep_their_digits() {
+    fn long_f32_cumlogsumexp_is_accurate() {
         const COUNT: usize = 4_000_000;
         let zeros = Tensor::zeros(DType::F32, [COUNT]);
         let run = Run {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_wrap_and_infinities_stay() {
+    fn integers_wrap_and_infinities_are_kept() {
         let run = |reverse| Run { axis: 0, reverse };
         let x = Tensor::from([1, i32::MAX, 3]);
         assert_eq!(

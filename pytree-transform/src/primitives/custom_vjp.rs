@@ -22,10 +22,10 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::Recorder;
 
-/// The linear function that is known by its transpose only. Operands are tangents and residuals.
+/// A linear function given by its transpose only. The operands are tangents and residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
-    /// From residuals and cotangents of the results to the cotangents of the tangents.
+    /// Maps residuals and cotangents of the results to the cotangents of the tangents.
     pub(crate) body: Arc<Body>,
     pub(crate) tangents: usize,
     pub(crate) results: Vec<AbstractArray>,
@@ -61,7 +61,7 @@ impl Primitive for Backward {
         of_tangents.chain(of_residuals).collect()
     }
 
-    /// Every tangent and every result has a batch axis then.
+    /// Batches every tangent and every result.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let (tangents, residuals) = operands.split_at(self.tangents);
@@ -94,7 +94,7 @@ impl Primitive for Backward {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
     }
 
-    /// From residuals and cotangents of the results to cotangents of the tangents.
+    /// Checks the rule: residuals and cotangents of the results to cotangents of the tangents.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

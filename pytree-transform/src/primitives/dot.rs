@@ -1,4 +1,4 @@
-//! Products of tensors: contracting pairs of axes, with batch axes side by side.
+//! Tensor products that contract pairs of axes, with paired batch axes.
 
 mod matrix_product;
 
@@ -21,16 +21,16 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Multiplies along pairs of axes and adds, as `lax.dot_general`: the axes `contract.0[i]` of the left and
-/// `contract.1[i]` of the right disappear, `batch.0[i]` and `batch.1[i]` become one. The result has the
-/// batch axes, then the other axes of the left, then those of the right.
+/// Multiplies along pairs of axes and sums, as `lax.dot_general`. The contracted axes `contract.0[i]` of the left and
+/// `contract.1[i]` of the right are removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result
+/// has the batch axes, then the other axes of the left, then those of the right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DotGeneral {
     pub(crate) contract: (Shape, Shape),
     pub(crate) batch: (Shape, Shape),
 }
 
-/// [`DotGeneral`] of two tensors.
+/// Applies [`DotGeneral`] to two tensors.
 #[track_caller]
 pub(crate) fn dot_general(
     left: &Tensor,
@@ -49,19 +49,19 @@ pub(crate) fn dot_general(
     )
 }
 
-/// The axes that are neither contracted nor batch axes.
+/// Returns the axes that are neither contracted nor batch axes.
 fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> Shape {
     (0..rank)
         .filter(|axis| !contract.contains(axis) && !batch.contains(axis))
         .collect()
 }
 
-/// One operand's part in a product, while its cotangent is computed.
+/// One operand of a product while its cotangent is computed.
 struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],
     free: Shape,
-    /// Its free axes in the result.
+    /// The positions of its free axes in the result.
     kept: Shape,
 }
 
@@ -88,7 +88,7 @@ impl DotGeneral {
         )
     }
 
-    /// The contraction with axes of one side shifted for a batch axis.
+    /// Returns the axes of one side, shifted for a batch axis.
     fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))
@@ -96,10 +96,10 @@ impl DotGeneral {
     }
 }
 
-/// The cotangent of the operand `own` from that of the result and the other operand.
+/// Returns the cotangent of the operand `own` from the cotangent of the result and the other operand.
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
     let batch: Shape = (0..own.batch.len()).collect();
-    // The contracted axes stay in the order of the other operand.
+    // The contracted axes keep the order of the other operand.
     let contracted: Shape = sorting_permutation(other.contract)
         .iter()
         .map(|&position| own.contract[position])
@@ -109,7 +109,7 @@ fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Te
     };
     let cotangent_first = axes(&own.free, &contracted);
     let known_first = axes(&contracted, &own.free);
-    // Of the two orders of the product, the one that needs no transpose after it.
+    // Of the two orders of the product, choose the order that needs no transpose afterwards.
     let (product, axes) = if known_first.is_sorted() {
         (
             dot_general(
@@ -135,7 +135,7 @@ fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Te
 }
 
 impl DotGeneral {
-    /// The result's shape; the operands fit.
+    /// Returns the shape of the result. The operands must match.
     fn result_shape(&self, left: &[usize], right: &[usize]) -> Shape {
         let (left_side, right_side) = self.sides(left.len(), right.len());
         let batch = self.batch.0.iter().map(|&axis| left[axis]);
@@ -151,7 +151,7 @@ impl DotGeneral {
             target.fill(T::default());
             return Array::new(&shape, target);
         }
-        // The order in which products are added is free: that of the left operand.
+        // The order of the summation is free. The order of the left operand is used.
         let order = sorting_permutation(&self.contract.0);
         let contract: (Shape, Shape) = order
             .iter()
@@ -207,7 +207,7 @@ impl Primitive for DotGeneral {
                     "multiply",
                     operands,
                     format!("the {what} axes {left_axes:?} and {right_axes:?} are not in pairs"),
-                    "name as many axes of one as of the other",
+                    "name the same number of axes for both tensors",
                 ));
             }
             for (&l, &r) in left_axes.iter().zip(right_axes) {
@@ -274,7 +274,8 @@ impl Primitive for DotGeneral {
         ]
     }
 
-    /// A batch axis of both is one more batch axis; one of a single operand is one more free axis.
+    /// A batch axis of both operands becomes one more batch axis. A batch axis of a single operand becomes one more
+    /// free axis.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let shifted = |(left, right): &(Shape, Shape)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
@@ -359,7 +360,7 @@ mod tests {
         }
     }
 
-    /// The product by its definition.
+    /// Computes the product by its definition.
     fn slow(dot: &DotGeneral, left: &Tensor, right: &Tensor) -> Tensor {
         let (left_side, right_side) = dot.sides(left.rank(), right.rank());
         let shape = dot.result_shape(left.shape(), right.shape());
@@ -397,12 +398,12 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_the_definition() {
+    fn products_match_definition() {
         for (left, right, axes) in CASES {
             let dot = primitive(axes);
             let (left, right) = (noise(left, 1), noise(right, 2));
             let expected = slow(&dot, &left, &right);
-            // Results reuse memory that may hold anything.
+            // Results reuse memory with arbitrary content.
             drop(Tensor::full(DType::F64, expected.shape(), f64::NAN));
             assert_close(&bind_one(&dot, &[&left, &right]).unwrap(), &expected, 1e-14);
             for dtype in [DType::F32, DType::I32, DType::I64, DType::U32] {

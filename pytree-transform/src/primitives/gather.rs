@@ -1,6 +1,7 @@
 //! Reading at indices, and its transpose: adding at indices.
 //!
-//! Both have parallel batch axes in front of both operands, which closes them under batching.
+//! Both primitives have parallel leading batch axes in both operands, so their batching rules produce the same
+//! primitives.
 
 mod blocks;
 mod scatter;
@@ -24,8 +25,8 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// The parts of a tensor along `axis` that the indices name: the result has the axes of the indices in
-/// place of that one. Indices outside are moved to the nearest end, as `jnp.take` with `mode="clip"`.
+/// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
+/// Indices out of range are clamped to the nearest end, as `jnp.take` with `mode="clip"`.
 ///
 /// The first `batch_axes` axes of both operands run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +35,7 @@ pub(crate) struct Take {
     pub(crate) batch_axes: usize,
 }
 
-/// The parts of `operand` along `axis` that `indices` name.
+/// Returns the slices of `operand` along `axis` at `indices`.
 #[track_caller]
 pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     bind_one(
@@ -46,7 +47,7 @@ pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Te
     )
 }
 
-/// The elements along the last axis that `indices`, with the same other axes, name.
+/// Returns the elements along the last axis at `indices`, which have the same other axes.
 #[track_caller]
 pub(crate) fn take_along_last(operand: &Tensor, indices: &Tensor) -> Result<Tensor, TensorError> {
     let batch_axes = operand.rank().saturating_sub(1);
@@ -84,7 +85,7 @@ impl Take {
         }
     }
 
-    /// The shape with the axis replaced by those of the indices.
+    /// Returns the shape with the axis replaced by the axes of the indices.
     fn result_shape(self, operand: &[usize], indices: &[usize]) -> Shape {
         [
             &operand[..self.axis],
@@ -122,7 +123,7 @@ impl Primitive for Take {
                 "take from",
                 &[operand, indices],
                 format!("axis {} has no elements to take", self.axis),
-                "take from a tensor that has some",
+                "take from a tensor whose axis is not empty",
             ));
         }
         let shape = self.result_shape(&operand.shape, &indices.shape);
@@ -170,7 +171,7 @@ impl Primitive for Take {
         let first = self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
             (Some(batch), None) => {
-                // The batch axis must not come among the parallel axes.
+                // The batch axis must not be among the parallel axes.
                 let (operand, batch) = behind_parallel_axes(operand, batch, first);
                 let take = Self {
                     axis: self.axis + usize::from(batch <= self.axis),
@@ -209,7 +210,7 @@ impl Primitive for Take {
     }
 }
 
-/// The tensor with its batch axis not before the place `first`, and that axis.
+/// Moves the batch axis to the position `first` if it is before it, and returns the tensor with its batch axis.
 fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor, usize) {
     if batch >= first {
         return (operand.clone(), batch);
@@ -232,7 +233,7 @@ mod tests {
         all_indices, check_batching, check_tangent, check_transpose, noise,
     };
 
-    /// Indices without pattern on an axis of length 4.
+    /// Returns pseudo-random indices on an axis of length 4.
     fn indices(shape: &[usize], seed: u32) -> Tensor {
         let length = noise(shape, seed)
             .to_vec::<f64>()
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_are_moved_to_the_nearest_end() {
+    fn out_of_range_indices_are_clamped() {
         let x = Tensor::from([10, 20, 30]);
         assert_eq!(
             take(&x, &Tensor::from([-5, 1, 9]), 0).unwrap(),
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_taken_of_nothing() {
+    fn take_from_empty_axis_is_an_error() {
         let x = Tensor::zeros(DType::F32, [0, 2]);
         assert!(take(&x, &Tensor::from([0]), 0).is_err());
         assert_eq!(
@@ -324,7 +325,7 @@ mod tests {
             shape.insert(axis, 3);
             shape
         };
-        // Axes of the operand and of the indices, and how many of them are parallel.
+        // The shapes of operand and indices, the axis, and the number of parallel axes.
         for (shape, at, axis, batch_axes) in [
             (&[4, 2][..], &[5][..], 0, 0),
             (&[2, 4, 3], &[2, 2], 1, 0),

@@ -1,4 +1,4 @@
-//! The primitives, one family a file, each with all its rules side by side.
+//! The primitives. Each file holds one family with all its rules.
 
 pub(crate) mod body;
 pub(crate) mod call;

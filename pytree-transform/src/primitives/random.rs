@@ -1,4 +1,4 @@
-//! Random bits: the block function of the counter-based generator that JAX uses.
+//! Random bits: the block function of JAX's counter-based generator.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind;
 
-/// Threefry-2x32 with 20 rounds, element by element: two words of key and two of counter give two words of
-/// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
+/// Threefry-2x32 with 20 rounds, elementwise. Two words of key and two words of counter give two words of random bits
+/// (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Threefry2x32;
 
-/// The random bits for keys and counters, all u32 of one shape.
+/// Returns the random bits for keys and counters, which are all u32 of one shape.
 #[track_caller]
 pub(crate) fn threefry2x32(
     key0: &Tensor,
@@ -39,7 +39,7 @@ pub(crate) fn threefry2x32(
     }
 }
 
-/// The block function.
+/// Computes the block function.
 fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
@@ -122,7 +122,7 @@ mod tests {
     use crate::primitives::shape::rule_checks::{check_batching, noise};
 
     #[test]
-    fn the_block_function_is_that_of_random123() {
+    fn block_function_matches_random123() {
         // From `kat_vectors` of the Random123 library.
         assert_eq!(block([0, 0], [0, 0]), [0x6B20_0159, 0x99BA_4EFE]);
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_u32_of_one_shape_are_taken() {
+    fn only_u32_of_one_shape_is_accepted() {
         let (word, words) = (Tensor::from(1_u32), Tensor::from([1_u32, 2]));
         assert!(threefry2x32(&word, &word, &words, &words).is_err());
         assert!(threefry2x32(&word, &word, &word, &Tensor::from(1)).is_err());

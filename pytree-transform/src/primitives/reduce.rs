@@ -1,4 +1,4 @@
-//! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are dropped.
+//! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are removed.
 
 mod arg_extremum;
 mod reduction;
@@ -25,32 +25,32 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// The sum over some axes.
+/// Sums over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
     pub(crate) axes: Shape,
 }
 
-/// What elements are reduced by.
+/// The combination of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
-    /// The greatest; NaN if there is one.
+    /// The maximum, or NaN if any element is NaN.
     Max,
-    /// The least; NaN if there is one.
+    /// The minimum, or NaN if any element is NaN.
     Min,
     Prod,
     And,
     Or,
 }
 
-/// A reduction over some axes that is not linear.
+/// A nonlinear reduction over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reduce {
     pub(crate) reduction: Reduction,
     pub(crate) axes: Shape,
 }
 
-/// The sum over `axes`, each given once; the tensor itself if there are none.
+/// Returns the sum over distinct `axes`, or the tensor itself if there are no axes.
 #[track_caller]
 pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     if axes.is_empty() && operand.dtype() != DType::Bool {
@@ -59,7 +59,7 @@ pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorErro
     bind_one(&Sum { axes: sorted(axes) }, &[operand])
 }
 
-/// A reduction over `axes`, each given once; the tensor itself if there are none.
+/// Returns a reduction over distinct `axes`, or the tensor itself if there are no axes.
 #[track_caller]
 pub(crate) fn reduce_by(
     reduction: Reduction,
@@ -82,7 +82,7 @@ fn sorted(axes: &[usize]) -> Shape {
     axes
 }
 
-/// The shape without some axes.
+/// Returns the shape without the given axes.
 pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
     (0..shape.len())
         .filter(|axis| !axes.contains(axis))
@@ -90,7 +90,7 @@ pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
         .collect()
 }
 
-/// A reduced tensor repeated along the axes it lost, so that it fits the original.
+/// Broadcasts a reduced tensor along its removed axes to the shape of the original.
 #[track_caller]
 fn broadcast_back(
     reduced: &Tensor,
@@ -103,14 +103,14 @@ fn broadcast_back(
     broadcast_in_dim(reduced, shape, &kept)
 }
 
-/// The reduced axes of a batch, and where its batch axis then is.
+/// Returns the reduced axes of a batch, and the position of the batch axis in the result.
 fn batched_axes(axes: &[usize], batch: usize) -> (Shape, usize) {
     let axes: Shape = axes.iter().map(|&axis| batched_axis(axis, batch)).collect();
     let before = axes.iter().filter(|&&axis| axis < batch).count();
     (axes, batch - before)
 }
 
-/// An error if there is nothing to take an extremum of.
+/// Returns an error if an extremum is taken over an empty axis.
 fn not_empty(
     operation: &'static str,
     operand: &AbstractArray,
@@ -121,8 +121,8 @@ fn not_empty(
         Some(axis) => Err(TensorError::shape(
             operation,
             &[operand],
-            format!("axis {axis} has length 0 and so no extremum"),
-            "make sure that there is at least one element along it",
+            format!("axis {axis} has length 0, so it has no extremum"),
+            "pass a tensor with at least one element along it",
         )),
     }
 }
@@ -187,7 +187,7 @@ impl LinearPrimitive for Sum {
 }
 
 impl Reduction {
-    /// What is being done, in messages.
+    /// Returns the description of the operation in messages.
     fn operation(self) -> &'static str {
         match self {
             Self::Max => "take the maximum of",
@@ -198,7 +198,7 @@ impl Reduction {
         }
     }
 
-    /// Whether it is there for elements of this type.
+    /// Returns whether the reduction supports this dtype.
     fn accepts(self, dtype: DType) -> bool {
         match self {
             Self::Max | Self::Min => true,
@@ -213,7 +213,7 @@ impl Reduce {
         or_panic(reduce_by(self.reduction, operand, axes))
     }
 
-    /// The tangents of all that equal the extremum, in equal shares, as in JAX.
+    /// Distributes the tangents equally among all elements that equal the extremum, as in JAX.
     fn tangent_of_extremum(&self, x: &Tensor, extremum: &Tensor, tangent: &Tensor) -> Tensor {
         let beside = or_panic(broadcast_back(extremum, x.shape(), &self.axes));
         let chosen = or_panic(convert(
@@ -300,7 +300,7 @@ impl Primitive for Reduce {
     }
 }
 
-/// The product over some axes by products of halves. Its derivative holds no quotient, so that it is right
+/// Computes the product over some axes as products of halves. Its derivative contains no quotient, so it is correct
 /// where elements are zero.
 fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
     let kept: Shape = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_maxima_over_any_axes_are_those_of_the_definition() {
+    fn sums_and_maxima_match_definition() {
         for shape in [&[2, 3, 4, 5][..], &[3, 1, 40], &[70, 3], &[2, 3, 2, 3, 2]] {
             let x = noise(shape, 1);
             let view = x.view::<f64>().unwrap();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sums_to_zero_and_has_no_maximum() {
+    fn empty_sum_is_zero_without_maximum() {
         let x = Tensor::zeros(DType::F32, [0, 3]);
         assert_eq!(sum(&x, &[0]).unwrap(), Tensor::zeros(DType::F32, [3]));
         assert_eq!(sum(&x, &[1]).unwrap(), Tensor::zeros(DType::F32, [0]));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_maximum_counts_and_nan_is_one() {
+    fn argmax_finds_first_maximum_or_nan() {
         let x = Tensor::from([[1.0, 3.0, 3.0], [f64::NAN, 2.0, f64::NAN]]);
         assert_eq!(argmax(&x, 1).unwrap(), Tensor::from([1, 0]));
         assert_eq!(argmax(&x, 0).unwrap(), Tensor::from([1, 0, 1]));
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_minimum_counts_and_nan_is_one() {
+    fn argmin_finds_first_minimum_or_nan() {
         let x = Tensor::from([[3.0, 1.0, 1.0], [f64::NAN, 2.0, f64::NAN]]);
         assert_eq!(argmin(&x, 1).unwrap(), Tensor::from([1, 0]));
         assert_eq!(argmin(&x, 0).unwrap(), Tensor::from([1, 0, 1]));
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_a_product_and_logic_but_no_extremum() {
+    fn empty_reductions_have_neutral_values() {
         let x = Tensor::zeros(DType::I32, [0, 2]);
         let of = |reduction, x: &Tensor| reduce_by(reduction, x, &[0]);
         assert_eq!(of(Reduction::Prod, &x).unwrap(), Tensor::from([1, 1]));
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn bools_are_not_summed() {
+    fn sum_of_bools_is_an_error() {
         let error = sum(&Tensor::from([true]), &[0]).unwrap_err().to_string();
         assert!(
             error.contains("count what is true with `count_nonzero`"),

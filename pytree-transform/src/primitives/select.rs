@@ -1,4 +1,4 @@
-//! Choosing between two tensors element by element.
+//! Elementwise selection between two tensors.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// `if condition { on_true } else { on_false }`, element by element; all of one shape.
+/// Computes `if condition { on_true } else { on_false }` elementwise. All operands have one shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Select;
 

@@ -17,27 +17,27 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Lays axis `i` of the operand along axis `axes[i]` of the result and repeats it along the others; an
-/// axis of length 1 may become longer. It is `lax.broadcast_in_dim`.
+/// Maps axis `i` of the operand to axis `axes[i]` of the result and repeats it along the other axes. An axis of
+/// length 1 may become longer. Equivalent to `lax.broadcast_in_dim`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcast {
     pub(crate) shape: Shape,
     pub(crate) axes: Shape,
 }
 
-/// The same elements in row-major order with other axes.
+/// Reinterprets the elements in row-major order with another shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reshape {
     pub(crate) shape: Shape,
 }
 
-/// Axis `i` of the result is axis `permutation[i]` of the operand.
+/// Permutes the axes: axis `i` of the result is axis `permutation[i]` of the operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transpose {
     pub(crate) permutation: Shape,
 }
 
-/// [`Broadcast`] of a tensor; itself if nothing changes.
+/// Applies [`Broadcast`] to a tensor, or returns the tensor itself if nothing changes.
 #[track_caller]
 pub(crate) fn broadcast_in_dim(
     operand: &Tensor,
@@ -47,7 +47,7 @@ pub(crate) fn broadcast_in_dim(
     if operand.shape() == shape && is_identity(axes) {
         return Ok(operand.clone());
     }
-    // Under `jit` a creation is recorded, where a broadcast constant would be stored with all its elements.
+    // Under `jit` a constructor is recorded. A broadcast constant would be stored with all its elements.
     if let Some(value) = known_scalar(operand) {
         return create::full(operand.dtype(), shape, value);
     }
@@ -60,7 +60,7 @@ pub(crate) fn broadcast_in_dim(
     )
 }
 
-/// The tensor with the given shape by NumPy's rule: its axes are the last ones of the result.
+/// Broadcasts the tensor to the shape by NumPy's rule: its axes align with the trailing axes of the result.
 #[track_caller]
 pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
     let Some(missing) = shape.len().checked_sub(operand.rank()) else {
@@ -75,7 +75,7 @@ pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, 
     broadcast_in_dim(operand, shape, &axes)
 }
 
-/// The same elements in row-major order with another shape; itself if nothing changes.
+/// Reshapes the tensor in row-major order, or returns the tensor itself if nothing changes.
 #[track_caller]
 pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
     if operand.shape() == shape {
@@ -89,7 +89,8 @@ pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, Tenso
     )
 }
 
-/// Axis `i` of the result is axis `permutation[i]` of the operand; itself if nothing changes.
+/// Permutes the axes, or returns the tensor itself if nothing changes. Axis `i` of the result is axis
+/// `permutation[i]` of the operand.
 #[track_caller]
 pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tensor, TensorError> {
     if permutation.len() == operand.rank() && is_identity(permutation) {
@@ -103,7 +104,7 @@ pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tenso
     )
 }
 
-/// The tensor with axis `from` moved to place `to`; the others keep their order.
+/// Moves axis `from` to position `to`. The other axes keep their order.
 #[track_caller]
 pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tensor, TensorError> {
     let mut permutation: Shape = (0..operand.rank()).filter(|&axis| axis != from).collect();
@@ -111,7 +112,7 @@ pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tens
     transpose(operand, &permutation)
 }
 
-/// The tensor with its batch axis in front; one that has none is repeated `size` times.
+/// Moves the batch axis to the front. A tensor without a batch axis is repeated `size` times.
 #[track_caller]
 pub(crate) fn batch_axis_first(
     operand: &Tensor,
@@ -125,19 +126,19 @@ pub(crate) fn batch_axis_first(
     broadcast_in_dim(operand, &with_front(size, operand.shape()), &places)
 }
 
-/// A shape with one more axis in front.
+/// Returns the shape with one more leading axis.
 pub(crate) fn with_front(length: usize, shape: &[usize]) -> Shape {
     std::iter::once(length)
         .chain(shape.iter().copied())
         .collect()
 }
 
-/// An axis of an example as an axis of the batch whose batch axis is `batch`.
+/// Returns the axis in the batch that corresponds to `axis` of an example.
 pub(crate) fn batched_axis(axis: usize, batch: usize) -> usize {
     axis + usize::from(axis >= batch)
 }
 
-/// Fails if an axis has elements at positions that no i32 holds.
+/// Returns an error if an axis is longer than i32 positions can count.
 pub(crate) fn check_positions(
     operation: &'static str,
     operand: &AbstractArray,
@@ -155,7 +156,7 @@ pub(crate) fn check_positions(
     ))
 }
 
-/// The positions that sort `keys`.
+/// Returns the permutation that sorts `keys`.
 pub(crate) fn sorting_permutation(keys: &[usize]) -> Shape {
     let mut positions: Shape = (0..keys.len()).collect();
     positions.sort_by_key(|&position| keys[position]);
@@ -168,13 +169,13 @@ fn is_identity(axes: &[usize]) -> bool {
         .all(|(position, &axis)| position == axis)
 }
 
-/// The value of a concrete scalar that an f64 holds exactly.
+/// Returns the value of a concrete scalar if an f64 represents it exactly.
 pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
     let array = operand.array().filter(|_| operand.rank() == 0)?;
     #[allow(
         clippy::cast_possible_truncation,
         clippy::float_cmp,
-        reason = "whether the value survives is what is being asked"
+        reason = "the comparison tests whether the conversion is exact"
     )]
     match &array.data {
         crate::base::array::Data::Bool(elements) => Some(f64::from(u8::from(elements[0]))),
@@ -199,7 +200,7 @@ impl LinearPrimitive for Broadcast {
                 "broadcast",
                 &[operand],
                 problem,
-                "an axis of length 1 can repeat, others stay as they are; reshape the tensor first",
+                "only an axis of length 1 can repeat; reshape the tensor first",
             )
         };
         let increasing = self.axes.windows(2).all(|pair| pair[0] < pair[1]);
@@ -245,7 +246,7 @@ impl LinearPrimitive for Broadcast {
         gather(&operand, &self.shape, &strides, 0)
     }
 
-    /// What was repeated is added.
+    /// Sums over the repeated axes.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let repeated = |axis: &usize| match self.axes.iter().position(|place| place == axis) {
             Some(position) => operand.shape[position] != self.shape[*axis],
@@ -347,7 +348,7 @@ impl LinearPrimitive for Transpose {
                     self.permutation,
                     operand.rank()
                 ),
-                "give every axis, in the order the result shall have",
+                "list every axis once, in the order of the result",
             ));
         }
         let shape = self
@@ -386,7 +387,7 @@ impl LinearPrimitive for Transpose {
         ))
     }
 
-    /// The batch axis comes to the front by the transpose itself.
+    /// Moves the batch axis to the front as part of the transpose.
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let axes = self
             .permutation

@@ -1,4 +1,4 @@
-//! Parts of tensors: slices and reversals. Padding and concatenation, their opposites, are beside.
+//! Slices and reversals. The submodules hold padding and concatenation.
 
 mod concatenate;
 mod pad;
@@ -18,7 +18,7 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Along each axis every `stride`-th element from `start` to before `limit`.
+/// Selects along each axis every `stride`-th element from `start` up to, but not including, `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slice {
     pub(crate) start: Shape,
@@ -26,13 +26,13 @@ pub(crate) struct Slice {
     pub(crate) stride: Shape,
 }
 
-/// The elements backwards along some axes.
+/// Reverses the elements along some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reverse {
     pub(crate) axes: Shape,
 }
 
-/// [`Slice`] of a tensor; itself if nothing is left out.
+/// Applies [`Slice`] to a tensor, or returns the tensor itself if nothing is left out.
 #[track_caller]
 pub(crate) fn slice(
     operand: &Tensor,
@@ -40,7 +40,7 @@ pub(crate) fn slice(
     limit: &[usize],
     stride: &[usize],
 ) -> Result<Tensor, TensorError> {
-    // A step beyond the end is as good as the longest step within, whose products can't overflow.
+    // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later products.
     let longest = |axis: usize| operand.shape().get(axis).map_or(1, |&length| length.max(1));
     let slice = Slice {
         start: Shape::from_slice(start),
@@ -58,7 +58,7 @@ pub(crate) fn slice(
     bind_one(&slice, &[operand])
 }
 
-/// The elements backwards along `axes`; the tensor itself if there are none.
+/// Reverses the elements along `axes`, or returns the tensor itself if there are no axes.
 #[track_caller]
 pub(crate) fn reverse(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     if axes.is_empty() {
@@ -97,7 +97,7 @@ impl LinearPrimitive for Slice {
                 start[axis] <= limit[axis] && limit[axis] <= operand.shape[axis] && stride[axis] > 0
             });
         if !fits {
-            let problem = format!("{start:?} to {limit:?} in steps of {stride:?} is not within it");
+            let problem = format!("{start:?} to {limit:?} in steps of {stride:?} is out of range");
             return Err(TensorError::shape(
                 "slice",
                 &[operand],
@@ -128,7 +128,7 @@ impl LinearPrimitive for Slice {
         gather(&operand, &self.result_shape(), &steps, offset)
     }
 
-    /// Zeros take the place of what was left out.
+    /// Puts zeros in place of the elements that were left out.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let low: SmallVec<[isize; 4]> =
             self.start.iter().map(|start| start.cast_signed()).collect();
@@ -174,7 +174,7 @@ impl LinearPrimitive for Slice {
     }
 }
 
-/// The tensor itself if it has a batch axis, otherwise with one in front.
+/// Returns the tensor itself if it has a batch axis, otherwise the tensor with a leading batch axis.
 fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
     if axis.is_some() {
         Ok(operand.clone())
@@ -183,7 +183,7 @@ fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor,
     }
 }
 
-/// The numbers with one more at a place.
+/// Returns the numbers with one more number at a position.
 fn inserted<T: Copy>(numbers: &SmallVec<[T; 4]>, place: usize, number: T) -> SmallVec<[T; 4]> {
     let mut numbers = numbers.clone();
     numbers.insert(place, number);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_stay_within() {
+    fn slice_out_of_range_is_an_error() {
         let x = noise(&[4, 5], 1);
         assert!(slice(&x, &[0, 0], &[4, 6], &[1, 1]).is_err());
         assert!(slice(&x, &[3, 0], &[2, 5], &[1, 1]).is_err());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn reversal_runs_backwards() {
+    fn reverse_flips_elements() {
         let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
         assert_eq!(
             reverse(&x, &[1]).unwrap(),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_slices_and_reversals_agree_with_evaluation() {
+    fn slice_and_reverse_rules_agree_with_evaluation() {
         let slices = [
             slice_of([1, 0], [3, 5], [1, 2]),
             slice_of([0, 2], [4, 2], [3, 3]),

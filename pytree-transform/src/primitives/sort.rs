@@ -13,29 +13,29 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// The indices, as i32, that sort along an axis: stable, with NaN as the greatest.
+/// Returns the indices, as i32, that sort along an axis. The sort is stable, and NaN is the greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
-    /// The greatest first; equal elements stay in their order.
+    /// Whether the greatest comes first. Equal elements keep their order.
     pub(crate) descending: bool,
 }
 
-/// The indices that sort a tensor along an axis, ascending.
+/// Returns the indices that sort a tensor along an axis in ascending order.
 #[track_caller]
 pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     let descending = false;
     bind_one(&ArgSort { axis, descending }, &[operand])
 }
 
-/// The indices that sort a tensor along an axis, descending.
+/// Returns the indices that sort a tensor along an axis in descending order.
 #[track_caller]
 pub(crate) fn argsort_descending(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     let descending = true;
     bind_one(&ArgSort { axis, descending }, &[operand])
 }
 
-/// Elements as numbers in the same order.
+/// Maps elements to integers with the same order.
 trait SortKey: TensorElement {
     fn sort_key(self) -> u64;
 }
@@ -49,7 +49,7 @@ impl SortKey for i64 {
 }
 
 impl SortKey for f64 {
-    /// The bits with the order of the negative numbers turned round; both zeros are equal.
+    /// Returns the bits, with the order of negative numbers reversed. Both zeros are equal.
     fn sort_key(self) -> u64 {
         match (self + 0.0).to_bits() {
             _ if self.is_nan() => u64::MAX,
@@ -85,7 +85,8 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> 
     {
         for column in 0..inner {
             keys.clear();
-            // With its position behind it no key is there twice, so that any sort is stable.
+            // The position is appended to the key. All keys are then distinct, so an unstable sort gives a stable
+            // result.
             keys.extend(
                 (0_i32..)
                     .zip(block[column..].iter().step_by(inner))

@@ -1,11 +1,11 @@
-//! The tangent of a rule that is written as a function.
+//! Tangents of rules that are written as functions.
 
 use crate::base::error::or_panic;
 use crate::primitives::create;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace};
 
-/// The tangent of the result of a function of one tensor.
+/// Returns the tangent of the result of a function of one tensor.
 pub(crate) fn tangent_of(
     function: impl FnOnce(&Tensor) -> Tensor,
     primal: &Tensor,

@@ -1,5 +1,5 @@
-//! Windows that slide over axes, and their transpose: adding up what overlaps. Convolutions and pooling are
-//! made of them.
+//! Sliding windows over axes, and their transpose, which adds overlapping elements. Convolutions and pooling use
+//! them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Windows over neighbouring axes. All fields but the first have one number for each of these.
+/// Windows over neighbouring axes. All fields except the first have one number for each of these axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sliding {
     /// The first axis that windows slide over.
@@ -23,29 +23,29 @@ pub(crate) struct Sliding {
     pub(crate) lengths: Shape,
     /// The number of elements in a window.
     pub(crate) sizes: Shape,
-    /// How far apart neighbouring windows are.
+    /// The distance between neighbouring windows.
     pub(crate) strides: Shape,
-    /// How far apart neighbouring elements of a window are.
+    /// The distance between neighbouring elements of a window.
     pub(crate) dilations: Shape,
 }
 
-/// All windows: `[before…, lengths…, after…]` becomes `[before…, counts…, sizes…, after…]`.
+/// Extracts all windows: `[before…, lengths…, after…]` becomes `[before…, counts…, sizes…, after…]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Windows(Sliding);
 
-/// The transpose of [`Windows`]: each element of a window is added to where it is from.
+/// Adds each element of a window to its original position. This is the transpose of [`Windows`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OverlapAdd(Sliding);
 
-/// The windows of a tensor.
+/// Returns the windows of a tensor.
 #[track_caller]
 pub(crate) fn windows(operand: &Tensor, sliding: &Sliding) -> Result<Tensor, TensorError> {
     Windows(sliding.within()).apply(operand)
 }
 
 impl Sliding {
-    /// The same windows with strides and dilations of at most the length of the axis: longer ones lead beyond the end, too,
-    /// and their products could overflow.
+    /// Returns the same windows with strides and dilations clamped to the length of the axis. Longer steps are out of
+    /// range too, and their products could overflow.
     fn within(&self) -> Self {
         let limited = |numbers: &[usize]| {
             let limits = self.lengths.iter().map(|&length| length.max(1));
@@ -67,7 +67,7 @@ impl Sliding {
         0..self.lengths.len()
     }
 
-    /// How many elements a window spans along one of its axes.
+    /// Returns the number of elements that a dilated window covers along one of its axes.
     fn span(&self, axis: usize) -> usize {
         match self.sizes[axis] {
             0 => 0,
@@ -77,7 +77,7 @@ impl Sliding {
         }
     }
 
-    /// How many windows there are along each axis.
+    /// Returns the number of windows along each axis.
     pub(crate) fn counts(&self) -> Shape {
         let count = |axis: usize| match self.lengths[axis].checked_sub(self.span(axis)) {
             Some(room) => room / self.strides[axis] + 1,
@@ -86,21 +86,21 @@ impl Sliding {
         self.axes().map(count).collect()
     }
 
-    /// The shape of all windows of a tensor.
+    /// Returns the shape of all windows of a tensor.
     fn of_windows(&self, whole: &[usize]) -> Shape {
         let after = &whole[self.first + self.lengths.len()..];
         let parts = [&whole[..self.first], &self.counts(), &self.sizes, after];
         parts.concat().into_iter().collect()
     }
 
-    /// The shape of the tensor whose windows these are.
+    /// Returns the shape of the tensor that these windows are from.
     fn of_whole(&self, windows: &[usize]) -> Shape {
         let after = &windows[self.first + 2 * self.lengths.len()..];
         let parts = [&windows[..self.first], &self.lengths, after];
         parts.concat().into_iter().collect()
     }
 
-    /// How far apart in the whole the neighbours along each axis of the windows are.
+    /// Returns the stride in the whole tensor of each axis of the windows.
     fn steps(&self, whole: &[usize]) -> SmallVec<[isize; 4]> {
         let strides = row_major_strides(whole);
         let (before, rest) = strides.split_at(self.first);
@@ -120,7 +120,7 @@ impl Sliding {
         .collect()
     }
 
-    /// Whether each window is one element, and each element a window.
+    /// Returns whether each window is one element and each element is in one window.
     fn is_reshape(&self) -> bool {
         self.sizes
             .iter()
@@ -140,7 +140,7 @@ impl Sliding {
         )
     }
 
-    /// Whether there is one positive number of each kind for each axis.
+    /// Returns whether each axis has one positive number of each kind.
     fn is_whole(&self) -> bool {
         let rank = self.lengths.len();
         [&self.sizes, &self.strides, &self.dilations]
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_those_of_the_definition() {
+    fn windows_match_definition() {
         for (shape, sliding) in cases() {
             let x = noise(&shape, 1);
             let y = windows(&x, &sliding).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_windows_are_an_error() {
         let x = noise(&[4], 1);
         assert!(windows(&x, &sliding(0, &[5], &[2], &[1], &[1])).is_err());
         assert!(windows(&x, &sliding(0, &[4], &[2], &[0], &[1])).is_err());

@@ -150,8 +150,8 @@ fn axes_outside_are_named() {
         x().split(1, isize::MIN).remove(0) => Panic("cannot split f32[2,3]");
         x().swap_axes(isize::MIN, 0) => Panic("cannot swap axes of f32[2,3]");
         x().move_axis(0, isize::MAX) => Panic("cannot move an axis of f32[2,3]");
-        x().expand_dims(isize::MAX) => Panic("9223372036854775807 is no place for a new axis");
-        x().expand_dims(isize::MIN) => Panic("-9223372036854775808 is no place for a new axis");
+        x().expand_dims(isize::MAX) => Panic("axis 9223372036854775807 is out of range for a new axis");
+        x().expand_dims(isize::MIN) => Panic("axis -9223372036854775808 is out of range for a new axis");
         x().squeeze(isize::MIN) => Panic("cannot squeeze f32[2,3]");
         x().transpose([HUGE, 0]) => Panic("cannot transpose f32[2,3]");
         x().transpose([0, 0]) => Panic("cannot transpose f32[2,3]");

@@ -38,8 +38,8 @@ fn creations_too_large_are_refused() {
         Tensor::full(DType::Bool, [REFUSED], 1.0) => Panic("`full`: no memory of 8796093022208 bytes");
         Tensor::arange(DType::F32, REFUSED) => Panic("`arange`: no memory of 35184372088832 bytes");
         Tensor::arange(DType::I32, HUGE) => Panic("by `arange`");
-        Tensor::arange(DType::I32, (1 << 31) + 1) => Panic("cannot arange i32[2147483649]: i32 holds no position above");
-        Tensor::arange(DType::U32, (1 << 32) + 1) => Panic("cannot arange u32[4294967297]: u32 holds no position above");
+        Tensor::arange(DType::I32, (1 << 31) + 1) => Panic("cannot arange i32[2147483649]: i32 cannot hold a position above");
+        Tensor::arange(DType::U32, (1 << 32) + 1) => Panic("cannot arange u32[4294967297]: u32 cannot hold a position above");
         Tensor::arange(DType::F64, 0) => elements([]);
         Tensor::iota(DType::F32, [3], HUGE) => Panic("cannot iota f32[3]: axis 18446744073709551615 is not there");
         Tensor::iota(DType::F32, [2, TOP], 0) => Panic("by `iota`");

@@ -187,7 +187,7 @@ fn choices() -> Vec<Case> {
     ]
 }
 
-/// Changes of the element type, and integers on the way.
+/// Changes of the dtype, and integers on the way.
 #[rustfmt::skip]
 fn conversions() -> Vec<Case> {
     vec![

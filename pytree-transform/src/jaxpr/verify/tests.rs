@@ -439,9 +439,12 @@ fn collectives_have_parameters_of_their_rules() {
     };
     let send = |x: Tensor| ppermute(&x, "i", [(0, 1)]);
     let outside = broken_under_axis(send, instead(pairs(&[(0, 3)])));
-    says(&outside, &["(0, 3) leaves the batch axis `i` of length 3"]);
+    says(
+        &outside,
+        &["(0, 3) is out of range on the batch axis `i` of length 3"],
+    );
     let twice = broken_under_axis(send, instead(pairs(&[(0, 1), (2, 1)])));
-    says(&twice, &["example 1 gets twice"]);
+    says(&twice, &["example 1 receives twice"]);
     let behind = AllGather {
         name: name(),
         axis: 3,

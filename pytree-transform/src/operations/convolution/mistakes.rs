@@ -1,10 +1,10 @@
-//! What may be wrong with a convolution and its operands, each with the remedy that fits.
+//! Checks of a convolution and its operands. Each mistake is reported with a matching fix.
 
 use super::{ConvDimensionNumbers, Convolution};
 use crate::base::error::Mistake;
 
 impl Convolution {
-    /// Input and kernel that do not have an axis for each stride, and two more.
+    /// Reports an input or kernel whose rank is not the number of strides plus two.
     pub(super) fn wrong_ranks(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let strides = self.strides.len();
         let rank = strides + 2;
@@ -15,20 +15,20 @@ impl Convolution {
                 x.len() - 2,
                 self.strides
             );
-            let mend = "give one stride for each axis that windows slide over";
-            return vec![Mistake::new(problem, mend)];
+            let fix = "give one stride for each axis that windows slide over";
+            return vec![Mistake::new(problem, fix)];
         }
         if x.len() != rank {
             let problem = format!(
                 "the input has {} axes, not {rank}: the batch, {strides} that windows slide over, the features",
                 x.len()
             );
-            let mend = if x.len() + 1 == rank {
-                "give it the one that is missing with length 1, for a single example by `.expand_dims(0)`"
+            let fix = if x.len() + 1 == rank {
+                "add the missing axis with length 1; for a single example write `.expand_dims(0)`"
             } else {
                 "reshape it, or give as many strides as windows slide over axes"
             };
-            mistakes.push(Mistake::new(problem, mend));
+            mistakes.push(Mistake::new(problem, fix));
         }
         if kernel.len() != rank {
             mistakes.push(Mistake::new(
@@ -39,7 +39,7 @@ impl Convolution {
         mistakes
     }
 
-    /// All that is wrong where the ranks are right; of operands with their axes in order.
+    /// Returns all mistakes of operands that have the right rank and their axes in the canonical order.
     pub(super) fn mistakes(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let mut mistakes = Vec::new();
@@ -66,7 +66,7 @@ impl Convolution {
         mistakes
     }
 
-    /// Features and batches that do not go together, or not into the groups.
+    /// Reports numbers of features and batches that do not match, or that do not divide into the groups.
     fn wrong_features(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let (batch, features) = (x[0], x[axes + 1]);
@@ -91,7 +91,7 @@ impl Convolution {
             };
             let channels_first = self.dimension_numbers == ConvDimensionNumbers::ChannelsLast
                 && Some(x[1]) == kernel[1].checked_mul(groups);
-            let mend = if channels_first {
+            let fix = if channels_first {
                 "the features are the last axis; for `[batch, features, space…]` set \
                  `.dimension_numbers(ConvDimensionNumbers::ChannelsFirst)`"
                     .to_owned()
@@ -105,7 +105,7 @@ impl Convolution {
                 format!(
                     "the input has {features} features, the kernel takes {of_kernel}{of_groups}"
                 ),
-                mend,
+                fix,
             ));
         }
         if out % groups != 0 {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_named_with_their_remedies() {
+    fn errors_list_all_mistakes_with_fixes() {
         let convolution = Convolution::new([1, 0], Padding::Explicit(vec![(1, 1)]));
         assert_eq!(
             error(&convolution, &[2, 8, 8, 3], &[3, 0, 4, 6]),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_axis_is_told_from_a_missing_stride() {
+    fn missing_axis_and_missing_stride_differ() {
         let plain = Convolution::new([1, 1], Padding::Same);
         for (x, kernel, remedy) in [
             (&[8, 8, 3][..], &[3, 3, 3, 6][..], "`.expand_dims(0)`"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn features_and_groups_have_a_remedy_each() {
+    fn feature_and_group_errors_name_their_fix() {
         let plain = Convolution::new([1, 1], Padding::Same);
         let grouped = plain.clone().feature_groups(2);
         let of_batch = plain.clone().batch_groups(2);

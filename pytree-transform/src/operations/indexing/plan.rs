@@ -1,4 +1,5 @@
-//! What indexing comes to: a slice, a reversal, a reshape; and the way back, which lays a part at its place.
+//! The plan of an indexing operation: a slice, a reversal and a reshape. The plan can also put a part back in its
+//! place.
 
 use smallvec::SmallVec;
 
@@ -8,7 +9,7 @@ use crate::base::error::TensorError;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
-/// The ascending positions that a range names on an axis: every `stride`-th from `start` to before `limit`.
+/// The ascending positions of a range on an axis: every `stride`-th from `start` up to, but not including, `limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Positions {
     start: usize,
@@ -30,10 +31,11 @@ impl Positions {
             clipped(from_front(end).saturating_add(isize::from(inclusive)))
         });
         let start = start.map_or(0, |start| clipped(from_front(start))).min(end);
-        // A step over the whole axis meets one element, as any longer one does, which no product may overflow with.
+        // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later
+        // products.
         let stride = step.unsigned_abs().min(length.max(1));
         if step < 0 && start < end {
-            // From the last element on backwards, which may leave some out at the start.
+            // The step counts from the last element backwards, so elements at the start may be left out.
             return Self {
                 start: start + (end - 1 - start) % stride,
                 limit: end,
@@ -52,7 +54,7 @@ impl Positions {
     }
 }
 
-/// What indexing comes to: a slice, the axes to reverse, and the shape without and with some axes.
+/// An indexing plan: a slice, the axes to reverse, and the shapes with and without the indexed axes.
 pub(in crate::operations) struct Plan {
     start: Shape,
     limit: Shape,
@@ -61,8 +63,8 @@ pub(in crate::operations) struct Plan {
     pub(in crate::operations) shape: Shape,
 }
 
-fn refused(found: &AbstractArray, problem: String, mend: String) -> TensorError {
-    TensorError::shape("index", &[found], problem, mend)
+fn refused(found: &AbstractArray, problem: String, fix: String) -> TensorError {
+    TensorError::shape("index", &[found], problem, fix)
 }
 
 impl Plan {
@@ -115,7 +117,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The part of a tensor.
+    /// Returns the planned part of a tensor.
     #[track_caller]
     pub(in crate::operations) fn part(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
         let part = slice::slice(tensor, &self.start, &self.limit, &self.stride)?;
@@ -123,7 +125,7 @@ impl Plan {
         shape::reshape(&part, &self.shape)
     }
 
-    /// The way back: a part at its place in a tensor of shape `whole`, with `value` around it.
+    /// Puts a part back in its place in a tensor of shape `whole`, with `value` around it.
     #[track_caller]
     pub(in crate::operations) fn put_back(
         &self,
@@ -179,13 +181,14 @@ impl Plan {
                 Ok(())
             }
             _ => {
-                let problem =
-                    format!("position {position} is not on axis {axis}, which has length {length}");
-                let mend = match length {
+                let problem = format!(
+                    "position {position} is out of range on axis {axis}, which has length {length}"
+                );
+                let fix = match length {
                     0 => "an axis without elements takes only ranges".to_owned(),
                     _ => format!("use -{length} to {}", length - 1),
                 };
-                Err(refused(found, problem, mend))
+                Err(refused(found, problem, fix))
             }
         }
     }
@@ -201,7 +204,7 @@ impl Plan {
             return Err(refused(
                 found,
                 format!("the step on axis {axis} is 0"),
-                "use 1, or -1 for backwards".to_owned(),
+                "use 1, or -1 to reverse".to_owned(),
             ));
         }
         let positions = Positions::of_range(bounds, step, found.shape[axis]);

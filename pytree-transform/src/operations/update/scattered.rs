@@ -1,4 +1,4 @@
-//! What a tensor of indices names, changed: updates scattered along an axis.
+//! Updates of the elements at a tensor of indices: scatters along an axis.
 
 use std::panic::Location;
 
@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison};
 use crate::tensor::trace::at_line_by_default;
 
-/// Indices along an axis, counted from the front, and which of them are on it.
+/// Indices along an axis, counted from the front, and whether each is in range.
 pub(super) struct Scattered {
     axis: usize,
     indices: Tensor,
@@ -58,19 +58,19 @@ impl Scattered {
         })
     }
 
-    /// The shape of the part.
+    /// Returns the shape of the part.
     pub(super) fn shape(&self, tensor: &Tensor) -> Vec<usize> {
         let (before, after) = tensor.shape().split_at(self.axis);
         [before, self.indices.shape(), &after[1..]].concat()
     }
 
-    /// The part itself.
+    /// Returns the part itself.
     #[track_caller]
     pub(super) fn get(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
         take(tensor, &self.indices, self.axis)
     }
 
-    /// The updates, with a neutral number where an index is not on the axis.
+    /// Returns the updates, with a neutral value where an index is out of range.
     #[track_caller]
     fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
         let places = self.axis..self.axis + self.indices.rank();
@@ -106,13 +106,13 @@ impl Scattered {
                 binary(Binary::Add, tensor, &added)
             }
             Update::Multiply => by(ScatterBy::Multiply, 1.0),
-            // As the greatest and the least element of any type, integers too.
+            // Converted to any dtype, integers included, the infinities give the greatest and the least value.
             Update::Min => by(ScatterBy::Min, f64::INFINITY),
             Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
         })
     }
 
-    /// For each position the number of the last update there, and the update of that number.
+    /// Finds the last update of each position and writes that update.
     #[track_caller]
     fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
         let (axis, length) = (self.axis, tensor.shape()[self.axis]);
@@ -144,7 +144,7 @@ mod tests {
     use crate::tensor::trace::Recorder;
 
     #[test]
-    fn indices_count_axes_that_their_type_does_not() {
+    fn narrow_index_dtype_reaches_long_axes() {
         let recorded = |length: usize, dtype: DType| {
             let infos = [
                 AbstractArray::new(DType::Bool, [length]),

@@ -1,5 +1,5 @@
-//! What transformations derive from a recorded function, each once: its batch, its JVP, its split into a known and a linear
-//! part, its transpose.
+//! The functions that transformations derive from a recorded function: its batch, its JVP, its split into a known and
+//! a linear part, and its transpose. Each is derived once and cached.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,7 +20,7 @@ use crate::tensor::primitive::{BatchAxis, Linear};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace};
 
-/// What was derived from one function.
+/// The functions derived from one recorded function.
 #[derive(Default)]
 pub(super) struct Derivations {
     batched: Cache<BatchKey, Batched>,
@@ -29,7 +29,7 @@ pub(super) struct Derivations {
     transposed: Cache<TransposeKey, Transposed>,
 }
 
-/// What was derived once, by what it depends on. The lock is never held while something is derived.
+/// A cache of derived functions, by the arguments of the derivation. The lock is not held during a derivation.
 struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
 
 impl<K, V> Default for Cache<K, V> {
@@ -59,39 +59,39 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 }
 
-/// Over which axis each input is mapped, the batch axis, and what is forced.
+/// The mapped axis of each input, the batch axis, and the forced outputs.
 type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
 
-/// Which inputs are unknown, which outputs have a cotangent, and what is forced.
+/// The unknown inputs, the outputs that have a cotangent, and the forced outputs.
 type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
 
-/// The function of a batch; for each output, whether it has the batch axis in front.
+/// The batched function, and for each output whether it has a leading batch axis.
 pub(crate) struct Batched {
     pub(crate) body: Arc<Body>,
     pub(crate) mapped: Vec<bool>,
 }
 
-/// The function's values followed by its tangents, from its inputs followed by the tangents of the active
-/// ones; for each output, whether it has a tangent.
+/// The JVP: from the inputs and the tangents of the active inputs to the values and their tangents. Also stores for
+/// each output whether it has a tangent.
 pub(crate) struct Pushed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_tangent: Vec<bool>,
 }
 
-/// The cotangents of the unknown inputs from the known ones followed by the cotangents that there are; for
-/// each unknown input, whether it has one.
+/// The transpose: from the known inputs and the existing cotangents to the cotangents of the unknown inputs. Also
+/// stores for each unknown input whether it has a cotangent.
 pub(crate) struct Transposed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_cotangent: Vec<bool>,
 }
 
-/// Whether an output is forced. Who forces nothing, or only a carry, gives a list that ends there.
+/// Returns whether an output is forced. A list that is shorter than the outputs forces none of the rest.
 fn forced(force: &[bool], position: usize) -> bool {
     force.get(position).copied().unwrap_or(false)
 }
 
 impl Body {
-    /// The function of a batch along these axes.
+    /// Returns the function batched along these axes.
     pub(crate) fn batched(
         &self,
         axes: &[Option<usize>],
@@ -107,7 +107,7 @@ impl Body {
             })
     }
 
-    /// Derives the function of a batch, whose derivative is given.
+    /// Derives the batched function, with the given derivative.
     pub(crate) fn batch(
         &self,
         axes: &[Option<usize>],
@@ -161,7 +161,7 @@ impl Body {
         }
     }
 
-    /// The function with its tangents, for tangents of the active inputs.
+    /// Returns the JVP for tangents of the active inputs.
     pub(crate) fn pushed(&self, active: &[bool], force: &[bool]) -> Arc<Pushed> {
         self.derivations
             .pushed
@@ -210,7 +210,7 @@ impl Body {
             })
     }
 
-    /// The function split into what is known without the tangents and what is linear in them.
+    /// Returns the function split into a part that is known without the tangents and a part that is linear in them.
     pub(crate) fn linearized(&self, active: &[bool], force: &[bool]) -> Arc<Linearized> {
         let key = (active.to_vec(), force.to_vec());
         self.derivations
@@ -242,7 +242,7 @@ impl Body {
         Linearized::new(known, self.derived(linear), outputs, has_tangent)
     }
 
-    /// The cotangents of the unknown inputs, for those of the outputs that have one.
+    /// Returns the transpose: the cotangents of the unknown inputs from the existing cotangents of the outputs.
     pub(crate) fn transposed(
         &self,
         unknown: &[bool],

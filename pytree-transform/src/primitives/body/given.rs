@@ -1,4 +1,4 @@
-//! What transformations do with a derivative that the user gave.
+//! How transformations use a derivative that the user supplied.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::current_line;
 
 impl GivenRule {
-    /// Which arguments are floats: those have tangents in the rule.
+    /// Returns which arguments are floats. Only those have tangents in the rule.
     fn floats(&self, body: &Body) -> Vec<bool> {
         let infos = body.input_infos();
         let arguments = infos[..self.arguments].iter();
         arguments.map(|info| info.dtype.is_float()).collect()
     }
 
-    /// The rule for tangents of these inputs only; the others' are zeros.
+    /// Returns the rule restricted to tangents of the active inputs. The tangents of the other inputs are zeros.
     pub(crate) fn linearized(&self, body: &Body, active: &[bool]) -> Linearized {
         let infos = body.input_infos();
         let mut captured: Vec<String> = chosen(&infos[self.arguments..], &active[self.arguments..])
@@ -32,7 +32,7 @@ impl GivenRule {
         captured.dedup();
         assert!(
             captured.is_empty(),
-            "cannot differentiate the {} at {} with respect to what it captured ({}): its rule is for its argument only; pass the tensor as a part of the argument, or stop its gradient with `.stop_gradient()`",
+            "cannot differentiate the {} at {} with respect to what it captured ({}): its rule covers only its argument; pass the tensor as a part of the argument, or stop its gradient with `.stop_gradient()`",
             body.recorder,
             current_line(),
             captured.join(", ")
@@ -71,7 +71,7 @@ impl GivenRule {
         Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
     }
 
-    /// The values and tangents, and for each result whether it has a tangent.
+    /// Returns the values and tangents, and for each result whether it has a tangent.
     pub(crate) fn push(
         &self,
         body: &Body,
@@ -90,8 +90,8 @@ impl GivenRule {
         (results, split.has_tangent)
     }
 
-    /// The function of a batch, with the rule of a batch: a result is mapped if it is in the function, in the known
-    /// part or in the linear part.
+    /// Returns the batched function with the batched rule. A result is mapped if it is mapped in the function, in the
+    /// known part or in the linear part.
     pub(crate) fn batched(
         &self,
         body: &Body,

@@ -1,4 +1,4 @@
-//! A recorded function split into what is known without the tangents and what is linear in them.
+//! A recorded function split into a part that is known without the tangents and a part that is linear in them.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Variable;
 
-/// The function's values followed by the residuals, and its tangents from those of the active inputs
-/// followed by the residuals.
+/// The split function. The known part returns the values followed by the residuals. The linear part maps the tangents
+/// of the active inputs followed by the residuals to the tangents of the outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Linearized {
     pub(crate) known: Arc<Body>,
     pub(crate) linear: Arc<Body>,
     pub(crate) outputs: usize,
-    /// For each output, whether it has a tangent.
+    /// Whether each output has a tangent.
     pub(crate) has_tangent: Vec<bool>,
     /// The known part without the residuals that are inputs.
     brief: Arc<Body>,
-    /// For each residual, the input it is, if it is one.
+    /// For each residual that is an input, the position of that input.
     forwarded: Vec<Option<usize>>,
 }
 
@@ -58,7 +58,8 @@ impl Linearized {
         }
     }
 
-    /// Calls the known part: the results, and the residuals. Those that are inputs are not computed.
+    /// Calls the known part and returns the results and the residuals. Residuals that are inputs are passed on
+    /// without a computation.
     #[track_caller]
     pub(crate) fn call_known(&self, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
         let mut results = call(&self.brief, inputs);
@@ -68,7 +69,10 @@ impl Linearized {
             .iter()
             .map(|input| match input {
                 Some(input) => inputs[*input].clone(),
-                None => expect_next(&mut computed, "a result for each residual that is no input"),
+                None => expect_next(
+                    &mut computed,
+                    "a result for each residual that is not an input",
+                ),
             })
             .collect();
         (results, residuals)

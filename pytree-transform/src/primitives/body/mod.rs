@@ -1,9 +1,9 @@
-//! Recorded functions, and what transformations make of them.
+//! Recorded functions, and the functions that transformations derive from them.
 //!
-//! A body is a jaxpr with what was derived from it so far: its batch, its JVP, its split into a known and a
-//! linear part, its transpose. A call, a branch and the body of a loop are bodies. A loop needs its carry to
-//! stay of one kind, so a derivation can be told to force outputs: to give them a batch axis, a tangent
-//! or a cotangent although they would have none.
+//! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and
+//! its transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in
+//! each iteration. So a derivation can force outputs: it then gives them a batch axis, a tangent or a cotangent that
+//! they would not have otherwise.
 
 mod derivations;
 mod given;
@@ -32,52 +32,53 @@ use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::trace::Recorder;
 
-/// Where the derivative of a recorded function comes from.
+/// The source of a recorded function's derivative.
 #[derive(Clone)]
 pub(crate) enum Derivative {
-    /// From its equations; what they need is kept.
+    /// Differentiates the equations and stores the residuals.
     Recorded,
-    /// From its equations, which run again for it; the policy says what is kept nevertheless.
+    /// Differentiates the equations and runs them again in the derivative. The policy selects the values that are
+    /// stored.
     Recomputed(RematPolicy),
-    /// From a rule that the user gave for the first inputs; the others were captured.
+    /// Uses the user's rule for the first inputs. The other inputs were captured.
     Given(GivenRule),
 }
 
-/// The derivative that a user gave.
+/// A derivative that the user supplied.
 #[derive(Clone)]
 pub(crate) struct GivenRule {
-    /// For tangents of all floats among the arguments; all floats among the results have one.
+    /// The rule for tangents of all float arguments. All float results have a tangent.
     pub(crate) split: Arc<Linearized>,
     /// The number of inputs that are arguments.
     pub(crate) arguments: usize,
-    /// Whether tangents can be computed: those of a `custom_vjp` can only be transposed.
+    /// Whether tangents can be computed. The rule of a `custom_vjp` can only be transposed.
     pub(crate) forward: bool,
 }
 
-/// A recorded function with what was derived from it so far.
+/// A recorded function with its cached derivations.
 pub(crate) struct Body {
     pub(crate) recorder: Recorder,
-    /// The name of the user's function, as jaxprs show it; none for what was derived without one.
+    /// The name of the user's function, as jaxprs show it. Empty for a derived function without a name.
     pub(crate) label: String,
     pub(crate) jaxpr: Jaxpr,
-    /// Whether running it does something besides computing results.
+    /// Whether a run has effects besides its results.
     pub(crate) has_effect: bool,
-    /// The names of the batch axes that its operations work over.
+    /// The names of the batch axes that its collectives use.
     pub(crate) axis_names: Vec<AxisName>,
     derivative: Derivative,
-    /// The executor that runs it.
+    /// The executor that runs the function.
     compile: Compile,
     program: OnceLock<Arc<dyn Program>>,
     derivations: Derivations,
 }
 
 impl Body {
-    /// The body of a function without a name that jaxprs show.
+    /// Creates the body of a function without a name.
     pub(crate) fn new(recorder: Recorder, jaxpr: Jaxpr, compile: Compile) -> Arc<Self> {
         Self::named(recorder, String::new(), jaxpr, compile)
     }
 
-    /// The body of a function with a name that jaxprs show.
+    /// Creates the body of a function with a name that jaxprs show.
     pub(crate) fn named(
         recorder: Recorder,
         label: String,
@@ -87,7 +88,7 @@ impl Body {
         Self::build(recorder, label, jaxpr, Derivative::Recorded, compile)
     }
 
-    /// As [`new`](Self::new), with another derivative than that of its equations.
+    /// Creates a body like [`new`](Self::new), with the given derivative instead of that of its equations.
     pub(crate) fn with_derivative(
         recorder: Recorder,
         jaxpr: Jaxpr,
@@ -97,12 +98,12 @@ impl Body {
         Self::build(recorder, String::new(), jaxpr, derivative, compile)
     }
 
-    /// What a transformation derives from it.
+    /// Creates a body that a transformation derived from this one.
     pub(crate) fn derived(&self, jaxpr: Jaxpr) -> Arc<Self> {
         self.derived_with(jaxpr, Derivative::Recorded)
     }
 
-    /// As [`derived`](Self::derived), with another derivative than that of its equations.
+    /// Creates a body like [`derived`](Self::derived), with the given derivative instead of that of its equations.
     fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
         Self::build(
             self.recorder,
@@ -139,7 +140,7 @@ impl Body {
         self.run_in(&mut Slots::new(), operands)
     }
 
-    /// As [`run`](Self::run), with the slots of an earlier run.
+    /// Runs the function like [`run`](Self::run), with the slots of an earlier run.
     pub(crate) fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.jaxpr, operands);
@@ -149,9 +150,9 @@ impl Body {
             .run_in(slots, operands)
     }
 
-    /// Runs it by this program of its jaxpr from now on, unless it has one.
+    /// Uses this program of its jaxpr for later runs, unless the body already has a program.
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
-        // A program that it has already is as good.
+        // An existing program is equivalent, so it is kept.
         let _ = self.program.set(program);
     }
 
@@ -162,7 +163,8 @@ impl Body {
             .collect()
     }
 
-    /// The function with only these inputs and outputs, in this order. What it leaves out must not be needed.
+    /// Returns the function restricted to these inputs and outputs, in this order. The outputs must not depend on an
+    /// omitted input.
     pub(crate) fn rearranged(&self, inputs: &[usize], outputs: &[usize]) -> Arc<Self> {
         let mut jaxpr = self.jaxpr.clone();
         jaxpr.inputs = inputs.iter().map(|&at| self.jaxpr.inputs[at]).collect();
@@ -173,7 +175,7 @@ impl Body {
         self.derived(jaxpr)
     }
 
-    /// The inputs that some of the outputs depend on.
+    /// Returns the inputs that the given outputs depend on.
     pub(crate) fn needed_inputs(&self, outputs: &[usize]) -> Vec<usize> {
         let outputs = outputs.iter().map(|&at| self.jaxpr.outputs[at]);
         let needed = self.jaxpr.needed_by(outputs);
@@ -183,7 +185,7 @@ impl Body {
     }
 }
 
-/// The names of the batch axes that operations of some functions work over, each once.
+/// Returns the names of the batch axes that the collectives of these functions use, without duplicates.
 pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>) -> Vec<AxisName> {
     let mut names = Vec::new();
     for name in bodies.into_iter().flat_map(|body| &body.axis_names) {
@@ -194,7 +196,7 @@ pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>
     names
 }
 
-/// The items that a mask marks.
+/// Returns the items that the mask marks.
 #[track_caller]
 pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
     pairs(items, mask, "a mark for each item")
@@ -202,7 +204,7 @@ pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<I
         .map(|(item, _)| item)
 }
 
-/// Items put back in the places that a mask marks; none elsewhere.
+/// Returns the items at the positions that the mask marks, and `None` elsewhere.
 #[track_caller]
 pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) -> Vec<Option<T>> {
     const EXPECTED: &str = "an item for each marked place, and no more";
@@ -221,7 +223,7 @@ pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) ->
     places
 }
 
-/// A recorded jaxpr without what nothing needs.
+/// Removes equations that no output needs from a recorded jaxpr.
 fn recorded(jaxpr: Jaxpr) -> Jaxpr {
     debug_verify(&jaxpr, "recording");
     let jaxpr = jaxpr.without_dead_code();
@@ -230,7 +232,7 @@ fn recorded(jaxpr: Jaxpr) -> Jaxpr {
 }
 
 impl PartialEq for Body {
-    /// Bodies are the same if they are one.
+    /// Compares bodies by identity.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
@@ -245,7 +247,7 @@ impl Hash for Body {
 }
 
 impl fmt::Debug for Body {
-    /// With its address, by which bodies are told apart.
+    /// Prints the address too, because bodies are compared by identity.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
     }
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_mark_as_many_places_as_there_are_items() {
+    fn mask_must_match_number_of_items() {
         assert_eq!(
             in_places([1, 2], &[true, false, true]),
             [Some(1), None, Some(2)]

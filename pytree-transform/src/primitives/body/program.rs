@@ -1,22 +1,22 @@
-//! How a recorded function runs on arrays.
+//! The interface to an executor that runs a recorded function on arrays.
 //!
-//! Executors are above the primitives. So what is recorded names the executor that is to run it by a function, and
-//! everything that is derived from it runs on the same one.
+//! Executors are in a higher layer than the primitives. So a recorded function holds its executor as a function
+//! pointer, and every derived function uses the same executor.
 
 use std::sync::Arc;
 
 use crate::base::array::Array;
 use crate::tensor::jaxpr::Jaxpr;
 
-/// The values of a run, by slot; all empty between runs.
+/// The values of a run, by slot. All slots are empty between runs.
 pub(crate) type Slots = Vec<Option<Arc<Array>>>;
 
-/// Makes a jaxpr ready to run.
+/// Compiles a jaxpr to a program.
 pub(crate) type Compile = fn(&Jaxpr) -> Arc<dyn Program>;
 
-/// A jaxpr made ready to run.
+/// A compiled jaxpr.
 pub(crate) trait Program: Send + Sync {
-    /// Runs on the operands, whose memory is reused where nobody else holds them. The slots may be those of an
-    /// earlier run: a loop makes them once.
+    /// Runs on the operands, whose memory is reused where there is no other reference. The slots may be those of an
+    /// earlier run, so that a loop allocates them once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
 }

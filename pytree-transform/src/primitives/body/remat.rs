@@ -1,4 +1,4 @@
-//! Derivatives that compute values again instead of keeping them.
+//! Rematerialization: derivatives that recompute values instead of storing them.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -10,16 +10,16 @@ use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stage::stage;
 
-/// What [`remat`](crate::remat) keeps of the values that derivatives need, beside the arguments.
+/// The values that [`remat`](crate::remat) stores for the derivative, besides the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RematPolicy {
-    /// Nothing: all values are computed again (JAX's `nothing_saveable`, and its default).
+    /// Stores nothing and recomputes all values (JAX's `nothing_saveable`, and its default).
     #[default]
     Nothing,
-    /// The results of matrix products (`dots_saveable`): they cost most to compute.
+    /// Stores the results of matrix products, which are the most expensive to recompute (`dots_saveable`).
     Dots,
-    /// All values, as without `remat` (`everything_saveable`).
+    /// Stores all values, as without `remat` (`everything_saveable`).
     Everything,
 }
 
@@ -29,7 +29,7 @@ impl RematPolicy {
         self == Self::Dots && primitive.is::<DotGeneral>()
     }
 
-    /// The split in which the linear part computes the residuals from the inputs, and from what is kept.
+    /// Returns a split whose linear part recomputes the residuals from the inputs and the stored values.
     pub(crate) fn recomputed(self, split: &Linearized) -> Linearized {
         if self == Self::Everything {
             return split.clone();

@@ -1,8 +1,8 @@
 //! Reverse-mode differentiation: a tape of linear operations, and its transposition.
 //!
-//! `grad` runs the function with values that carry tangents; the operations on tangents go to a tape.
-//! Since they are linear in the tangents, the tape is transposed from its end to its beginning. What was
-//! known along the way, the residuals, is freed as the transposition passes the place of its first use.
+//! `grad` runs the function on values that carry tangents, and records the operations on tangents on a tape. The
+//! operations are linear in the tangents, so the tape is transposed from its end to its beginning. A residual is
+//! freed as soon as the transposition passes its first use.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,21 +19,21 @@ use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
-/// What a transposition begins with.
+/// What a transposition expects as its input.
 const COTANGENTS: &str = "a cotangent, or none for zeros, for each output";
 
 /// The linear operations recorded while a function ran.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(crate) builder: Builder,
-    /// For each output, the variable of its tangent; none stands for zeros.
+    /// The variable of each output's tangent. `None` means zeros.
     pub(crate) outputs: Vec<Option<Variable>>,
 }
 
-/// Runs a function with tangents on a tape for the inputs that `active` marks.
+/// Runs a function with tangents for the inputs that `active` marks, recorded on a tape.
 ///
-/// The function gets the inputs and gives its outputs with whatever else the caller wants of it; the
-/// outputs come back without tangents.
+/// `function` maps the inputs to its outputs and an extra value for the caller. The outputs are returned without
+/// tangents.
 pub(crate) fn linearize<R>(
     inputs: &[Tensor],
     active: &[bool],
@@ -58,7 +58,8 @@ pub(crate) fn linearize<R>(
     for result in &results {
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
-        // A tangent that is not on the tape does not depend on those of the inputs: since it is linear in them, it is zeros.
+        // A tangent that is not on the tape does not depend on the input tangents. It is linear in them, so it is
+        // zero.
         outputs.push(tangent.and_then(|tangent| or_panic(tape.variable(&tangent))));
     }
     drop(results);
@@ -68,8 +69,8 @@ pub(crate) fn linearize<R>(
     (primals, Tape { builder, outputs }, rest)
 }
 
-/// Records a function of tangents, which must be linear in them, and gives what else it returns. A result that does not
-/// depend on the tangents is what the function gives.
+/// Records a function that is linear in its tangents, and returns the function's extra value. A result that does not
+/// depend on the tangents is returned as the function gave it.
 pub(crate) fn record_linear<R>(
     infos: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
@@ -98,8 +99,7 @@ pub(crate) fn record_linear<R>(
 }
 
 impl Tape {
-    /// The cotangents of the active inputs from those of the outputs. None stands for zeros. Residuals are freed as the
-    /// transposition passes the equations that use them.
+    /// Returns the cotangents of the active inputs from those of the outputs. `None` means zeros.
     pub(crate) fn transpose(self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
         let Builder {
             variables,
@@ -117,15 +117,15 @@ impl Tape {
         backward.of_inputs(&inputs)
     }
 
-    /// The tape as a function of the active inputs' tangents, and the residuals that are traced: they are
-    /// its last inputs. Outputs that are zeros are left out.
+    /// Returns the tape as a function of the active inputs' tangents and of the traced residuals, which are its last
+    /// inputs. Outputs that are zeros are left out.
     pub(crate) fn into_jaxpr(self) -> (Jaxpr, Vec<Tensor>) {
         let outputs = self.outputs.into_iter().flatten().collect();
         let (jaxpr, captured) = self.builder.finish(outputs);
         (jaxpr, captured)
     }
 
-    /// Gives an output whose tangent is zeros a tangent nevertheless.
+    /// Gives an output a tangent even if it is zeros.
     #[track_caller]
     pub(crate) fn force(&mut self, output: usize, info: &AbstractArray) {
         if self.outputs[output].is_some() {
@@ -145,7 +145,7 @@ impl Tape {
         self.outputs[output] = Some(results[0]);
     }
 
-    /// As [`transpose`](Self::transpose), keeping the tape for another time.
+    /// Transposes like [`transpose`](Self::transpose), and keeps the tape for another transposition.
     pub(crate) fn transpose_again(&self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
         let builder = &self.builder;
         let count = builder.variables.len();
@@ -162,7 +162,7 @@ impl Tape {
 struct Transposition {
     known: Vec<Option<Tensor>>,
     cotangents: Vec<Option<Tensor>>,
-    /// For each equation, the residuals whose first use it is.
+    /// For each equation, the residuals that it is the first to use.
     first_uses: Vec<SmallVec<[Variable; 2]>>,
 }
 
@@ -252,7 +252,7 @@ impl Transposition {
     }
 }
 
-/// Transposes a jaxpr that is linear in the operands that are unknown.
+/// Transposes a jaxpr that is linear in the unknown operands.
 pub(crate) fn transpose_jaxpr(
     jaxpr: &Jaxpr,
     operands: &[Linear],
@@ -266,7 +266,7 @@ pub(crate) fn transpose_jaxpr(
     }
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
-        // Without the value of an operand the equation is linear, and is transposed below.
+        // Without the value of an operand, the equation is linear and is transposed below.
         let operands: SmallVec<[&Tensor; 4]> = equation
             .inputs
             .iter()

@@ -1,4 +1,4 @@
-//! Collectives that send tensors from example to example.
+//! Collectives that send tensors between examples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, LinearPrimitive, one};
 use crate::tensor::trace::axis_length;
 
-/// Each example's tensor goes to another one; who gets none has zeros.
+/// Sends each example's tensor to another example. An example that receives nothing gets zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PPermute {
     pub(crate) name: [AxisName; 1],
-    /// From where, and to where.
+    /// The pairs of source and destination.
     pub(crate) pairs: Arc<[(usize, usize)]>,
     /// The number of examples.
     pub(crate) length: usize,
 }
 
-/// The parts along an axis go one to each example, which puts the parts it gets along a new axis.
+/// Sends one part along the split axis to each example, which stacks the received parts along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllToAll {
     pub(crate) name: [AxisName; 1],
     pub(crate) split_axis: usize,
-    /// In the result.
+    /// The new axis in the result.
     pub(crate) concat_axis: usize,
     /// The number of examples.
     pub(crate) length: usize,
@@ -73,7 +73,7 @@ pub(crate) fn all_to_all(
 }
 
 impl PPermute {
-    /// All that is wrong with the pairs.
+    /// Returns all problems with the pairs.
     fn problems(&self) -> Vec<String> {
         let length = self.length;
         let mut problems = Vec::new();
@@ -81,7 +81,7 @@ impl PPermute {
             let before = &self.pairs[..position];
             if from >= length || to >= length {
                 problems.push(format!(
-                    "({from}, {to}) leaves the batch axis `{}` of length {length}",
+                    "({from}, {to}) is out of range on the batch axis `{}` of length {length}",
                     self.name[0]
                 ));
             }
@@ -89,7 +89,7 @@ impl PPermute {
                 problems.push(format!("example {from} sends twice"));
             }
             if before.iter().any(|&(_, other)| other == to) {
-                problems.push(format!("example {to} gets twice"));
+                problems.push(format!("example {to} receives twice"));
             }
         }
         problems
@@ -118,7 +118,7 @@ impl LinearPrimitive for PPermute {
         unbound(self)
     }
 
-    /// Cotangents go back.
+    /// Sends the cotangents in the opposite direction.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let back = self.pairs.iter().map(|&(from, to)| (to, from));
         let back = Self {
@@ -156,7 +156,7 @@ impl LinearPrimitive for PPermute {
         for &(from, to) in &*self.pairs {
             sources[to] = Some(from);
         }
-        // Who gets nothing has zeros below, whatever is taken here.
+        // An example without a source is replaced by zeros below, so any position is valid here.
         let position = |source: &Option<usize>| i64::try_from(source.unwrap_or(0)).ok();
         let positions: Vec<i64> = sources
             .iter()
@@ -206,7 +206,7 @@ impl LinearPrimitive for AllToAll {
         unbound(self)
     }
 
-    /// Cotangents go back.
+    /// Sends the cotangents in the opposite direction.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let back = Self {
             split_axis: self.concat_axis,
@@ -243,7 +243,7 @@ impl LinearPrimitive for AllToAll {
         Some(self.length)
     }
 
-    /// Who gets a part is the new batch axis, who sends it the new axis.
+    /// The receiving example becomes the new batch axis, the sending example the new axis.
     fn batch_over(
         &self,
         _: &AxisName,

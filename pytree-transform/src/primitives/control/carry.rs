@@ -1,4 +1,4 @@
-//! What loops share: which of their carried values are mapped, or have tangents, is the least fixed point of the body's.
+//! Code shared by the loops. Which carried values are mapped, or have tangents, is the least fixed point of the body.
 
 use pytree_core::bug::pairs;
 
@@ -7,12 +7,12 @@ use crate::primitives::create::zeros;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 
-/// What the body of a loop gives.
-pub(super) const CARRY: &str = "a value for each carried one";
+/// What the body of a loop must return.
+pub(super) const CARRY: &str = "a value for each carried value";
 
-/// Gives the flags that grow from `first` by `step` until they stay, and what the last step made.
+/// Returns the least flags above `first` that `step` does not change, and the last result of `step`.
 ///
-/// `step` gives the flags of the carry that comes out for those of the carry that goes in.
+/// `step` maps the flags of the carry before an iteration to the flags of the carry after it.
 pub(super) fn fixed_point<D>(
     first: Vec<bool>,
     mut step: impl FnMut(&[bool]) -> (Vec<bool>, D),
@@ -30,7 +30,7 @@ pub(super) fn fixed_point<D>(
     }
 }
 
-/// The tangents, with zeros for the carries that get a tangent in the loop.
+/// Returns the tangents, with zeros for carries that receive a tangent in the loop.
 pub(super) fn with_carry_tangents(
     primals: &[Tensor],
     tangents: &[Option<Tensor>],
@@ -45,8 +45,8 @@ pub(super) fn with_carry_tangents(
     tangents
 }
 
-/// The operands, with a batch axis in front of each carried value that is mapped in the loop. The first carried value is at
-/// `first`.
+/// Returns the operands, with the batch axis moved to the front of each carried value that is mapped in the loop. The
+/// first carried value is at `first`.
 pub(super) fn with_mapped_carry(
     operands: &[Tensor],
     axes: &[Option<usize>],

@@ -1,4 +1,4 @@
-//! The choice among branches, as a primitive.
+//! The primitive that selects one of its branches.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,11 +30,11 @@ use crate::tensor::primitive::{
 use crate::tensor::stage::stage;
 use crate::tensor::trace::on_tape;
 
-/// One of several functions; the first operand is its index, clipped.
+/// Calls one of its branches. The first operand is the index of the branch, clipped to the valid range.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cond {
     branches: Vec<Arc<Body>>,
-    /// The names of the batch axes that operations of any branch work over.
+    /// The names of the batch axes that the collectives of any branch use.
     axis_names: Vec<AxisName>,
 }
 
@@ -52,7 +52,7 @@ impl Cond {
         first.jaxpr.output_infos().cloned().collect()
     }
 
-    /// Derives from each branch until all branches give the outputs that any of them gives.
+    /// Repeats a derivation of each branch until all branches have every output that any branch has.
     fn agreed<D>(
         &self,
         derive: impl Fn(&Body, &[bool]) -> Arc<D>,
@@ -94,8 +94,8 @@ impl Cond {
         tangents_behind(bind_all(&Self::new(branches), &operands), &has_tangent)
     }
 
-    /// The branch that is taken gives its residuals, and zeros for those of the others; residuals of
-    /// different branches with one shape and element type share a place.
+    /// The selected branch returns its own residuals, and zeros for those of the other branches. Residuals of
+    /// different branches with the same shape and dtype share a place.
     fn linearized(
         &self,
         primals: &[Tensor],
@@ -154,7 +154,7 @@ impl Cond {
         with_tangents(results, tangents, &has_tangent)
     }
 
-    /// Whether a branch is that of an example, for each index.
+    /// Returns for each index whether it selects this branch.
     fn is_taken(&self, index: &Tensor, position: usize) -> Tensor {
         let place = position as f64;
         if position == 0 {
@@ -166,7 +166,7 @@ impl Cond {
         }
     }
 
-    /// All branches for all examples, of which `select` chooses for each example.
+    /// Runs all branches for all examples and selects the results by index.
     fn by_example(
         &self,
         operands: &[Tensor],
@@ -195,8 +195,8 @@ impl Cond {
     }
 }
 
-/// Places for the residuals of all branches, of which those of one shape and element type share one; and for each
-/// branch which of its residuals has each place, if one has.
+/// Returns the places for the residuals of all branches. Residuals with the same shape and dtype share a place. Also
+/// returns, for each branch and place, the residual that it stores there, if any.
 fn shared_places<'j, R>(
     residuals: impl Iterator<Item = R>,
 ) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)
@@ -232,8 +232,8 @@ where
     (places, taken)
 }
 
-/// The operands of a branch that is computed for all examples: of those that it is not for, nothing is
-/// differentiated, or a derivative there that is not a number would spoil that of the branch that is.
+/// Returns the operands of a branch that runs for all examples. For examples that do not select the branch, the
+/// operands are constants. Otherwise a NaN derivative there would spoil the result.
 fn guarded(
     taken: &Tensor,
     operands: &[Tensor],
@@ -253,7 +253,7 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
-/// What a choice is among.
+/// What a branch list must contain.
 const BRANCH: &str = "a branch to choose";
 
 impl Primitive for Cond {
@@ -268,7 +268,8 @@ impl Primitive for Cond {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_iter();
         let index = expect_next(&mut operands, "the index of a branch").elements::<i32>()[0];
-        // As in JAX, an index below the first branch is that of the first, one behind the last that of the last.
+        // As in JAX, an index below the first branch selects the first, and an index beyond the last selects the
+        // last.
         let (first, last) = (0, self.branches.len() - 1);
         let index = usize::try_from(index).unwrap_or(first).min(last);
         arrays(self.branches[index].run(operands.collect()))

@@ -1,4 +1,4 @@
-//! Control flow that transformations see: branches and loops over recorded functions.
+//! Control flow that transformations can see: branches and loops over recorded functions.
 
 mod carry;
 pub(crate) mod cond;

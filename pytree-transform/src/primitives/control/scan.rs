@@ -1,7 +1,8 @@
-//! The scan: a loop with a fixed number of iterations, as a primitive.
+//! The scan primitive: a loop with a fixed number of iterations.
 //!
-//! Operands are the constants, the first carry and the stacked inputs; results are the last carry and the
-//! stacked outputs. Which carries are mapped, or have tangents, is the least fixed point of the body's.
+//! The operands are the constants, the first carry and the stacked inputs. The results are the last carry and the
+//! stacked outputs. The set of carries that are mapped, or have tangents, is the least fixed point of the body's
+//! rule.
 
 mod derivatives;
 
@@ -28,15 +29,15 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::on_tape;
 
-/// A body applied once for each element of stacked inputs, with a carry handed on.
+/// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scan {
-    /// From constants, carry and elements of the inputs to the carry and elements of the outputs.
+    /// Maps constants, carry and elements of the inputs to the carry and elements of the outputs.
     pub(crate) body: Arc<Body>,
     pub(crate) constants: usize,
     pub(crate) carry: usize,
     pub(crate) length: usize,
-    /// Whether the inputs are taken, and the outputs put, from the last to the first.
+    /// Whether the loop runs from the last element to the first.
     pub(crate) reverse: bool,
 }
 
@@ -51,10 +52,10 @@ impl Scan {
     }
 }
 
-/// What stacks and their elements hold.
+/// What a stack and its elements must contain.
 const STORED: &str = "elements of the recorded type";
 
-/// One element of a stacked array.
+/// Returns one element of a stacked array.
 fn element(stacked: &Array, position: usize) -> Array {
     let shape = &stacked.shape()[1..];
     let length: usize = shape.iter().product();
@@ -94,7 +95,7 @@ impl Primitive for Scan {
             .collect())
     }
 
-    /// The carry moves through the iterations, so that the body may write into its memory.
+    /// The carry is moved from iteration to iteration, so that the body may write in place.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_vec();
         let inputs = operands.split_off(self.constants + self.carry);
@@ -150,8 +151,8 @@ impl Primitive for Scan {
         }
     }
 
-    /// A scan in the other direction: its carry is the cotangent of the carry, with the sums of the cotangents
-    /// of the constants.
+    /// Runs a scan in the opposite direction. Its carry is the cotangent of the carry together with the sums of the
+    /// cotangents of the constants.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let all = self.constants + self.carry;
         let mut unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
@@ -159,7 +160,7 @@ impl Primitive for Scan {
         let infos: Vec<AbstractArray> = self.body.jaxpr.output_infos().cloned().collect();
         let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         has[..self.carry].fill(true);
-        // The carry keeps its cotangents, also where one iteration gives none.
+        // The carry keeps its cotangents even where an iteration returns none.
         let of_constants = unknown[..self.constants].iter().filter(|&&is| is).count();
         let force = [vec![false; of_constants], vec![true; self.carry]].concat();
         let transposed = self.body.transposed(&unknown, &has, &force);
@@ -196,7 +197,7 @@ impl Primitive for Scan {
         };
         let results = bind_all(&scan, &inputs);
         let cotangents = cotangents_of(results, &transposed.has_cotangent, &unknown);
-        // The first carry is taken for unknown above, also where it is known.
+        // The carry was treated as unknown above.
         let wanted = |(cotangent, operand): (Option<Tensor>, &Linear)| {
             cotangent.filter(|_| operand.is_unknown())
         };
@@ -208,7 +209,7 @@ impl Primitive for Scan {
         let all = self.constants + self.carry;
         let mut operands = operands.to_vec();
         let mut axes = axes.to_vec();
-        // The first axis of an input stays the one that is looped over; the body has none of it.
+        // The first axis of an input is the looped axis, which the body does not see.
         for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
             if *axis == Some(0) {
                 *operand = or_panic(move_axis(operand, 0, 1));
@@ -247,7 +248,7 @@ impl Primitive for Scan {
         vec![("jaxpr", &self.body.jaxpr)]
     }
 
-    /// From constants, carry and elements of the inputs to the carry and elements of the outputs.
+    /// Checks the body: constants, carry and elements of the inputs to the carry and elements of the outputs.
     fn signatures(
         &self,
         operands: &[&AbstractArray],
@@ -285,7 +286,7 @@ impl Primitive for Scan {
     }
 }
 
-/// The values of the operands that are known.
+/// Returns the values of the known operands.
 fn known(operands: &[Linear]) -> Vec<Tensor> {
     known_and_cotangents(operands, &[])
 }

@@ -1,4 +1,4 @@
-//! The loop as long as a condition holds, as a primitive.
+//! The primitive that loops while a condition holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::tensor::primitive::{
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{current_line, on_tape};
 
-/// A body applied while a condition holds; the operands are the constants of the condition, those of the
+/// Applies a body while a condition holds. The operands are the constants of the condition, the constants of the
 /// body, and the first carry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct While {
@@ -41,12 +41,12 @@ pub(crate) struct While {
     body: Arc<Body>,
     condition_constants: usize,
     body_constants: usize,
-    /// The names of the batch axes that operations of condition and body work over.
+    /// The names of the batch axes that the collectives of condition and body use.
     axis_names: Vec<AxisName>,
 }
 
 impl While {
-    /// From the condition and the body, each with the number of its constants.
+    /// Creates the loop from condition and body, each with its number of constants.
     pub(crate) fn new(condition: (Arc<Body>, usize), body: (Arc<Body>, usize)) -> Self {
         let axis_names = all_axis_names([&condition.0, &body.0]);
         Self {
@@ -62,7 +62,7 @@ impl While {
         self.condition_constants + self.body_constants
     }
 
-    /// Values and tangents in one loop.
+    /// Computes values and tangents in one loop.
     fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let first = self.constants();
         let active: Vec<bool> = tangents[self.condition_constants..]
@@ -108,8 +108,8 @@ impl While {
         tangents_behind(bind_all(&primitive, &operands), &carry)
     }
 
-    /// The values, and the tangents by a call that computes the values again: linear in the tangents, though it
-    /// can't be transposed.
+    /// Computes the values, and the tangents by a call that recomputes the values. The call is linear in the tangents
+    /// but cannot be transposed.
     fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let given: Vec<Tensor> = tangents.iter().flatten().cloned().collect();
@@ -130,7 +130,7 @@ impl While {
         with_tangents(results, call(&body, &operands), &has_tangent)
     }
 
-    /// The loop for a batch in which each example ends when its own condition says so.
+    /// Returns the loop for a batch in which each example ends when its own condition is false.
     fn by_example(&self, condition: &Body, body: &Body, size: usize) -> Self {
         let of_condition = condition.input_infos();
         let of_body = body.input_infos();
@@ -178,7 +178,7 @@ impl Primitive for While {
         Ok(self.body.jaxpr.output_infos().cloned().collect())
     }
 
-    /// The carry moves through the iterations, so that the body may write into its memory.
+    /// The carry is moved from iteration to iteration, so that the body may write in place.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut of_condition = operands.into_vec();
         let mut constants = of_condition.split_off(self.condition_constants);
@@ -199,7 +199,7 @@ impl Primitive for While {
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
-        // The condition is not a number: what it depends on alone has no influence on a tangent.
+        // The condition is not differentiable, so its constants do not affect a tangent.
         let of_body = &tangents[self.condition_constants..];
         if of_body.iter().all(Option::is_none) {
             return alone(self, primals);
@@ -246,7 +246,7 @@ impl Primitive for While {
         let operands = with_mapped_carry(operands, axes, all, &carry, size);
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
-            // The body asks the condition, too: it has the constants of both.
+            // The new body evaluates the condition too, so it needs the constants of both.
             let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
             bind_all(&primitive, &operands)
         } else {
@@ -272,7 +272,7 @@ impl Primitive for While {
         ]
     }
 
-    /// The condition gives a flag; the body gives the carry again.
+    /// Checks that the condition returns a flag and that the body returns the carry.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

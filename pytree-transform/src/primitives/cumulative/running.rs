@@ -1,24 +1,24 @@
-//! The kernels of running reductions: one after the other, and in blocks.
+//! The kernels of cumulative reductions: sequential and blocked.
 //!
-//! A sum of many elements takes up no more small ones, if each is added to it: from 2²⁴ on, an f32 plus one is itself.
-//! So elements are combined in blocks, blocks in blocks of blocks, and each element of the result is the combination of
-//! what came before its block with the elements of its block. The error grows with the logarithm of the length. The order
-//! depends on the length of the axis alone: eager, compiled and batched runs give the same bits.
+//! Small numbers added one by one to a large sum are lost: from 2²⁴ on, an f32 plus one is itself. So elements are
+//! combined in blocks, and blocks in blocks of blocks. Each result combines everything before its block with the
+//! elements of its block, so the error grows with the logarithm of the length. The order depends on the length of the
+//! axis alone, so eager, compiled and batched runs give the same bits.
 
-/// The number of elements of a block, and of blocks of a block of blocks.
+/// The number of elements of a block, and the number of blocks of a block of blocks.
 const BLOCK: usize = 128;
 
-/// The rows of a block in memory, in the order they are run through.
+/// The rows of a block in memory, in the order of the reduction.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub(super) length: usize,
-    /// The number of elements of a row, each of which is a run of its own.
+    /// The number of elements of a row. Each is reduced separately.
     pub(super) inner: usize,
     pub(super) reverse: bool,
 }
 
 impl Rows {
-    /// Where the row of a step is.
+    /// Returns the start of the row of a step.
     fn start(self, step: usize) -> usize {
         let row = if self.reverse {
             self.length - 1 - step
@@ -29,7 +29,7 @@ impl Rows {
     }
 }
 
-/// Combines each row with the one before it.
+/// Combines each row with the previous row, sequentially.
 pub(super) fn one_by_one<T: Copy>(elements: &mut [T], rows: Rows, combine: impl Fn(T, T) -> T) {
     for step in 1..rows.length {
         let (from, to) = (rows.start(step - 1), rows.start(step));
@@ -39,7 +39,7 @@ pub(super) fn one_by_one<T: Copy>(elements: &mut [T], rows: Rows, combine: impl 
     }
 }
 
-/// Combines each row with all before it, in blocks.
+/// Combines each row with all rows before it, in blocks.
 pub(super) fn in_blocks<T: Copy>(
     elements: &mut [T],
     rows: Rows,
@@ -83,7 +83,7 @@ pub(super) fn in_blocks<T: Copy>(
     }
 }
 
-/// Runs through a block whose first element is `block` already, and which lies behind `earlier`.
+/// Reduces a block whose first element is already in `block`, after the combination `earlier`.
 fn run_through<'a, T: Copy + 'a>(
     elements: impl Iterator<Item = &'a mut T>,
     earlier: Option<T>,
@@ -101,19 +101,19 @@ fn run_through<'a, T: Copy + 'a>(
     *block = sum;
 }
 
-/// What came before a block.
+/// The combination of everything before a block.
 struct Before<T> {
-    /// At level 0 the combination of the blocks that fill no block of blocks yet, at level 1 that of such blocks of
-    /// blocks, and so on; and whether there are any.
+    /// Level 0 combines the blocks of an incomplete block of blocks, level 1 combines such blocks of blocks, and so
+    /// on. The flag is true if the level has any.
     levels: Vec<(Vec<T>, bool)>,
     /// The number of blocks.
     blocks: usize,
-    /// The combination of all, with the earliest first; empty if there are none.
+    /// The combination of all blocks, earliest first. Empty if there are none.
     all: Vec<T>,
 }
 
 impl<T: Copy> Before<T> {
-    /// Adds a block, whose place is used for what it fills.
+    /// Adds a block. Its memory is reused for the combination of a completed level.
     fn push(&mut self, block: &mut [T], combine: impl Fn(T, T) -> T + Copy) {
         self.blocks += 1;
         let mut size = 1_usize;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_combine_what_rows_do() {
+    fn blocked_and_sequential_kernels_agree() {
         for length in [
             0,
             1,
@@ -168,7 +168,7 @@ mod tests {
                     inner,
                     reverse,
                 };
-                // The last element that was combined, and how many were: any change of the order shows.
+                // The last combined element and the number of combined elements. They reveal any change of the order.
                 let elements: Vec<(usize, usize)> =
                     (0..length * inner).map(|element| (element, 1)).collect();
                 let follow = |earlier: (usize, usize), later: (usize, usize)| {

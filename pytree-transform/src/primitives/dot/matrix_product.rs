@@ -1,7 +1,7 @@
-//! The kernel of products: loops around matrix products.
+//! The kernel of tensor products: loops around matrix products.
 //!
-//! Operands are read in whatever order they lie; only contracted axes that are not one axis in memory are
-//! gathered first.
+//! Operands are read in their memory order. They are gathered first only if their contracted axes cannot be joined to
+//! one axis.
 
 mod loops;
 
@@ -14,19 +14,19 @@ use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
 
-/// The number of multiplications from which on a second thread is worth waking: a tenth of a millisecond.
+/// The number of multiplications from which a second thread pays off: a tenth of a millisecond.
 const PARALLEL: usize = 8 << 20;
 
-/// The number of elements from which on an operand whose columns are its rows in memory is laid out anew.
+/// The number of elements from which an operand with swapped rows and columns is copied to another layout.
 const LAID_OUT: usize = 1 << 12;
 
-/// The number of rows of the result from which on that pays.
+/// The number of rows of the result from which that copy pays off.
 const REUSED: usize = 16;
 
-/// The rows and columns of a block that is turned at once.
+/// The rows and columns of a block that is transposed at once.
 const BLOCK: usize = 16;
 
-/// Writes a product to `target`, on several threads if there is enough to do.
+/// Writes a product to `target`, on parallel threads if there is enough work.
 pub(super) fn multiply<T: Factor>(
     loops: &Loops,
     left: &[T],
@@ -41,8 +41,8 @@ pub(super) fn multiply<T: Factor>(
         ..
     } = *loops;
     let turned = columns.length * depth.length;
-    // The kernels read neighbouring columns together: where those of the right operand are its rows in
-    // memory they would be gathered again and again.
+    // The kernels read neighbouring columns together. If the columns of the right operand are its rows in memory,
+    // they would be gathered repeatedly.
     let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
     if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
         return divide(loops, left, right, target, threads);
@@ -50,7 +50,7 @@ pub(super) fn multiply<T: Factor>(
     let other_way = rows.length * (depth.length + columns.length);
     let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
     if whole && 3 * other_way < 2 * turned {
-        // It is the transpose of the product of the transposes, whose right operand is the left one here.
+        // Computes the transpose of the product of the transposes, in which the left operand is on the right.
         let mut transposed = reused(rows.length * columns.length);
         multiply(&loops.transposed(), right, left, &mut transposed, threads);
         turn(&transposed, rows.length, target, columns.length, threads);
@@ -83,8 +83,8 @@ fn turn<T: TensorElement + Send + Sync>(
     });
 }
 
-/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block is a
-/// line of the cache, so that each is read and written once.
+/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block is
+/// a cache line, so each line is read and written once.
 fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
     let mut block = [[T::default(); BLOCK]; BLOCK];
     for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
@@ -104,7 +104,7 @@ fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], wi
     }
 }
 
-/// Writes a product to `target`, by parts on several threads if there is enough to do.
+/// Writes a product to `target`, in parts on parallel threads if there is enough work.
 fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
     let mut parts = Vec::new();
     let whole = Part {
@@ -126,7 +126,7 @@ struct Part<'a, T: Factor> {
 }
 
 impl<T: Factor> Part<'_, T> {
-    /// Cuts it into as many parts as there are threads, as far as each has enough to do.
+    /// Divides the part into one part per thread, as far as each has enough work.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
@@ -166,13 +166,12 @@ pub(super) trait Factor: TensorElement + Send + Sync {
     /// Adds the product of two elements.
     fn plus_product(self, left: Self, right: Self) -> Self;
 
-    /// Writes the product of matrices of `left` and `right` to `target`; the axes of `loops` tell their
-    /// places.
+    /// Writes the product of matrices of `left` and `right` to `target`, with the strides in the axes of `loops`.
     fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
 }
 
-/// Whether two axes, by length and stride, stay within so many elements, so that a kernel may leave out
-/// the checks.
+/// Returns whether two axes, by length and stride, stay within so many elements. A kernel may then omit the bounds
+/// checks.
 fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
     let last = axes
         .into_iter()
@@ -220,16 +219,16 @@ macro_rules! float_factor {
                     stride(columns.right),
                     columns,
                 );
-                // The kernels want the axis of the result with stride 1 first: the product of the
-                // transposed operands is the transposed product.
+                // The kernels expect the result axis with stride 1 first. The product of the transposed operands is
+                // the transposed product.
                 let (first, second) = if columns.result == 1 {
                     (right, left)
                 } else {
                     (left, right)
                 };
                 let (down, across) = (first.3, second.3);
-                // SAFETY: the assertion above keeps all that is read and written within the slices, and
-                // `target` overlaps no operand, since it is borrowed mutably.
+                // SAFETY: the assertion above keeps all reads and writes within the slices, and `target` does not
+                // overlap an operand, since it is borrowed mutably.
                 unsafe {
                     $gemm()(
                         down.length,
@@ -260,7 +259,7 @@ macro_rules! float_factor {
 float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
 float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
 
-/// A product too small for a kernel, or of integers.
+/// Computes a product of integers, or a product too small for a kernel.
 fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
     let Loops {
         rows,
@@ -298,7 +297,7 @@ integer_factor!(i32, i64, u32);
 mod tests {
     use super::*;
 
-    /// A batch of matrix products, transposed or not.
+    /// Returns the loops of a batch of matrix products, transposed or not.
     fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
         let axis = |length, left, right, result| LoopAxis {
             length,
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_operand_may_lie_turned() {
+    fn right_operand_can_be_transposed() {
         for (rows, columns, depth) in [(20, 300, 200), (200, 100, 90), (17, 64, 64), (3, 100, 100)]
         {
             let numbers = |count: usize| (0..count).map(|n| (n % 13) as f32 - 6.0).collect();
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn matrices_are_turned_whatever_their_shape() {
+    fn turn_transposes_matrices_of_any_shape() {
         for (rows, columns, stride) in [
             (1, 1, 1),
             (5, 3, 9),
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn several_threads_compute_what_one_does() {
+    fn parallel_and_serial_products_agree() {
         for (batch, rows, columns, depth) in [
             (1, 20, 900, 800),
             (1, 300, 200, 160),

@@ -1,4 +1,4 @@
-//! Operations on two tensors.
+//! Elementwise operations on two tensors.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// A binary operation after broadcasting.
+/// Applies a binary operation with broadcasting.
 #[track_caller]
 pub(crate) fn binary(
     operation: Binary,
@@ -114,7 +114,7 @@ impl Primitive for Binary {
             ),
             Self::Pow => sum_of(
                 dx.map(|dx| dx * (y * or_panic(binary(Self::Pow, x, &(y - 1.0))))),
-                // Where x is 0 the power does not change with y: log 1 stands for log 0.
+                // Where x is 0 the power does not depend on y. Replacing x by 1 avoids log 0.
                 dy.map(|dy| {
                     let is_zero = compare_with(Comparison::Eq, x, 0.0);
                     let base = or_panic(select(&is_zero, &create::ones_like(x), x));
@@ -183,7 +183,7 @@ impl Primitive for Binary {
     }
 }
 
-/// The sum of two tangents, either of which may be zeros.
+/// Returns the sum of two tangents. `None` means zeros.
 pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tensor> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left + right),
@@ -191,13 +191,13 @@ pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tens
     }
 }
 
-/// A tensor with 0 in place of +∞, so that ∞ - ∞ is 0 and its exponential 1.
+/// Replaces +∞ by 0, so that ∞ - ∞ becomes 0 and its exponential 1.
 fn finite_or_zero(x: &Tensor) -> Tensor {
     let is_infinite = compare_with(Comparison::Eq, x, f64::INFINITY);
     or_panic(select(&is_infinite, &create::zeros_like(x), x))
 }
 
-/// How much of a tangent passes a maximum or minimum `z` of `x` and `other`: all, half at a tie, none.
+/// Returns the share of a tangent that passes a maximum or minimum `z` of `x` and `other`: 1, 1/2 at a tie, or 0.
 fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
     let chosen = or_panic(convert::convert(
         &or_panic(compare(Comparison::Eq, x, z)),

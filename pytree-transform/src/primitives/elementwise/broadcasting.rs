@@ -1,9 +1,9 @@
-//! Operands of one shape: broadcasting before an operation, and batch axes in its batching rule.
+//! Broadcasting to a common shape before an operation, and batch axes in elementwise batching rules.
 
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 
-/// Two tensors with the shape that NumPy's rule gives them together.
+/// Returns two tensors broadcast to their common shape by NumPy's rule.
 #[track_caller]
 pub(crate) fn broadcast_together(
     operation: &'static str,
@@ -27,7 +27,7 @@ pub(crate) fn broadcast_together(
     ))
 }
 
-/// The shape that two shapes broadcast to, if they do.
+/// Returns the shape that two shapes broadcast to, if they broadcast.
 pub(crate) fn broadcast_shapes(
     left: &[usize],
     right: &[usize],
@@ -47,7 +47,7 @@ pub(crate) fn broadcast_shapes(
         .collect()
 }
 
-/// Moves the batch axis of every mapped operand to the front and gives the others one.
+/// Moves the batch axis of every mapped operand to the front, and adds a batch axis to the others.
 pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Vec<Tensor> {
     if let Some(&Some(axis)) = axes.first()
         && axes.iter().all(|&other| other == Some(axis))
@@ -65,7 +65,7 @@ pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usi
         .collect()
 }
 
-/// The batch axis of results whose operands were aligned.
+/// Returns the batch axis of results whose operands were aligned.
 pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
     match axes.first() {
         Some(&Some(axis)) if axes.iter().all(|&other| other == Some(axis)) => axis,

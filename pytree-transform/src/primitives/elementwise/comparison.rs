@@ -16,7 +16,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// A comparison after broadcasting.
+/// Applies a comparison with broadcasting.
 #[track_caller]
 pub(crate) fn compare(
     comparison: Comparison,

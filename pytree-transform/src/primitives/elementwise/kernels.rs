@@ -1,7 +1,7 @@
-//! What each operation does to numbers, for every element type.
+//! The scalar function of each operation, for every dtype.
 //!
-//! The same function runs over a whole array in place and over the tiles of a fused pass, so both give the
-//! same bits. A pair of operation and element type that has no function is refused by the shape rules.
+//! The same function runs over a whole array in place and over the tiles of a fused kernel, so both give the same
+//! bits. The shape rules reject a combination of operation and dtype that has no function.
 
 #![allow(
     clippy::inline_always,
@@ -35,10 +35,10 @@ pub(crate) trait Zip<T> {
     fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
 }
 
-/// An array whose elements are overwritten if nobody else holds it.
+/// An array whose elements are overwritten if there is no other reference to it.
 pub(super) struct InPlace(pub(super) Arc<Array>);
 
-/// Two arrays of one shape, of which one that nobody else holds is overwritten.
+/// Two arrays of one shape. An array without other references is overwritten.
 pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 
 impl<T: TensorElement> Map<T> for InPlace {
@@ -98,7 +98,7 @@ impl<T: TensorElement> Zip<T> for PairInPlace {
     }
 }
 
-/// An element type with the functions of its numbers.
+/// A dtype with its scalar functions.
 pub(crate) trait Kernels: TensorElement {
     fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output;
     fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output;
@@ -119,7 +119,7 @@ macro_rules! floats {
                 match operation {
                     Unary::Neg => elements.map(|x| -x),
                     Unary::Abs => elements.map(|x| x.abs()),
-                    // A zero keeps its sign and NaN stays, as in JAX.
+                    // Zero keeps its sign and NaN stays NaN, as in JAX.
                     Unary::Sign => elements.map(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
                     Unary::Floor => elements.map(|x| x.floor()),
                     Unary::Ceil => elements.map(|x| x.ceil()),
@@ -167,7 +167,7 @@ macro_rules! floats {
                     Binary::Rem => elements.zip(|l, r| l % r),
                     Binary::Pow => elements.zip(|l, r| l.powf(r)),
                     Binary::Atan2 => elements.zip(|l, r| l.atan2(r)),
-                    // NaN on either side wins, and 0 is greater than -0, as in JAX.
+                    // NaN on either side gives NaN, and 0 is greater than -0, as in JAX.
                     Binary::Max => elements.zip(|l, r| {
                         if l == r {
                             Self::from_bits(l.to_bits() & r.to_bits())
@@ -189,7 +189,7 @@ macro_rules! floats {
                     Binary::LogAddExp => elements.zip(|l, r| {
                         let difference = l - r;
                         if difference.is_nan() {
-                            // Infinities of one sign, or NaN.
+                            // Infinities of the same sign, or NaN.
                             l + r
                         } else {
                             l.max(r) + (-difference.abs()).exp().ln_1p()
@@ -239,13 +239,13 @@ macro_rules! integers {
 
             #[inline(always)]
             fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
-                // What is shifted in from outside is all there is beyond the width.
+                // A shift by the bit width or more gives the fill value.
                 let inside = |r: Self| u32::try_from(r).ok().filter(|&r| r < Self::BITS);
                 match operation {
                     Binary::Add => elements.zip(Self::wrapping_add),
                     Binary::Sub => elements.zip(Self::wrapping_sub),
                     Binary::Mul => elements.zip(Self::wrapping_mul),
-                    // Division by zero sets all bits and leaves the dividend, as XLA does.
+                    // Division by zero gives a quotient with all bits set and the dividend as remainder, as in XLA.
                     Binary::Div => elements.zip(|l, r| if r == 0 { $all_bits } else { l.wrapping_div(r) }),
                     Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
                     Binary::Max => elements.zip(Self::max),

@@ -1,7 +1,7 @@
-//! Operations element by element: unary, binary and comparisons.
+//! Elementwise primitives: unary, binary and comparisons.
 //!
-//! Operands have the same shape and element type; broadcasting is an operation of its own, done before.
-//! What an operation does to numbers is written once, in `kernels.rs`, for evaluation and for fused passes.
+//! Operands have the same shape and dtype; broadcasting is a separate operation before. `kernels.rs` holds the scalar
+//! functions for both evaluation and fused kernels.
 
 mod binary;
 mod broadcasting;
@@ -22,7 +22,7 @@ pub(crate) use kernels::{Kernels, Map, Zip};
 pub(crate) use unary::unary;
 
 impl Elementwise {
-    /// Its name in jaxprs.
+    /// Returns the name in jaxprs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Unary(unary) => unary.name(),
@@ -34,7 +34,7 @@ impl Elementwise {
     }
 }
 
-/// Fails if the operands are not of one element type and shape.
+/// Returns an error unless the operands have the same dtype and shape.
 pub(crate) fn same_info(
     operation: &'static str,
     operands: &[&AbstractArray],
@@ -66,7 +66,7 @@ mod tests {
     use crate::tensor::elementwise::{Binary, Unary};
 
     #[test]
-    fn remedies_fit_the_element_types() {
+    fn errors_suggest_fix_for_dtype() {
         let bools = Tensor::from([true]);
         let (integers, floats) = (Tensor::from([1]), Tensor::from([1.0]));
         let of_pair = |operation, left: &Tensor, right: &Tensor| {

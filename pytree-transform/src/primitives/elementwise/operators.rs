@@ -1,4 +1,4 @@
-//! Operators, and the numbers that may stand beside a tensor.
+//! Operators on tensors, and the numbers that they accept as operands.
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
@@ -8,12 +8,12 @@ use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Unary};
 
-/// What an operator accepts on its right: a tensor, or a number that takes the tensor's element type.
+/// An operand on the right of an operator: a tensor, or a number that is converted to the tensor's dtype.
 pub trait Operand {
-    /// The operand as a tensor beside `other`.
+    /// Returns the operand as a tensor that can be combined with `other`.
     ///
     /// # Errors
-    /// [`TensorError::Number`] if `other`'s element type can't hold the number.
+    /// Returns [`TensorError::Number`] if the dtype of `other` cannot hold the number.
     fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError>;
 }
 
@@ -28,7 +28,7 @@ impl Operand for &Tensor {
     }
 }
 
-/// The error that a tensor's element type can't hold a number.
+/// Returns the error for a number that a tensor's dtype cannot hold.
 fn number_error(number: impl ToString, tensor: &Tensor) -> TensorError {
     TensorError::Number {
         number: number.to_string(),
@@ -42,7 +42,7 @@ macro_rules! floats {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
                 let number = f64::from(*self);
                 if !other.dtype().is_float() {
-                    // A whole number in range may stand beside integers, whatever it is written as.
+                    // A whole number in range is accepted for an integer dtype, whatever Rust type it has.
                     #[allow(clippy::cast_possible_truncation, reason = "the next line checks it")]
                     let whole = number as i64;
                     #[allow(clippy::float_cmp, reason = "only whole numbers are equal to their whole part")]
@@ -114,7 +114,7 @@ macro_rules! operators {
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
 integers!(i32, i64, u32);
-// On the left only one float and one integer type: a literal there takes them, and `(1.0 - &x).exp()`
+// On the left only `f64` and one integer type are accepted. A literal then has a unique type, and `(1.0 - &x).exp()`
 // needs no annotation.
 operators!(left f64);
 operators!(left i32);

@@ -1,4 +1,4 @@
-//! Operations on one tensor.
+//! Elementwise operations on one tensor.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 use std::fmt;
@@ -130,7 +130,7 @@ impl Primitive for Unary {
             Self::Sin => Some(t * of(Self::Cos, x)),
             Self::Cos => Some(t * -of(Self::Sin, x)),
             Self::Tan => Some(t * (square(&y) + 1.0)),
-            // 1 - x² and x² - 1 in the factors that lose no digits near ±1.
+            // 1 - x² and x² - 1 are factored, which is accurate near ±1.
             Self::Asin => Some(t * of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Acos => Some(t * -of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Atan => Some(t / (square(x) + 1.0)),
@@ -148,7 +148,7 @@ impl Primitive for Unary {
             Self::ErfInv => Some(t * (of(Self::Exp, &(&y * &y)) * (PI.sqrt() / 2.0))),
             Self::IntegerPower(1) => Some(t.clone()),
             Self::IntegerPower(n) => {
-                // The least exponent has none below it.
+                // The lowest exponent has no lower neighbour.
                 let lower = n
                     .checked_sub(1)
                     .map_or_else(|| &y / x, |lower| of(Self::IntegerPower(lower), x));
@@ -172,7 +172,7 @@ impl Primitive for Unary {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IntegerPower(exponent) => write!(f, "y={exponent}"),
-            // The numbers of JAX's enumeration.
+            // The number in JAX's enumeration.
             Self::Round(Rounding::AwayFromZero) => f.write_str("rounding_method=0"),
             Self::Round(Rounding::ToEven) => f.write_str("rounding_method=1"),
             _ => Ok(()),

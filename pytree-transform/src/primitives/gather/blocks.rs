@@ -1,11 +1,12 @@
-//! Memory read and changed at indices, block by block.
+//! Kernels that read and update memory at indices, block by block.
 
 use pytree_core::bug::bug;
 
 use crate::base::array::{Array, Data, reused};
 use crate::base::dtype::TensorElement;
 
-/// The indices as positions on an axis of the given length. As in JAX, those outside are moved to the nearest end.
+/// Returns the indices as positions on an axis of the given length. Indices out of range are clamped to the nearest
+/// end, as in JAX.
 pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
     let last = length.saturating_sub(1);
     match &indices.data {
@@ -32,7 +33,7 @@ pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
     }
 }
 
-/// How the operands lie in memory: `batch × before × (length or indices) × after`.
+/// The memory layout of the operands: `batch × before × (length or indices) × after`.
 pub(super) struct Blocks {
     pub(super) batch: usize,
     pub(super) before: usize,
@@ -75,7 +76,7 @@ pub(super) fn gather_blocks<T: TensorElement>(
     result
 }
 
-/// Combines blocks with those at `positions`.
+/// Combines blocks with the blocks at `positions`.
 pub(super) fn scatter_blocks<T: TensorElement>(
     mut result: Vec<T>,
     updates: &[T],

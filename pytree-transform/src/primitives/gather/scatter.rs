@@ -1,4 +1,4 @@
-//! Combining with what is there at indices: products and extrema. Sums are [`ScatterAdd`], which is linear.
+//! Scatters that combine by product or extremum. Scattered sums are [`ScatterAdd`], which is linear.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// What an update is combined with the element by.
+/// The combination of an update with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ScatterBy {
     Multiply,
@@ -27,8 +27,8 @@ pub(crate) enum ScatterBy {
     Min,
 }
 
-/// A tensor with updates combined into it at indices along `axis`; the operands are the tensor, the indices
-/// and the updates. Indices outside are moved to the nearest end.
+/// Combines updates into a tensor at indices along `axis`. The operands are the tensor, the indices and the updates.
+/// Indices out of range are clamped to the nearest end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
     by: ScatterBy,
@@ -36,7 +36,7 @@ pub(crate) struct Scatter {
     batch_axes: usize,
 }
 
-/// The tensor with `updates` combined into it at `indices` along an axis.
+/// Returns the tensor with `updates` combined into it at `indices` along an axis.
 #[track_caller]
 pub(crate) fn scatter_by(
     by: ScatterBy,
@@ -120,7 +120,7 @@ impl Scatter {
         or_panic(bind_one(&self, &[operand, indices, updates]))
     }
 
-    /// The tangents of all that equal the extremum, in equal shares, as those of a reduction.
+    /// Distributes the tangents equally among all elements that equal the extremum, like a reduction.
     fn tangent_of_extremum(
         self,
         [x, indices, updates]: [&Tensor; 3],
@@ -138,8 +138,8 @@ impl Scatter {
         (of_x * in_x + self.add(&(of_updates * in_updates), indices, length)) / count
     }
 
-    /// The rule of products: each tangent times all other factors. Without a quotient by zero, since the
-    /// factors that are 0 are counted apart.
+    /// The product rule: each tangent times all other factors. Zero factors are counted separately, which avoids a
+    /// quotient by zero.
     fn tangent_of_product(
         self,
         [x, indices, updates]: [&Tensor; 3],
@@ -157,7 +157,7 @@ impl Scatter {
         let zeros = self
             .take()
             .bind(&self.add(&counted, indices, length), indices);
-        // Without this factor there are no zeros left: it is the only one, or there is none.
+        // The product without this factor contains no zeros: this factor is the only zero, or there is none.
         let nonzero = or_panic(compare(Comparison::Eq, &zeros, &counted));
         let others = or_panic(select(&nonzero, &(without_zeros / &factors), &zero));
         let pushed = self.add(&(of_updates * others), indices, length);
@@ -231,7 +231,7 @@ impl Primitive for Scatter {
         not_linear(self)
     }
 
-    /// All operands get a parallel axis in front.
+    /// Adds a leading parallel axis to all operands.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let front = |place: usize| or_panic(batch_axis_first(&operands[place], axes[place], size));
@@ -260,7 +260,7 @@ mod tests {
     const KINDS: [ScatterBy; 3] = [ScatterBy::Multiply, ScatterBy::Max, ScatterBy::Min];
 
     #[test]
-    fn repeated_indices_combine_one_after_the_other() {
+    fn repeated_indices_combine_in_order() {
         let x = Tensor::from([2, 3, 4]);
         let (at, updates) = (Tensor::from([0, 2, 0]), Tensor::from([5, -1, -7]));
         let of = |by| scatter_by(by, &x, &at, &updates, 0).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_of_zero_has_a_derivative() {
+    fn zero_factor_has_correct_derivative() {
         let (x, at) = (Tensor::from([3.0, 5.0]), Tensor::from([0, 0, 1]));
         let updates = Tensor::from([0.0, 2.0, 0.0]);
         let scatter = Scatter {

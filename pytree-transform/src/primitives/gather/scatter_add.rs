@@ -1,4 +1,4 @@
-//! Adding at indices: the transpose of reading there.
+//! Adding at indices, the transpose of reading at indices.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Zeros, of this length along `axis`, with updates added at the indices: the transpose of [`Take`].
+/// Adds updates at the indices to zeros of this length along `axis`: the transpose of [`Take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
@@ -25,7 +25,7 @@ pub(crate) struct ScatterAdd {
     pub(crate) batch_axes: usize,
 }
 
-/// Zeros, of this length along `axis`, with `updates` added at `indices`.
+/// Returns zeros of this length along `axis`, with `updates` added at `indices`.
 #[track_caller]
 pub(crate) fn scatter_add(
     updates: &Tensor,
@@ -146,7 +146,7 @@ impl Primitive for ScatterAdd {
         let (updates, indices) = (&operands[0], &operands[1]);
         let index_axes = indices.rank() - self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
-            // Behind the axes of the indices it is one more axis of each update.
+            // A batch axis after the axes of the indices is one more axis of each update.
             (Some(batch), None) if batch >= self.axis + index_axes => {
                 (self.bind(updates, indices), batch + 1 - index_axes)
             }

@@ -1,4 +1,4 @@
-//! Where along an axis the greatest or the least element is.
+//! The positions of extrema along an axis.
 
 use std::fmt;
 
@@ -14,21 +14,21 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// An end of an order.
+/// The kind of extremum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Extremum {
     Max,
     Min,
 }
 
-/// The position of the first extremum along an axis, as i32; NaN counts as one.
+/// Finds the position of the first extremum along an axis, as i32. NaN counts as an extremum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgExtremum {
     pub(crate) extremum: Extremum,
     pub(crate) axis: usize,
 }
 
-/// The position of the first extremum along an axis.
+/// Returns the position of the first extremum along an axis.
 #[track_caller]
 pub(crate) fn argument_of(
     extremum: Extremum,

@@ -1,4 +1,4 @@
-//! The kernels of reductions. [`crate::base::fold`] says in which order they combine elements.
+//! The kernels of reductions. [`crate::base::fold`] defines the order in which they combine elements.
 
 #![allow(
     clippy::inline_always,
@@ -45,12 +45,12 @@ macro_rules! numbers {
 }
 numbers!(f32, f64; i32, i64, u32);
 
-/// Elements with a least and a greatest value, from which extrema start.
+/// Elements with a least and a greatest value, which initialize extrema.
 pub(super) trait Ordered: TensorElement {
     const LEAST: Self;
     const GREATEST: Self;
 
-    /// The greater; NaN if one is.
+    /// Returns the greater, or NaN if either is NaN.
     fn greater(self, other: Self) -> Self {
         if self > other || self.is_nan() {
             self
@@ -59,7 +59,7 @@ pub(super) trait Ordered: TensorElement {
         }
     }
 
-    /// The less; NaN if one is.
+    /// Returns the lesser, or NaN if either is NaN.
     fn lesser(self, other: Self) -> Self {
         if self < other || self.is_nan() {
             self
@@ -68,8 +68,8 @@ pub(super) trait Ordered: TensorElement {
         }
     }
 
-    /// Whether it is NaN, which alone differs from itself.
-    #[allow(clippy::eq_op, reason = "it asks for NaN")]
+    /// Returns whether the value is NaN. Only NaN differs from itself.
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn is_nan(self) -> bool {
         self != self
     }
@@ -92,7 +92,7 @@ ordered! {
     f64: Self::NEG_INFINITY, Self::INFINITY;
 }
 
-/// Reduces an array over `axes`, group by group of neighbouring axes, the last group first.
+/// Reduces an array over `axes`. Groups of neighbouring axes are reduced in turn, the last group first.
 pub(super) fn reduce<T: TensorElement>(
     operand: &Array,
     axes: &[usize],
@@ -100,7 +100,7 @@ pub(super) fn reduce<T: TensorElement>(
     combine: impl Fn(T, T) -> T + Copy,
 ) -> Array {
     let shape = operand.shape();
-    // Axes of length 1 are not part of the order: they neither reduce nor separate others.
+    // Axes of length 1 neither reduce nor separate other axes, so they do not affect the order.
     let long: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
     let length = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
     let is_reduced = |axis: &usize| axes.contains(axis);
@@ -151,7 +151,7 @@ fn reduce_middle<T: TensorElement>(
     result
 }
 
-/// A kernel for the element types that are numbers.
+/// Selects the kernel for a numeric dtype.
 macro_rules! with_number {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -220,7 +220,7 @@ pub(super) fn argument_array<T: Ordered>(
     }
 }
 
-/// The positions of first extrema, by what they start from, the better of two, and whether one is better.
+/// Returns the positions of first extrema, given the initializer, the combination, and a comparison.
 fn argument_by<T: Ordered>(
     operand: &Array,
     axis: usize,
@@ -244,7 +244,7 @@ fn argument_by<T: Ordered>(
     Array::new(without_axes(shape, &[axis]), positions)
 }
 
-/// The position of the first extremum: two quick passes rather than a slow one.
+/// Returns the position of the first extremum. Two fast passes are faster than one slow pass.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
     let extremum = fold::row(row, start, combine);
     let found = row
@@ -254,7 +254,7 @@ fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T 
     expect_some(i32::try_from(position).ok(), "a position that i32 holds")
 }
 
-/// The position of the first extremum of each column.
+/// Returns the position of the first extremum of each column.
 fn arguments_of_columns<T: Ordered>(
     rows: &[T],
     width: usize,

@@ -1,14 +1,14 @@
-//! Copying elements by strides: the kernel of broadcasts, transposes, slices and reversals.
+//! Strided copies: the kernel of broadcasts, transposes, slices and reversals.
 
 use smallvec::SmallVec;
 
 use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape, TensorElement};
 
-/// Gathers elements by strides: transposes, broadcasts (stride 0), slices and reversals alike.
+/// Gathers elements by strides. Transposes, broadcasts (stride 0), slices and reversals use it.
 ///
-/// `shape` is that of the result; `strides` tell, for each of its axes, how far apart neighbours are in
-/// `source`, and `offset` where the first is.
+/// `shape` is the shape of the result. `strides` gives, for each axis of the result, the distance between neighbours
+/// in `source`, and `offset` the position of the first element.
 pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
     if shape.contains(&0) {
         return Array::zeros(&AbstractArray::new(source.dtype(), shape));
@@ -21,7 +21,7 @@ pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset:
     })
 }
 
-/// Axes of the same meaning, as few as possible. Axes of length 1 go.
+/// Joins axes where the meaning stays the same. Axes of length 1 are removed.
 pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4]>) {
     let mut lengths = Shape::new();
     let mut steps: SmallVec<[isize; 4]> = SmallVec::new();
@@ -95,8 +95,7 @@ fn gather_into<T: TensorElement>(
     }
 }
 
-/// Adds each element of `source`, of this shape, to where strides lead in `target`: the transpose of
-/// [`gather`].
+/// Adds each element of `source`, of this shape, to its strided position in `target`: the transpose of [`gather`].
 pub(crate) fn add_by_strides<T: TensorElement>(
     source: &[T],
     target: &mut [T],
@@ -140,7 +139,7 @@ fn add_into<T: TensorElement>(
     }
 }
 
-/// Repeats the first `size` elements over all, at last in blocks that stay in the cache.
+/// Repeats the first `size` elements over the whole target, in blocks that fit in the cache.
 fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     const BLOCK: usize = 4096;
     let block = BLOCK.next_multiple_of(size);
@@ -152,8 +151,8 @@ fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     }
 }
 
-/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that
-/// both sides stay in the cache.
+/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that both sides
+/// fit in the cache.
 fn transpose_into<T: TensorElement>(
     source: &[T],
     target: &mut [T],

@@ -8,7 +8,7 @@ fn shape_of(lengths: &[usize]) -> Shape {
 }
 
 #[test]
-fn a_broadcast_repeats() {
+fn broadcast_repeats_elements() {
     for (operand, shape, axes) in [
         (&[3][..], &[2, 3][..], &[1][..]),
         (&[3], &[3, 2], &[0]),
@@ -37,7 +37,7 @@ fn a_broadcast_repeats() {
 }
 
 #[test]
-fn a_transpose_permutes() {
+fn transpose_permutes_axes() {
     for (operand, permutation) in [
         (&[40, 50][..], &[1, 0][..]),
         (&[3, 40, 50], &[0, 2, 1]),
@@ -60,7 +60,7 @@ fn a_transpose_permutes() {
 }
 
 #[test]
-fn what_does_not_change_is_shared() {
+fn no_op_shares_the_tensor() {
     let x = noise(&[2, 3], 1);
     assert!(broadcast_to(&x, &[2, 3]).unwrap().same_handle(&x));
     assert!(reshape(&x, &[2, 3]).unwrap().same_handle(&x));
@@ -69,7 +69,7 @@ fn what_does_not_change_is_shared() {
 }
 
 #[test]
-fn a_broadcast_scalar_keeps_its_value() {
+fn broadcast_scalar_keeps_its_value() {
     for value in [0.1_f64, -0.0, f64::NAN, f64::INFINITY] {
         let y = broadcast_to(&Tensor::from(value), &[2]).unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! Tensors one behind the other.
+//! Concatenation of tensors.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Tensors one behind the other along an axis.
+/// Concatenates tensors along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Concatenate {
     pub(crate) axis: usize,
 }
-/// Tensors one behind the other along an axis.
+/// Returns the tensors concatenated along an axis.
 #[track_caller]
 pub(crate) fn concatenate(operands: &[&Tensor], axis: usize) -> Result<Tensor, TensorError> {
     bind_one(&Concatenate { axis }, operands)
@@ -157,7 +157,7 @@ mod tests {
     };
 
     #[test]
-    fn concatenation_says_what_differs() {
+    fn concatenate_error_names_differing_shapes() {
         let error = concatenate(&[&noise(&[2, 3], 1), &noise(&[2, 4], 2)], 0)
             .unwrap_err()
             .to_string();

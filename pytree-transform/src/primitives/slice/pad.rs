@@ -1,4 +1,4 @@
-//! Padding, and its opposite.
+//! Padding and its inverse.
 
 use std::fmt;
 
@@ -20,15 +20,15 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Along each axis `interior` padding values between neighbours, then `low` before and `high` behind;
-/// negative ones take elements away. The operands are the tensor and the padding value.
+/// Pads each axis with `interior` values between neighbours, then `low` before and `high` after. A negative number
+/// removes elements. The operands are the tensor and the padding value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pad {
     pub(crate) low: SmallVec<[isize; 4]>,
     pub(crate) high: SmallVec<[isize; 4]>,
     pub(crate) interior: Shape,
 }
-/// [`Pad`] of a tensor with a value without axes; itself if nothing changes.
+/// Applies [`Pad`] to a tensor with a scalar value, or returns the tensor itself if nothing changes.
 #[track_caller]
 pub(crate) fn pad(
     operand: &Tensor,
@@ -42,7 +42,7 @@ pub(crate) fn pad(
     if unchanged && low.len() == operand.rank() {
         return Ok(operand.clone());
     }
-    // Where there are no neighbours nothing comes between.
+    // Without neighbours, interior padding has no effect.
     let has_neighbours = |axis: usize| operand.shape().get(axis).is_none_or(|&length| length > 1);
     let pad = Pad {
         low: SmallVec::from_slice(low),
@@ -59,12 +59,12 @@ pub(crate) fn pad(
     };
     bind_one(&pad, &[operand, value])
 }
-/// Where the elements of one axis go under padding.
+/// The positions of the elements of one axis after padding.
 struct PaddedAxis {
-    /// The first element that is kept, and how many are.
+    /// The first kept element, and the number of kept elements.
     first: usize,
     count: usize,
-    /// Where the first goes, and how far apart neighbours then are, in elements of the result.
+    /// The position of the first kept element in the result, and the distance between neighbours there.
     place: usize,
     step: usize,
     stride: usize,
@@ -74,7 +74,7 @@ impl Pad {
     fn length(&self, axis: usize, length: usize) -> Option<usize> {
         let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
         let spread = length.checked_add(between)? as i128;
-        // The derivative pads by the negative.
+        // The derivative pads by the negated numbers.
         let paddings = [self.low[axis], self.high[axis]];
         if isize::try_from(spread).is_err() || paddings.contains(&isize::MIN) {
             return None;
@@ -101,7 +101,7 @@ impl Pad {
             PaddedAxis {
                 first,
                 count,
-                // Without an element to be kept neither is used; with one only, the step is not.
+                // Without a kept element neither is used. With a single one, the step is not used.
                 place: place.wrapping_mul(steps[axis]),
                 step: step.wrapping_mul(steps[axis]),
                 stride: strides[axis],
@@ -111,7 +111,7 @@ impl Pad {
     }
 }
 
-/// Writes the kept elements to their places.
+/// Writes the kept elements to their positions.
 fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
     let Some((axis, inner)) = axes.split_first() else {
         target[0] = source[0];
@@ -184,8 +184,9 @@ impl Primitive for Pad {
                 } = self;
                 let problem =
                     format!("low {low:?}, high {high:?} and interior {interior:?} do not fit");
-                let mend = "give each axis one of each, the value no axes, and take no more away than there is";
-                Err(TensorError::shape("pad", operands, problem, mend))
+                let fix = "give one number of each kind per axis and a scalar value, and remove at most \
+                           the length of the axis";
+                Err(TensorError::shape("pad", operands, problem, fix))
             }
         }
     }
@@ -215,7 +216,7 @@ impl Primitive for Pad {
         (one(padded(&primals[0], &primals[1])), one(tangent))
     }
 
-    /// Negative padding undoes padding; what then is missing of the sum belongs to the value.
+    /// Negative padding undoes the padding. The rest of the cotangent's sum belongs to the padding value.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
@@ -260,7 +261,7 @@ impl Primitive for Pad {
         let result = if axes[1].is_none() {
             padded(&operand, &operands[1])
         } else {
-            // Each example has its own value, so the values are laid out and the elements put over them.
+            // Each example has its own value. So the values fill the result, and the elements are written over them.
             let zeros = padded(&operand, &Tensor::constant(operand.dtype(), 0.0));
             let inside = or_panic(create::full(DType::Bool, operand.shape(), 1.0));
             let inside = padded(&inside, &Tensor::constant(DType::Bool, 0.0));
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_goes_between_before_and_behind() {
+    fn pad_adds_before_between_and_after() {
         let x = Tensor::from([1, 2, 3]);
         let padded = |low, high, interior| {
             pad(&x, &Tensor::from(0), &[low], &[high], &[interior])

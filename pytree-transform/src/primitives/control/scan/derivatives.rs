@@ -1,5 +1,5 @@
-//! The derivatives of a scan: tangents in the same loop, the split into a known and a linear loop, and the body of the
-//! transposed loop.
+//! The derivatives of a scan: a loop over values and tangents, the split into a known and a linear loop, and the body
+//! of the transposed loop.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::tensor::primitive::WithTangents;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
-/// Where the linear part of a scan finds a residual of its body.
+/// The source of a residual of the body in the linear part of a scan.
 enum Residual {
-    /// It is an operand of the scan.
+    /// The residual is an operand of the scan.
     Operand(usize),
-    /// It depends on constants only: computed once, at this place of the results.
+    /// The residual depends on constants only. It is computed once, at this place of the results.
     Invariant(usize),
-    /// It is one of the outputs that the known part stacks for it.
+    /// The residual is this stacked output of the known part.
     Stacked(usize),
 }
 
@@ -31,7 +31,7 @@ impl Scan {
         [before, carry, after].concat()
     }
 
-    /// Values and tangents in one loop.
+    /// Computes values and tangents in one loop.
     pub(super) fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let of_constants = self.constants;
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
@@ -43,8 +43,8 @@ impl Scan {
         });
         let active = Self::flags(&active[..of_constants], &carry, &active[all..]);
         let tangents = with_carry_tangents(primals, tangents, of_constants, &carry);
-        // The body's inputs are all primals, then the tangents of the active ones; those of each part
-        // belong beside it.
+        // The body's inputs are all primals, then the tangents of the active primals. The loop needs each tangent in
+        // the same group as its primal: constants, carry or stacked inputs.
         let mut place = active.len();
         let places: Vec<Option<usize>> = active
             .iter()
@@ -81,7 +81,7 @@ impl Scan {
         with_tangents(values, tangents, &pushed.has_tangent)
     }
 
-    /// Values in one loop, which stacks the residuals, and tangents in another.
+    /// Computes the values in one loop, which stacks the residuals, and the tangents in another loop.
     pub(super) fn linearized(
         &self,
         primals: &[Tensor],
@@ -114,7 +114,7 @@ impl Scan {
             call(&body, &operands)
         };
 
-        // The linear part: its constants, carry and stacked inputs, each with its place in the body's inputs.
+        // The linear part: its constants, carry and stacked inputs, each with its position in the body's inputs.
         let mut constants: Vec<(usize, Tensor)> = Vec::new();
         let mut carries: Vec<(usize, Tensor)> = Vec::new();
         let mut elements: Vec<(usize, Tensor)> = Vec::new();
@@ -150,8 +150,8 @@ impl Scan {
         with_tangents(values, bind_all(&linear, &operands), &split.has_tangent)
     }
 
-    /// Where each residual of the body is found; the outputs of the known body that are computed once, and
-    /// those that are stacked.
+    /// Returns the source of each residual of the body, the outputs of the known body that are computed once, and the
+    /// outputs that are stacked.
     fn residuals(&self, known: &Body, outputs: usize) -> (Vec<Residual>, Vec<usize>, Vec<usize>) {
         let jaxpr = &known.jaxpr;
         let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
@@ -181,7 +181,8 @@ impl Scan {
         (residuals, invariant, stacked)
     }
 
-    /// The body of the transposed scan: that of one iteration, with the cotangents of the constants added up.
+    /// Returns the body of the transposed scan: the transpose of one iteration, with the cotangents of the constants
+    /// accumulated.
     pub(super) fn transposed_body(
         &self,
         transposed: &Body,
@@ -192,7 +193,7 @@ impl Scan {
     ) -> Arc<Body> {
         let all = self.constants + self.carry;
         let infos = transposed.input_infos();
-        // Inputs of one iteration: known constants, known elements, cotangents of the carry and of the elements.
+        // The inputs of one iteration: known constants, known elements, cotangents of the carry and of the elements.
         let known_elements = unknown[all..].iter().filter(|&&unknown| !unknown).count();
         let of_outputs = has[self.carry..].iter().filter(|&&has| has).count();
         let carry_at = known_constants + known_elements;

@@ -1,4 +1,4 @@
-//! The loops of a product: which axes are those of the kernel, and which go around it.
+//! The loops of a product: the axes that the kernel handles, and the loops around the kernel.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,7 @@ use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::Shape;
 use crate::primitives::shape::gather;
 
-/// One axis of the loops of a product: its length, and how far apart neighbours are in the operands and
-/// the result.
+/// One axis of the loops of a product: its length, and the strides in the operands and the result.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::primitives) struct LoopAxis {
     pub(in crate::primitives) length: usize,
@@ -26,7 +25,7 @@ impl LoopAxis {
         result: 1,
     };
 
-    /// The offsets of a position in left, right and result.
+    /// Returns the offsets of a position in left, right and result.
     fn offsets(self, position: usize) -> [usize; 3] {
         [self.left, self.right, self.result].map(|stride| stride * position)
     }
@@ -34,7 +33,7 @@ impl LoopAxis {
 
 type LoopAxes = SmallVec<[LoopAxis; 4]>;
 
-/// The axes with neighbours joined where they are one axis in operands and result alike.
+/// Joins neighbouring axes that are contiguous in operands and result.
 fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     let mut joined = LoopAxes::new();
     for axis in axes.filter(|axis| axis.length != 1) {
@@ -55,7 +54,7 @@ fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     joined
 }
 
-/// Takes the longest axis out, the last one of several.
+/// Removes and returns the longest axis, and the last of equally long axes.
 fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     match (0..axes.len()).max_by_key(|&position| axes[position].length) {
         Some(position) => axes.remove(position),
@@ -63,7 +62,7 @@ fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     }
 }
 
-/// An operand as the loops read it: elements, and by axis of the operand the lengths and strides.
+/// An operand as the loops read it: its elements, and the length and stride of each of its axes.
 pub(in crate::primitives) struct Strided<'a> {
     pub(in crate::primitives) array: Cow<'a, Array>,
     pub(in crate::primitives) shape: Shape,
@@ -71,7 +70,7 @@ pub(in crate::primitives) struct Strided<'a> {
 }
 
 impl<'a> Strided<'a> {
-    /// The operand as it lies, or gathered, so that its contracted axes are one axis in memory.
+    /// Returns the operand without a copy if its contracted axes form one axis in memory, otherwise a gathered copy.
     pub(in crate::primitives) fn new(
         operand: &'a Array,
         contract: &[usize],
@@ -110,29 +109,30 @@ impl<'a> Strided<'a> {
     }
 }
 
-/// The number of multiplications up to which a plain loop is quicker than calling a kernel.
+/// The number of multiplications up to which a plain loop is faster than a kernel call.
 const SMALL: usize = 512;
 
-/// The rows and columns up to which gemm has kernels of its own.
+/// The number of rows and columns up to which gemm has special kernels.
 const FEW: usize = 64;
 
-/// The rows of a block of a product of a matrix and a vector.
+/// The number of rows per block in a matrix-vector product.
 const VECTOR_BLOCK: usize = 512;
 
-/// By which kernel a matrix product is computed.
+/// The kernel that computes a matrix product.
 ///
-/// A kernel adds the products of an element in an order of its own. A part of a product is computed by the kernel of the
-/// whole one, so that the number of parts never changes a bit.
+/// Each kernel has its own order of summation. A part of a product uses the kernel of the whole product, so the
+/// number of parts never changes a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kernel {
     /// A plain loop.
     Plain,
-    /// A matrix and a vector. How gemm adds may depend on the number of rows, so they are in blocks of
-    /// [`VECTOR_BLOCK`].
+    /// A matrix-vector product. The order in which gemm sums may depend on the number of rows, so rows are in blocks
+    /// of [`VECTOR_BLOCK`].
     Vector,
-    /// A few rows and columns. How gemm adds depends on both, so it is never divided.
+    /// A matrix product with few rows and columns. The order in which gemm sums depends on both, so it is never
+    /// divided.
     Few,
-    /// Other matrices. gemm cuts the depth into parts whose length depends on the depth alone.
+    /// Any other matrix product. gemm divides the depth into parts whose length depends on the depth alone.
     Blocked,
 }
 
@@ -146,8 +146,8 @@ pub(in crate::primitives) struct Loops {
 }
 
 impl Loops {
-    /// The loops over the axes given: of the rows, the columns and the contracted axes the longest one is
-    /// left to the kernel.
+    /// Creates the loops over the given axes. The kernel handles the longest of the row axes, of the column axes and
+    /// of the contracted axes.
     pub(in crate::primitives) fn new(
         batch: impl Iterator<Item = LoopAxis>,
         rows: impl Iterator<Item = LoopAxis>,
@@ -171,13 +171,13 @@ impl Loops {
         }
     }
 
-    /// The number of multiplications.
+    /// Returns the number of multiplications.
     pub(super) fn work(&self) -> usize {
         let outer: usize = self.outer.iter().map(|axis| axis.length).product();
         outer * self.rows.length * self.columns.length * self.depth.length
     }
 
-    /// The loops of the transposed product of one matrix: operands change places.
+    /// Returns the loops of the transposed matrix product, with the operands swapped.
     pub(super) fn transposed(&self) -> Self {
         let swapped = |axis: LoopAxis, result: usize| LoopAxis {
             left: axis.right,
@@ -193,7 +193,7 @@ impl Loops {
         }
     }
 
-    /// The kernel of one matrix product.
+    /// Returns the kernel of one matrix product.
     pub(super) fn kernel(&self) -> Kernel {
         let (rows, columns) = (self.rows.length, self.columns.length);
         if rows * columns * self.depth.length <= SMALL {
@@ -207,7 +207,7 @@ impl Loops {
         }
     }
 
-    /// The blocks that a product of a matrix and a vector is computed in, with their offsets; none for other products.
+    /// Returns the blocks of a matrix-vector product with their offsets, or `None` for other products.
     pub(super) fn vector_blocks(&self) -> Option<Vec<(Self, [usize; 3])>> {
         if self.kernel() != Kernel::Vector {
             return None;
@@ -221,7 +221,7 @@ impl Loops {
         Some(blocks.collect())
     }
 
-    /// The axes that are not contracted: those of `outer`, the rows, the columns.
+    /// Returns an axis that is not contracted: an axis of `outer`, the rows or the columns.
     fn axis(&self, place: usize) -> &LoopAxis {
         match place.checked_sub(self.outer.len()) {
             None => &self.outer[place],
@@ -230,7 +230,7 @@ impl Loops {
         }
     }
 
-    /// The loops with another length of an axis.
+    /// Returns the loops with another length of one axis.
     fn part(&self, place: usize, length: usize) -> Self {
         let mut part = self.clone();
         let axis = match place.checked_sub(self.outer.len()) {
@@ -242,8 +242,8 @@ impl Loops {
         part
     }
 
-    /// Both halves of the loops, cut so that the first one's results lie before the second one's, and the
-    /// offsets of the second half in left, right and result. None if there is no cut that keeps the kernel.
+    /// Returns both halves of the loops, and the offsets of the second half in left, right and result. The results of
+    /// the first half are before those of the second. `None` if no division keeps the kernel.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
         let outermost = (0..self.outer.len() + 2)
             .filter(|&place| self.axis(place).length > 1)
