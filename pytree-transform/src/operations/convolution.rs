@@ -307,7 +307,7 @@ impl Convolution {
     }
 }
 
-/// Operands with their axes in the canonical order, and the permutation that restores the order for the result.
+/// Operands with their axes in the canonical order, and the permutation that restores the order of the result.
 struct LaidOut {
     x: Tensor,
     kernel: Tensor,

@@ -201,7 +201,7 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
             "einsum",
             &[],
             "there are no operands",
-            "give at least one",
+            "pass at least one",
         ));
     };
     transpose(&last.tensor, &last.axes(result))

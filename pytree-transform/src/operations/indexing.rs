@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hot_of_out_of_range_class_is_zeros() {
+    fn one_hot_of_invalid_class_is_zeros() {
         assert_eq!(
             Tensor::from([2, -1]).one_hot(2, DType::I32),
             Tensor::from([[0, 0], [0, 0]])

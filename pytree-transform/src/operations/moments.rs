@@ -9,8 +9,8 @@ impl Tensor {
     /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n -
     /// correction), as `jnp.var` with `correction` (or `ddof`).
     ///
-    /// A correction of 1 is Bessel's correction, which makes the variance an unbiased estimate. The result is NaN if
-    /// it reduces `correction` elements or fewer.
+    /// A correction of 1 is Bessel's correction, which gives an unbiased estimate of the variance of the distribution
+    /// that the elements are drawn from. The result is NaN if it reduces `correction` elements or fewer.
     ///
     /// # Panics
     /// Panics if an axis is out of range or given twice, or if the dtype is not a float type.

@@ -276,7 +276,7 @@ impl Tensor {
         if count < 2 {
             return Self::full(dtype, [count], start);
         }
-        // Half of the numbers are computed from each end, so that both ends are exact.
+        // Interpolates between both ends, so that both ends are exact.
         let steps = (count - 1) as f64;
         let towards = or_panic(create::iota(dtype, &[count - 1], 0)) / steps;
         let inner = start * (1.0 - &towards) + end * &towards;

@@ -242,7 +242,7 @@ impl Tensor {
         let Some(first) = tensors.first() else {
             return refused(
                 "the list of tensors is empty, so the result has no shape",
-                "give at least one",
+                "pass at least one",
             );
         };
         if tensors.iter().any(|tensor| tensor.shape() != first.shape()) {

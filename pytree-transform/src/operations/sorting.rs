@@ -132,7 +132,7 @@ impl Tensor {
                 "take along an axis of",
                 &[self.info(), indices.info()],
                 format!("the axes other than {place} do not broadcast"),
-                "give the indices as many axes, with equal lengths or 1; or use `take`",
+                "use indices with the same number of axes, of equal lengths or 1; or use `take`",
             ));
         };
         let last = |tensor: &Self| {

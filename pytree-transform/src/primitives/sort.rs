@@ -158,7 +158,7 @@ mod tests {
     use crate::primitives::shape::rule_checks::{check_batching, noise};
 
     #[test]
-    fn sorting_is_ascending_and_stable_with_nan_last() {
+    fn sort_is_stable_with_nan_last() {
         let x = Tensor::from([
             0.0,
             f64::NAN,

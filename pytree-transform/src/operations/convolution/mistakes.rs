@@ -26,14 +26,14 @@ impl Convolution {
             let fix = if x.len() + 1 == rank {
                 "add the missing axis with length 1; for a single example write `.expand_dims(0)`"
             } else {
-                "reshape it, or give as many strides as windows slide over axes"
+                "reshape it, or use one stride for each axis that windows slide over"
             };
             mistakes.push(Mistake::new(problem, fix));
         }
         if kernel.len() != rank {
             mistakes.push(Mistake::new(
                 format!("the kernel has {} axes, not {rank}", kernel.len()),
-                "give it a size for each stride, then the features of the input and of the result",
+                "use a kernel with one size for each stride, then the input features and the output features",
             ));
         }
         mistakes
@@ -59,7 +59,7 @@ impl Convolution {
         if kernel[..axes].contains(&0) {
             mistakes.push(Mistake::new(
                 "the kernel has an axis of length 0",
-                "give it at least one element along each axis",
+                "use a kernel with at least one element along each axis",
             ));
         }
         mistakes.extend(self.wrong_features(x, kernel));
@@ -111,7 +111,7 @@ impl Convolution {
         if out % groups != 0 {
             mistakes.push(Mistake::new(
                 format!("the kernel's {out} results do not divide into {groups} feature groups"),
-                "give a kernel with as many results for each group",
+                "use a kernel with the same number of output features for each group",
             ));
         }
         if out % batch_groups != 0 || batch % batch_groups != 0 {
@@ -150,8 +150,8 @@ mod tests {
             error(&convolution, &[2, 8, 8, 3], &[3, 0, 4, 6]),
             "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0]; the padding [(1, 1)] is not a \
              pair for each of 2 axes; the kernel has an axis of length 0; the input has 3 features, the kernel \
-             takes 4; give a number above 0 for each of 2 axes; give one pair for each axis; give it at least one \
-             element along each axis; give a kernel for 3 features"
+             takes 4; give a number above 0 for each of 2 axes; give one pair for each axis; use a kernel \
+             with at least one element along each axis; give a kernel for 3 features"
         );
         let other = Tensor::zeros(DType::F64, [3, 3, 4, 5]);
         let found = convolution.try_apply(&zeros(&[2, 8, 8, 4]), &other);
@@ -164,7 +164,11 @@ mod tests {
         for (x, kernel, remedy) in [
             (&[8, 8, 3][..], &[3, 3, 3, 6][..], "`.expand_dims(0)`"),
             (&[3], &[3, 3, 3, 6], "reshape it"),
-            (&[2, 8, 8, 3], &[3, 3, 6], "give it a size for each stride"),
+            (
+                &[2, 8, 8, 3],
+                &[3, 3, 6],
+                "use a kernel with one size for each stride",
+            ),
             (&[2, 8, 3], &[3, 3, 6], "give one stride for each axis"),
         ] {
             let error = error(&plain, x, kernel);
@@ -202,7 +206,7 @@ mod tests {
                 &grouped,
                 [2, 8, 8, 4],
                 [3, 3, 2, 5],
-                "as many results for each group",
+                "the same number of output features for each group",
             ),
             (&of_batch, [3, 8, 8, 4], [3, 3, 4, 6], "divides both"),
             (&both, [2, 8, 8, 4], [3, 3, 2, 6], "leave one of them at 1"),

@@ -20,7 +20,7 @@ pub(crate) struct Linearized {
     pub(crate) has_tangent: Vec<bool>,
     /// The known part without the residuals that are inputs.
     brief: Arc<Body>,
-    /// For each residual that is an input, the position of that input.
+    /// The position of each residual among the inputs, or `None` if it is computed.
     forwarded: Vec<Option<usize>>,
 }
 

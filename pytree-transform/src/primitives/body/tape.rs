@@ -32,7 +32,7 @@ pub(crate) struct Tape {
 
 /// Runs a function with tangents for the inputs that `active` marks, recorded on a tape.
 ///
-/// `function` maps the inputs to its outputs and an extra value for the caller. The outputs are returned without
+/// `run` maps the inputs to its outputs and an extra value for the caller. The outputs are returned without
 /// tangents.
 pub(crate) fn linearize<R>(
     inputs: &[Tensor],

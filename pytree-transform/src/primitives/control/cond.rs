@@ -232,8 +232,8 @@ where
     (places, taken)
 }
 
-/// Returns the operands of a branch that runs for all examples. For examples that do not select the branch, the
-/// operands are constants. Otherwise a NaN derivative there would spoil the result.
+/// Returns the operands of a branch that runs for all examples. Gradients are stopped for examples that do not select the
+/// branch, so a NaN derivative there cannot reach the result.
 fn guarded(
     taken: &Tensor,
     operands: &[Tensor],

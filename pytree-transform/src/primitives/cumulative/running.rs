@@ -83,7 +83,8 @@ pub(super) fn in_blocks<T: Copy>(
     }
 }
 
-/// Reduces a block whose first element is already in `block`, after the combination `earlier`.
+/// Writes the cumulative reduction of a block, combined with `earlier`. `block` holds the first element before the call,
+/// and the combination of the whole block after it.
 fn run_through<'a, T: Copy + 'a>(
     elements: impl Iterator<Item = &'a mut T>,
     earlier: Option<T>,

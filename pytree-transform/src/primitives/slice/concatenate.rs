@@ -40,7 +40,7 @@ impl Primitive for Concatenate {
                 "concatenate",
                 operands,
                 "there are no tensors",
-                "give at least one",
+                "pass at least one",
             ));
         };
         if self.axis >= first.rank() {

@@ -54,7 +54,7 @@ fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     joined
 }
 
-/// Removes and returns the longest axis, and the last of equally long axes.
+/// Removes and returns the longest axis; of equally long axes, the last.
 fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     match (0..axes.len()).max_by_key(|&position| axes[position].length) {
         Some(position) => axes.remove(position),
