@@ -1,16 +1,17 @@
-//! What is at several places, through every transformation: shared references and nodes in arguments, carries, branches
-//! and results, references made inside, and aliasing that does not fit.
+//! Sharing through every transformation: shared references and nodes in arguments, carries, branches and results,
+//! references made inside, and mismatched sharing.
 //!
-//! This covers what Flax NNX shows of sharing in its tests of transformations, and refx in its own:
+//! The tests cover the sharing that Flax NNX and refx test:
 //!
-//! - references swapped, added, made inside and led back to themselves under `jit`, and when that traces again
-//! - one reference at several places of what `jit`, `grad`, `vjp`, `jvp`, `vmap`, loops, branches and `remat` take
-//! - what comes out is itself again, and no result is a reference that was captured
-//! - a carry keeps its references; none is in the carry and among what a loop goes over
-//! - branches agree in which references they give
-//! - the form of a result is found without writing to references
+//! - references that are swapped, added, made inside or turned into cycles under `jit`, also on a retrace
+//! - one reference at several places in the arguments of `jit`, `grad`, `vjp`, `jvp`, `vmap`, loops, branches and
+//!   `remat`
+//! - returned references keep their identity, and no result is a captured reference
+//! - a carry keeps its references, and none is in both the carry and the looped inputs
+//! - branches return the same references
+//! - finding the form of a result writes to no reference
 //!
-//! What is written, and where that is an error, is in `references.rs`.
+//! The tests of writes, and of writes that are errors, are in `references.rs`.
 
 #![allow(
     clippy::pedantic,
@@ -40,7 +41,7 @@ fn value(reference: &Ref<Tensor>) -> f64 {
     reference.get().item()
 }
 
-/// One reference at two places.
+/// Returns one reference at two places.
 fn twice(value: f64) -> Pair {
     let reference = Ref::param(Tensor::from(value));
     (reference.clone(), reference)
@@ -62,7 +63,7 @@ fn panics<T>(function: impl FnOnce() -> T) -> String {
 }
 
 #[test]
-fn swapped_references_are_themselves() {
+fn swapped_references_keep_their_identity() {
     let (a, b) = (number(1.0), number(2.0));
     let model = Ref::new((a.clone(), b.clone()));
     let swap = jit(|model: Ref<Pair>| model.update(|(a, b)| (b, a)));
@@ -74,7 +75,7 @@ fn swapped_references_are_themselves() {
     }
     assert_eq!((value(&a), value(&b)), (1.0, 2.0));
     assert_eq!(swap.traces(), 1);
-    // Given back instead of written, and with their values swapped instead.
+    // The references are returned instead of written, and then their values are swapped instead.
     let swapped = jit(|(a, b): Pair| (b, a));
     let (first, second) = swapped((a.clone(), b.clone()));
     assert!(first.same(&b) && second.same(&a));
@@ -88,7 +89,7 @@ fn swapped_references_are_themselves() {
 }
 
 #[test]
-fn other_references_in_the_same_pattern_trace_nothing() {
+fn same_reference_pattern_hits_the_cache() {
     let (a, b) = (number(1.0), number(2.0));
     let first = jit(|(x, y, z): (Ref<Tensor>, Ref<Tensor>, Ref<Tensor>)| {
         assert!(!y.same(&z));
@@ -122,7 +123,7 @@ fn link() -> Link {
 }
 
 #[test]
-fn a_reference_may_be_led_back_to_itself_inside() {
+fn reference_cycle_can_be_made_inside() {
     let node = link();
     let close = jit(|node: Link| {
         add(&node.value, 1.0);
@@ -142,7 +143,7 @@ fn a_reference_may_be_led_back_to_itself_inside() {
 }
 
 #[test]
-fn what_is_added_inside_is_shared_as_it_was_added() {
+fn references_added_inside_stay_shared() {
     let first = number(1.0);
     let list = Ref::new(vec![first.clone(), first.clone()]);
     let grow = jit(|list: Ref<Vec<Ref<Tensor>>>| {
@@ -162,36 +163,36 @@ fn what_is_added_inside_is_shared_as_it_was_added() {
 }
 
 #[test]
-fn a_captured_reference_is_no_result() {
+fn returning_captured_reference_is_an_error() {
     let outside = number(4.0);
-    let told = |transformation: &str| {
+    let expected = |transformation: &str| {
         format!(
             "cannot return a reference inside of `{transformation}` that was made outside of it: another one would come out; pass it as part of the argument"
         )
     };
     let xs = Tensor::from([1.0, 2.0]);
     let text = panics(|| vmap(|_: Tensor| outside.clone())(xs.clone()));
-    assert_eq!(text, told("vmap"));
+    assert_eq!(text, expected("vmap"));
     let text = panics(|| value_and_grad(|x: &Tensor| (x.sum(), outside.clone()))(&xs));
-    assert_eq!(text, told("grad"));
+    assert_eq!(text, expected("grad"));
     let captured = outside.clone();
     let text = panics(|| jit(move |_: Tensor| captured.clone())(xs.clone()));
     assert!(text.contains("inside of `jit`"), "{text}");
-    // Nor is it part of what is written.
+    // A captured reference cannot be part of a written value either.
     let list = Ref::new(Vec::new());
     let text = panics(|| {
         vmap(|list: Ref<Vec<_>>| list.set(vec![outside.clone()])).axis_size(2)(list.clone())
     });
-    assert_eq!(text, told("vmap"));
+    assert_eq!(text, expected("vmap"));
     assert!(list.get().is_empty());
-    // Passed, it is itself.
+    // A reference that is passed as an argument keeps its identity.
     let (back, _) =
         vmap(|pair: (Ref<Tensor>, Tensor)| pair).in_axes((None, 0))((outside.clone(), xs));
     assert!(back.same(&outside));
 }
 
 #[test]
-fn one_that_left_its_transformation_is_used_in_no_other() {
+fn escaped_reference_is_rejected() {
     let kept = Mutex::new(None);
     let x = Tensor::from(1.0);
     vmap(|x: Tensor| {
@@ -212,7 +213,7 @@ fn one_that_left_its_transformation_is_used_in_no_other() {
 }
 
 #[test]
-fn what_vmap_gives_back_of_its_argument_keeps_its_axis() {
+fn returned_argument_keeps_its_vmap_axis() {
     let matrix = || Tensor::zeros(DType::F64, [2, 3]);
     let reference = Ref::new(matrix());
     let rows = vmap(|row: Ref<Tensor>| {
@@ -220,7 +221,7 @@ fn what_vmap_gives_back_of_its_argument_keeps_its_axis() {
         row
     });
     assert!(rows(reference.clone()).same(&reference));
-    // The axis is that of the argument, whatever is asked for results: it is the same reference.
+    // The reference keeps the axis of the argument, whatever `out_axes` says, because it is the same reference.
     let other = vmap(|row: Ref<Tensor>| (row.clone(), Ref::new(row.get()))).out_axes(1);
     let (same, fresh) = other(reference.clone());
     assert!(same.same(&reference) && !fresh.same(&reference));
@@ -231,7 +232,7 @@ fn what_vmap_gives_back_of_its_argument_keeps_its_axis() {
     let columns = vmap(|column: Ref<Tensor>| add(&column, 1.0)).in_axes(1);
     columns(reference.clone());
     assert_eq!(reference.get(), Tensor::ones(DType::F64, [2, 3]));
-    // Two places, two axes.
+    // One reference is at two places with two axes.
     let text = panics(|| {
         vmap(|(a, b): Pair| a.get() + b.get()).in_axes((0, 1))((
             reference.clone(),
@@ -254,7 +255,7 @@ fn what_vmap_gives_back_of_its_argument_keeps_its_axis() {
     assert!(text.contains("1 for [0][0], 0 for [1][0]"), "{text}");
 }
 
-/// An environment of many games.
+/// An environment with a batch of games.
 #[derive(Pytree, Clone, Debug)]
 struct Games {
     rules: Ref<Tensor>,
@@ -263,7 +264,7 @@ struct Games {
 }
 
 #[test]
-fn branches_under_vmap_pass_on_what_they_do_not_write() {
+fn vmapped_branches_keep_unwritten_references() {
     let games = Games {
         rules: Ref::new(Tensor::from(1)),
         index: Ref::new(Tensor::from([0, 1, 2, 3, 4])),
@@ -285,7 +286,7 @@ fn branches_under_vmap_pass_on_what_they_do_not_write() {
 }
 
 #[test]
-fn branches_write_to_one_reference_through_any_of_its_places() {
+fn branches_write_shared_reference_by_any_path() {
     let pair = twice(0.0);
     let choose = |first: bool| {
         cond(
@@ -307,7 +308,7 @@ fn branches_write_to_one_reference_through_any_of_its_places() {
 }
 
 #[test]
-fn branches_give_the_same_references_or_new_ones() {
+fn branches_must_return_the_same_references() {
     let pair = (number(1.0), number(2.0));
     let yes = Tensor::from(false);
     let back = cond(&yes, |pair: Pair| pair, |pair| pair, pair.clone());
@@ -355,8 +356,8 @@ fn branches_give_the_same_references_or_new_ones() {
 }
 
 #[test]
-fn a_carry_keeps_its_references() {
-    let told = |operation: &str, place: &str| {
+fn carry_keeps_its_references() {
+    let expected = |operation: &str, place: &str| {
         format!(
             "cannot loop: the carry that the {operation} gives differs from the one it was given: at {place}: another reference than was given there; write to that with `.set(…)` and give it back;"
         )
@@ -371,7 +372,7 @@ fn a_carry_keeps_its_references() {
         )
     });
     assert!(
-        text.starts_with(&told("function of scan", "the root")),
+        text.starts_with(&expected("function of scan", "the root")),
         "{text}"
     );
     let text = panics(|| fori_loop(0, 3, |_, (a, b): Pair| (b, a), (count.clone(), number(1.0))));
@@ -387,10 +388,10 @@ fn a_carry_keeps_its_references() {
         )
     });
     assert!(
-        text.starts_with(&told("body of while_loop", "[1]")),
+        text.starts_with(&expected("body of while_loop", "[1]")),
         "{text}"
     );
-    // Nor does one become two, nor two one.
+    // One reference cannot become two, and two cannot become one.
     let text = panics(|| {
         let apart = |_, (a, _): Pair| (a.clone(), Ref::new(a.get()));
         fori_loop(0, 2, apart, (count.clone(), count.clone()))
@@ -406,7 +407,7 @@ fn a_carry_keeps_its_references() {
     });
     assert!(text.contains("at [1]: reference against alias 0"), "{text}");
     assert_eq!(value(&count), 0.0);
-    // Below a reference, too.
+    // The same holds below a reference.
     let holder = Ref::new(vec![count.clone()]);
     let text = panics(|| {
         let replace = |_, holder: Ref<Vec<Ref<Tensor>>>| {
@@ -417,7 +418,7 @@ fn a_carry_keeps_its_references() {
     });
     assert!(text.contains("at [0]: another reference"), "{text}");
     assert!(holder.get()[0].same(&count));
-    // What is kept is itself, and a new shared node is a new value.
+    // An unchanged reference keeps its identity, and a new shared node is a new value.
     let back = fori_loop(
         0,
         3,
@@ -432,7 +433,7 @@ fn a_carry_keeps_its_references() {
 }
 
 #[test]
-fn structure_and_shape_of_what_a_carry_holds_stay() {
+fn carried_reference_keeps_structure_and_shape() {
     let list = Ref::new(vec![Tensor::from(1.0)]);
     let grow = |list: Ref<Vec<Tensor>>| {
         list.update(|mut items| {
@@ -464,7 +465,7 @@ fn structure_and_shape_of_what_a_carry_holds_stay() {
     assert_eq!(list.get().len(), 1);
 }
 
-/// A model of which one part is at three places.
+/// A model with one part at three places.
 #[derive(Module, Clone, Debug)]
 struct Tied {
     a: Shared<Held>,
@@ -492,7 +493,7 @@ fn tied() -> Tied {
 }
 
 #[test]
-fn shared_modules_go_round_loops() {
+fn shared_modules_are_carried_through_loops() {
     let model = tied();
     let before = nodes::find_duplicates(&model);
     let run = jit(|model: Tied| {
@@ -514,7 +515,7 @@ fn shared_modules_go_round_loops() {
     assert_eq!(run(model.clone()).a.weight.get().item::<f64>(), 21.0);
     assert_eq!(run.traces(), 1);
 
-    // One object twice in the carry, untouched.
+    // The carry holds one object twice, unchanged.
     let (count, first, second) = while_loop(
         |carry: &(Tensor, Tied, Tied)| carry.0.less(2),
         |(count, first, _)| (count + 1, first.clone(), first),
@@ -522,7 +523,7 @@ fn shared_modules_go_round_loops() {
     );
     assert_eq!(count.item::<i32>(), 2);
     assert!(first.a.same(&second.b[0]) && first.loose.same(&model.loose));
-    // Written through one place, read through another in the next iteration.
+    // The value is written through one place and read through another in the next iteration.
     let (_, sum) = scan(
         |model: Tied, x: Tensor| {
             let y = &x * model.a.weight.get();
@@ -537,7 +538,7 @@ fn shared_modules_go_round_loops() {
 }
 
 #[test]
-fn a_reference_is_in_the_carry_or_among_what_a_loop_goes_over() {
+fn reference_in_carry_and_inputs_is_rejected() {
     let xs = Ref::new(Tensor::from([1.0, 2.0, 3.0]));
     let text = panics(|| {
         scan(
@@ -550,7 +551,7 @@ fn a_reference_is_in_the_carry_or_among_what_a_loop_goes_over() {
         text,
         "cannot loop: references are in the carry of scan and among what it goes over: [1] of the carry is [0]; inside they would be two, so that what is written to one is not read from the other: give each place one of its own"
     );
-    // What each iteration gives is stacked in a new one.
+    // The outputs of each iteration are stacked in a new reference.
     let total = number(0.0);
     let (back, sums) = scan(
         |total: Ref<Tensor>, x: Ref<Tensor>| {
@@ -567,7 +568,7 @@ fn a_reference_is_in_the_carry_or_among_what_a_loop_goes_over() {
 }
 
 #[test]
-fn the_gradient_of_what_is_at_two_places_is_one() {
+fn shared_leaf_has_one_gradient() {
     let pair = twice(3.0);
     let product = |(a, b): &Pair| {
         assert!(a.same(b));
@@ -591,7 +592,7 @@ fn the_gradient_of_what_is_at_two_places_is_one() {
         text.contains("PyTreeDef((*, *)), expected that of the primals, PyTreeDef((*, alias 0))"),
         "{text}"
     );
-    // A later place is no place of its own.
+    // A later place of a shared node is not a separate leaf.
     let text = panics(|| grad(product).wrt(Filter::path("[1]"))(&pair));
     assert!(
         text.contains("no leaf at [1]; did you mean `[0]`?"),
@@ -615,7 +616,7 @@ fn the_gradient_of_what_is_at_two_places_is_one() {
 }
 
 #[test]
-fn auxiliary_results_may_be_references() {
+fn auxiliary_results_can_be_references() {
     let weight = Ref::param(Tensor::from(3.0));
     let loss = |weight: &Ref<Tensor>| {
         let fresh = Ref::new(weight.get() * 2.0);
@@ -631,14 +632,14 @@ fn auxiliary_results_may_be_references() {
 }
 
 #[test]
-fn a_rule_for_what_is_at_two_places_gives_one_cotangent() {
+fn custom_rule_returns_one_shared_cotangent() {
     let pair = twice(3.0);
     let product = |(a, b): &Pair| a.get() * b.get();
     let ruled = custom_vjp(
         product,
         move |pair: &Pair| (product(pair), pair.clone()),
         |(a, b): Pair, cotangent: Tensor| {
-            assert!(a.same(&b), "what is kept is shared as it was");
+            assert!(a.same(&b), "unchanged values stay shared");
             let both = Ref::param(cotangent * (a.get() + b.get()) * 10.0);
             (both.clone(), both)
         },
@@ -663,7 +664,7 @@ fn a_rule_for_what_is_at_two_places_gives_one_cotangent() {
 }
 
 #[test]
-fn remat_takes_and_gives_what_is_shared() {
+fn remat_keeps_sharing() {
     let pair = twice(3.0);
     let square = remat(|(a, b): &Pair| {
         assert!(a.same(b));
@@ -680,7 +681,7 @@ fn remat_takes_and_gives_what_is_shared() {
 }
 
 #[test]
-fn what_only_records_writes_nothing() {
+fn recording_writes_no_reference() {
     let count = number(2.0);
     let step = |count: &Ref<Tensor>| {
         add(count, 1.0);
@@ -708,7 +709,7 @@ fn what_only_records_writes_nothing() {
 }
 
 #[test]
-fn a_copy_has_references_of_its_own() {
+fn copy_has_its_own_references() {
     let model = tied();
     let copy = nodes::copy(&model);
     add(&model.loose, 9.0);

@@ -27,7 +27,7 @@ fn close(found: &Tensor, expected: f64) {
 }
 
 #[test]
-fn gradients_of_gradients_are_higher_derivatives() {
+fn nested_gradients_are_higher_derivatives() {
     let x = scalar(0.7);
     close(&grad(|x: &Tensor| x.sin())(&x), 0.7_f64.cos());
     close(&grad(grad(|x: &Tensor| x.sin()))(&x), -0.7_f64.sin());
@@ -98,7 +98,7 @@ fn control_flow_works_under_grad() {
 }
 
 #[test]
-fn a_hessian_holds_the_second_derivatives() {
+fn hessian_holds_second_derivatives() {
     let rosenbrock = |p: &Tensor| {
         let (a, b) = (
             p.take(&Tensor::from([0_i32]), 0).sum(),
@@ -114,7 +114,7 @@ fn a_hessian_holds_the_second_derivatives() {
 }
 
 #[test]
-fn state_written_under_grad_comes_out() {
+fn state_written_under_grad_is_kept() {
     let mut pair = (scalar(3.0), scalar(0.0));
     let (loss, (slope, _)) = value_and_grad_mut(|pair: &mut (Tensor, Tensor)| {
         pair.1 = &pair.1 + &pair.0;
@@ -127,8 +127,9 @@ fn state_written_under_grad_comes_out() {
 }
 
 #[test]
-fn a_compiled_function_may_use_what_is_differentiated_outside() {
-    // The rules of `square` and `max` make constants: not in the inner function, which is over when they are needed.
+fn jitted_function_can_capture_differentiated_tensor() {
+    // The rules of `square` and `max` create constants. These must not belong to the inner trace, which has finished
+    // when they are used.
     let f = |x: &Tensor| {
         let x = x.clone();
         let product = jit(move |y: Tensor| y.sum() * x.square().max());
@@ -141,7 +142,7 @@ fn a_compiled_function_may_use_what_is_differentiated_outside() {
 }
 
 #[test]
-fn auxiliary_results_come_with_the_loss() {
+fn value_and_grad_returns_auxiliary_results() {
     let ((loss, twice), slope) = value_and_grad(|x: &Tensor| (x.exp(), x * 2.0))(&scalar(0.5));
     close(&loss, 0.5_f64.exp());
     close(&twice, 1.0);
@@ -149,7 +150,7 @@ fn auxiliary_results_come_with_the_loss() {
 }
 
 #[test]
-fn a_panic_inside_leaves_the_thread_usable() {
+fn panic_inside_leaves_thread_usable() {
     let outcome = std::panic::catch_unwind(|| {
         grad(|_: &Tensor| -> Tensor { panic!("on purpose") })(&scalar(1.0))
     });
@@ -158,7 +159,7 @@ fn a_panic_inside_leaves_the_thread_usable() {
 }
 
 #[test]
-fn a_traced_tensor_that_escapes_is_an_error_when_used() {
+fn escaped_traced_tensor_is_rejected() {
     let stolen = std::sync::Mutex::new(None);
     let _ = grad(|x: &Tensor| {
         *stolen.lock().unwrap() = Some(x.clone());
@@ -192,7 +193,7 @@ fn escaped_tensor_names_what_recorded_it() {
 }
 
 #[test]
-fn a_jitted_function_is_called_from_two_threads() {
+fn jitted_function_is_called_from_two_threads() {
     let f = jit(|x: Tensor| x.sin());
     let expected = 0.5_f64.sin();
     std::thread::scope(|scope| {
@@ -204,7 +205,7 @@ fn a_jitted_function_is_called_from_two_threads() {
 }
 
 #[test]
-fn reading_a_value_under_jit_tells_the_ways_out() {
+fn reading_value_under_jit_names_alternatives() {
     let f = jit(|x: Tensor| if x.item::<f64>() > 0.0 { x } else { -x });
     let message = *std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(scalar(1.0))))
         .unwrap_err()
@@ -217,7 +218,7 @@ fn reading_a_value_under_jit_tells_the_ways_out() {
 }
 
 #[test]
-fn tensors_are_compared_by_their_values_where_these_are_at_hand() {
+fn concrete_tensors_compare_by_value() {
     let two = Tensor::from(2.0_f64);
     let f = |x: &Tensor| {
         if *x == Tensor::from(2.0_f64) {
@@ -256,8 +257,8 @@ fn tensors_are_compared_by_their_values_where_these_are_at_hand() {
 }
 
 #[test]
-fn windows_begin_from_the_end_if_their_start_is_negative() {
-    // What `jax.lax.dynamic_slice` and `dynamic_update_slice` give.
+fn negative_window_start_counts_from_end() {
+    // The expected values are those of `jax.lax.dynamic_slice` and `dynamic_update_slice`.
     let x = Tensor::from([[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]);
     let starts = [Tensor::from(3), Tensor::from(-1)];
     assert_eq!(
@@ -277,7 +278,7 @@ fn windows_begin_from_the_end_if_their_start_is_negative() {
 }
 
 #[test]
-fn derivatives_of_integers_are_refused_at_the_users_line() {
+fn integer_derivative_error_names_user_line() {
     let refused: [Box<dyn Fn()>; 3] = [
         Box::new(|| {
             drop(pytree_transform::jacrev(|x: &Tensor| x * 2)(&Tensor::from(
@@ -303,7 +304,7 @@ fn derivatives_of_integers_are_refused_at_the_users_line() {
 }
 
 #[test]
-fn compiled_batched_and_derived_running_sums_agree() {
+fn compiled_and_batched_cumulative_sums_agree() {
     let x = Tensor::iota(DType::F32, [3, 1000], 1).sin() + Tensor::iota(DType::F32, [3, 1000], 0);
     let sum = |x: Tensor| x.cumsum(0);
     let of_row = |row: usize| x.index(ix![row]);

@@ -1,4 +1,4 @@
-//! Calls on several threads that read and write the same references: each takes effect at one instant, or not at all.
+//! Concurrent calls that read and write the same references. Each call takes effect at one instant, or not at all.
 
 #![allow(
     clippy::pedantic,
@@ -28,7 +28,7 @@ fn value(number: &Number) -> f32 {
     number.get().item()
 }
 
-/// Sets a reference from another thread, and waits until it has.
+/// Sets a reference from another thread, and waits until it is set.
 fn set_elsewhere(number: &Number, value: f32) {
     thread::scope(|scope| {
         scope.spawn(|| number.set(Tensor::from(value)));
@@ -42,7 +42,7 @@ fn panics<T>(function: impl FnOnce() -> T) -> String {
     *error.downcast::<String>().unwrap()
 }
 
-/// Runs `work` on several threads that begin together.
+/// Runs `work` on several threads that start together.
 fn on_threads(count: usize, work: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(count);
     thread::scope(|scope| {
@@ -95,8 +95,8 @@ fn no_reader_sees_half_a_call() {
 
 #[test]
 fn read_references_are_part_of_a_call() {
-    // Each call sets one of two ones to 0 if the other is 1: in every order of the calls, only the first does. The mean
-    // is 1; it takes a while, so that the calls overlap.
+    // Each call sets one of two ones to 0 if the other is 1. In every order of the calls, only the first call sets
+    // one. The mean is 1; computing it takes long enough for the calls to overlap.
     let pair = (number(1.0), number(1.0));
     let ones = Tensor::ones(DType::F32, [20_000]);
     let (for_left, for_right) = (ones.clone(), ones);
@@ -155,7 +155,7 @@ fn conflicting_compiled_call_runs_again() {
             total.update(|total| total + other.get() * x.sum());
             x + 1.0
         });
-    // The other argument is needed by both runs, although nobody else holds it.
+    // Both runs need the other argument, although there is no other reference to it.
     let x = Tensor::ones(DType::F32, [1000]);
     let y = f((total.clone(), other.clone(), x));
     assert_eq!(value(&total), 20_001.0);
@@ -227,7 +227,7 @@ fn effects_happen_once_and_conflicts_are_errors() {
 }
 
 #[test]
-fn effects_of_reads_are_no_conflict() {
+fn effects_that_read_do_not_conflict() {
     let other = number(2.0);
     let seen = other.clone();
     let f = jit(move |other: Number| {
@@ -239,7 +239,8 @@ fn effects_of_reads_are_no_conflict() {
     assert_eq!(f(other).item::<f32>(), 21.0);
 }
 
-/// Checks that a call which writes the first reference is refused if another thread writes the second one meanwhile.
+/// Checks that a call that writes the first reference is refused if another thread writes the second reference during
+/// the call.
 fn refused(name: &str, call: impl Fn(&(Number, Number), &(dyn Fn() + Sync))) {
     let pair = (number(1.0), number(2.0));
     let text = panics(|| call(&pair, &|| set_elsewhere(&pair.1, 9.0)));
@@ -255,7 +256,7 @@ fn refused(name: &str, call: impl Fn(&(Number, Number), &(dyn Fn() + Sync))) {
         "{text}"
     );
     assert_eq!((value(&pair.0), value(&pair.1)), (1.0, 9.0), "{name}");
-    // Alone, it succeeds.
+    // Without the other thread, the call succeeds.
     call(&pair, &|| ());
     assert_ne!(value(&pair.0), 1.0, "{name}");
 }
@@ -340,7 +341,7 @@ fn eager_control_flow_is_refused() {
         drop(scan(run, pair.clone(), Tensor::from([1.0_f32, 2.0])));
     });
     refused("scan", |(left, right), meanwhile| {
-        // What it goes over is only read.
+        // The looped inputs are only read.
         let rights = Ref::new(Tensor::from([1.0_f32, 2.0]));
         let run = |(left, right): (Number, Number), _: Number| {
             meanwhile();
@@ -394,7 +395,7 @@ fn loop_inputs_are_compared_too() {
 }
 
 #[test]
-fn eager_reads_are_no_conflict() {
+fn eager_reads_do_not_conflict() {
     let pair = (number(1.0), number(2.0));
     let gradient = grad(|both: &(Number, Number)| {
         set_elsewhere(&pair.1, 9.0);
@@ -404,7 +405,7 @@ fn eager_reads_are_no_conflict() {
 }
 
 #[test]
-fn a_panic_writes_none_of_several_references() {
+fn panic_writes_no_reference() {
     let pair = (number(-1.0), number(0.0));
     let f = jit(|(left, right): (Number, Number)| {
         right.set(Tensor::from(5.0_f32));

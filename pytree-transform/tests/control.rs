@@ -1,4 +1,4 @@
-//! Branches and loops: laws, compositions, and what mistakes are told.
+//! Branches and loops: laws, compositions, and the messages for mistakes.
 
 #![allow(
     clippy::pedantic,
@@ -18,7 +18,7 @@ mod mistakes;
 
 use pytree_transform::Tensor;
 
-/// Asserts that two tensors agree to within rounding errors.
+/// Asserts that two tensors agree within rounding errors.
 #[track_caller]
 pub fn close(what: &str, found: &Tensor, expected: &Tensor) {
     assert_eq!(found.info(), expected.info(), "{what}");

@@ -1,4 +1,4 @@
-//! Looking into functions while they run: callbacks under every transformation, and where NaN comes from.
+//! Debugging inside of functions: callbacks under every transformation, and the origin of NaN.
 
 #![allow(
     clippy::pedantic,
@@ -16,12 +16,12 @@ use pytree_transform::{
     make_jaxpr, vjp, vmap,
 };
 
-/// What callbacks saw, in order.
+/// The values that callbacks received, in order.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
 impl Seen {
-    /// Notes the values of tensors.
+    /// Records the values of tensors.
     fn note(&self, name: &'static str, operands: &[&Tensor]) {
         let seen = Arc::clone(&self.0);
         debug_callback(operands, move |values| {
@@ -36,7 +36,7 @@ impl Seen {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// `x² + x`, which notes `x` and `x²`.
+    /// `x² + x`, which records `x` and `x²`.
     fn function(&self) -> impl Fn(&Tensor) -> Tensor + Send + Sync + Clone + 'static {
         let seen = self.clone();
         move |x: &Tensor| {
@@ -57,7 +57,7 @@ fn panics(function: impl FnOnce()) -> String {
 }
 
 #[test]
-fn callbacks_are_called_where_values_are() {
+fn callbacks_run_when_values_are_known() {
     let seen = Seen::default();
     let f = seen.function();
     let x = Tensor::from(3.0_f32);
@@ -105,7 +105,7 @@ fn callbacks_see_primals() {
 }
 
 #[test]
-fn callbacks_are_called_for_each_example() {
+fn callbacks_run_for_each_example() {
     let seen = Seen::default();
     let f = seen.function();
     let x = Tensor::from([1.0_f32, 2.0]);
@@ -145,7 +145,7 @@ fn callbacks_are_called_for_each_example() {
 }
 
 #[test]
-fn a_callback_without_operands_is_recorded() {
+fn callback_without_operands_is_recorded() {
     let seen = Seen::default();
     let inner = seen.clone();
     let f = jit(move |x: Tensor| {
@@ -165,7 +165,7 @@ fn a_callback_without_operands_is_recorded() {
 }
 
 #[test]
-fn a_compiled_function_that_prints_is_recorded_by_another() {
+fn inner_jit_with_prints_is_recorded() {
     let seen = Seen::default();
     let f = seen.function();
     let inner = jit(move |x: Tensor| f(&x));
@@ -179,7 +179,7 @@ fn a_compiled_function_that_prints_is_recorded_by_another() {
 }
 
 #[test]
-fn printing_takes_formats_of_all_kinds() {
+fn debug_print_accepts_all_formats() {
     let x = Tensor::from([1.0_f32, 2.0]);
     debug_print!("nothing");
     debug_print!("one {}", x);
@@ -189,7 +189,7 @@ fn printing_takes_formats_of_all_kinds() {
 }
 
 #[test]
-fn nan_is_found_where_it_arises() {
+fn nan_error_names_the_operation() {
     let x = Tensor::from([1.0_f32, -1.0, 4.0]);
     let f = |x: &Tensor| (x.log() + 1.0).sqrt().sum();
     let line = line!() - 1;
@@ -218,7 +218,7 @@ fn nan_is_found_where_it_arises() {
 }
 
 #[test]
-fn nan_that_was_there_is_told_apart() {
+fn nan_in_operand_is_distinguished() {
     let x = Tensor::from([f64::NAN, 2.0]);
     let message = panics(|| debug_nans(|| drop(&x + 1.0)));
     assert!(
@@ -236,7 +236,7 @@ fn nan_in_a_derivative_is_found() {
 }
 
 #[test]
-fn infinities_are_another_check() {
+fn infinities_have_a_separate_check() {
     let divide = || Tensor::from([1.0_f32, 0.0]) / Tensor::from([0.0_f32, 1.0]);
     debug_nans(|| drop(divide()));
     let message = panics(|| debug_infs(|| drop(divide())));
@@ -262,7 +262,7 @@ fn checks_end_with_their_scope() {
 }
 
 #[test]
-fn small_numbers_do_not_overtake() {
+fn small_operands_keep_callback_order() {
     let seen = Seen::default();
     let inner = seen.clone();
     let f = jit(move |(x, y): (Tensor, Tensor)| {

@@ -1,9 +1,9 @@
-//! The gradient table: every primitive and every derived operation, differentiated in each way there is.
+//! The gradient table: every primitive and every derived operation, differentiated in each supported way.
 //!
-//! A case is a function of tensors with a sampler inside its domain. Along one random direction its
-//! derivatives of orders 1 and 2 are compared with finite differences, with each other in every order of
-//! forward and reverse mode, and with themselves under `jit` and `vmap`. The last test reads the names of
-//! the primitives from their sources and looks for each of them in what the table records.
+//! A case is a function of tensors with a sampler inside its domain. Its derivatives of orders 1 and 2 along one
+//! random direction are compared with finite differences, with each other in every order of forward and reverse mode,
+//! and with the derivatives under `jit` and `vmap`. The last test reads the names of all primitives from the sources
+//! and checks that the table records each of them.
 
 #![allow(
     clippy::pedantic,
@@ -40,7 +40,7 @@ use crate::derivatives::{
 use crate::sample::{Random, Tolerance};
 use crate::table::{Case, table};
 
-/// What a claim about a case is tested with.
+/// A case with sampled operands, a direction and weights.
 struct Sample<'t> {
     case: &'t Case,
     operands: Vec<Tensor>,
@@ -49,7 +49,7 @@ struct Sample<'t> {
     tolerance: Tolerance,
 }
 
-/// Tests a claim for each case, and then names all cases for which it does not hold.
+/// Tests a claim for each case, and then lists all cases that violate it.
 fn over_the_table(claim: impl Fn(&Sample<'_>)) {
     let mut wrong = Vec::new();
     for (case, seed) in table().iter().zip(0..) {
@@ -94,7 +94,7 @@ impl Sample<'_> {
         &self.case.function
     }
 
-    /// Asserts that two ways to compute the same agree.
+    /// Asserts that two computations of the same values agree.
     fn assert_same(&self, what: &str, found: &[Tensor], expected: &[Tensor]) {
         let what = format!("{}: {what}", self.case.name);
         assert_close(&what, found, expected, self.tolerance.order);
@@ -111,7 +111,7 @@ impl Sample<'_> {
         assert_close(self.case.name, found, &expected, tolerance);
     }
 
-    /// Three examples: the operands, and others.
+    /// Returns three examples: the operands, and two others.
     fn examples(&self) -> Vec<Vec<Tensor>> {
         let others = [1000, 1001].map(|seed| self.case.sample(&mut Random(seed)));
         std::iter::once(self.operands.clone())
@@ -148,7 +148,7 @@ fn forward_mode_keeps_the_value() {
 }
 
 #[test]
-fn reverse_mode_is_the_transpose_of_forward_mode() {
+fn reverse_mode_is_transpose_of_forward_mode() {
     over_the_table(|sample| {
         let Sample {
             operands,
@@ -177,7 +177,7 @@ fn second_derivatives_agree_with_finite_differences() {
 }
 
 #[test]
-fn second_derivatives_agree_in_every_order_of_modes() {
+fn second_derivatives_agree_in_all_modes() {
     over_the_table(|sample| {
         let Sample {
             operands,
@@ -202,10 +202,10 @@ fn second_derivatives_agree_in_every_order_of_modes() {
     });
 }
 
-/// Operands, direction and weights.
+/// The operands, the direction and the weights.
 type Point = (Vec<Tensor>, Vec<Tensor>, Tensor);
 
-/// The value and all derivatives.
+/// Returns the value and all derivatives.
 fn everything(f: Function<'_>, (operands, direction, weights): &Point) -> Vec<Tensor> {
     let mut results = vec![f(operands), pushed(f, operands, direction)];
     results.extend(pulled(f, operands, weights));
@@ -215,7 +215,7 @@ fn everything(f: Function<'_>, (operands, direction, weights): &Point) -> Vec<Te
 }
 
 #[test]
-fn jit_changes_no_value_and_no_derivative() {
+fn jit_keeps_values_and_derivatives() {
     over_the_table(|sample| {
         let function = sample.case.function;
         let Sample {
@@ -248,12 +248,12 @@ fn vmap_is_the_stack_of_the_examples() {
 }
 
 #[test]
-fn vmap_of_vmap_is_the_stack_of_the_batches() {
+fn nested_vmap_is_stack_of_batches() {
     over_the_table(|sample| {
         let f = |x: &[Tensor]| vec![(sample.case.function)(x)];
         let mut examples = sample.examples();
         let inner = choices(&sample.operands);
-        // Each choice is there on either side; so are pairs of others.
+        // Every choice occurs on either side, and so do pairs of different choices.
         let outer = inner.iter().rev().chain(&inner);
         for (inner, outer) in inner.iter().chain(&inner).zip(outer) {
             let batches: Vec<Vec<Tensor>> = (0..2)
@@ -275,7 +275,7 @@ fn vmap_of_vmap_is_the_stack_of_the_batches() {
 }
 
 #[test]
-fn batches_of_one_and_of_none_are_mapped() {
+fn batches_of_length_one_and_zero_work() {
     over_the_table(|sample| {
         let f = |x: &[Tensor]| vec![(sample.case.function)(x)];
         let example = [sample.operands.clone()];
@@ -302,7 +302,7 @@ fn batches_of_one_and_of_none_are_mapped() {
     });
 }
 
-/// No elements, of the shape of the tensor with length 0 along an axis.
+/// Returns an empty tensor: the shape of `tensor` with length 0 along `axis`.
 fn emptied(tensor: &Tensor, axis: isize) -> Tensor {
     let mut shape = tensor.shape().to_vec();
     let axis = usize::try_from(axis).unwrap_or(shape.len() - 1);
@@ -311,7 +311,7 @@ fn emptied(tensor: &Tensor, axis: isize) -> Tensor {
 }
 
 #[test]
-fn vmap_of_derivatives_is_the_stack_of_the_examples() {
+fn vmap_of_derivatives_is_stack_of_examples() {
     over_the_table(|sample| {
         let function = &sample.case.function;
         sample.assert_maps(|x| vec![pushed(function, x, &sample.direction)]);
@@ -320,7 +320,7 @@ fn vmap_of_derivatives_is_the_stack_of_the_examples() {
 }
 
 #[test]
-fn vmap_of_second_derivatives_is_the_stack_of_the_examples() {
+fn vmap_of_second_derivatives_is_a_stack() {
     over_the_table(|sample| {
         let function = &sample.case.function;
         sample.assert_maps(|x| curvature(function, x, &sample.direction, &sample.weights));
@@ -328,7 +328,7 @@ fn vmap_of_second_derivatives_is_the_stack_of_the_examples() {
 }
 
 #[test]
-fn vmap_and_jit_go_together() {
+fn vmap_and_jit_compose() {
     over_the_table(|sample| {
         let (function, weights) = (sample.case.function, sample.weights.clone());
         let compiled = jit(move |x: Vec<Tensor>| function(&x));
@@ -339,7 +339,7 @@ fn vmap_and_jit_go_together() {
 }
 
 #[test]
-fn the_derivative_of_a_batch_is_the_stack_of_the_derivatives() {
+fn derivative_of_vmap_is_stack_of_derivatives() {
     over_the_table(|sample| {
         let (function, examples) = (&sample.case.function, sample.examples());
         let choice = vec![Some(0); sample.operands.len()];
@@ -354,7 +354,7 @@ fn the_derivative_of_a_batch_is_the_stack_of_the_derivatives() {
 }
 
 #[test]
-fn what_stop_gradient_hides_is_a_constant() {
+fn stop_gradient_makes_a_constant() {
     let x = Tensor::from([1.5_f64, -0.5]);
     let f = |x: &Tensor| (x.square().stop_gradient() * x).sum();
     assert_eq!(grad(f)(&x), x.square());
@@ -364,7 +364,7 @@ fn what_stop_gradient_hides_is_a_constant() {
     assert_eq!(slope_again, Tensor::zeros_like(&x));
 }
 
-/// Adds the strings in the methods `name` of the sources in a folder and the folders below.
+/// Adds the strings that the `name` methods return, in the sources of a folder and its subfolders.
 fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -380,7 +380,7 @@ fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The names of all primitives.
+/// Returns the names of all primitives.
 fn names_in_the_sources() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/primitives");
@@ -389,10 +389,10 @@ fn names_in_the_sources() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_table_holds_every_primitive() {
+fn table_covers_every_primitive() {
     let mut missing = names_in_the_sources();
     assert!(missing.len() >= 40, "{missing:?}");
-    // It has no results, so nothing is differentiated.
+    // It has no results, so there is nothing to differentiate.
     assert!(missing.remove("debug_callback"));
     for case in table() {
         let compiled = jit(move |x: Vec<Tensor>| (case.function)(&x));
@@ -406,7 +406,7 @@ fn the_table_holds_every_primitive() {
 }
 
 #[test]
-fn every_equation_knows_the_line_it_was_written_at() {
+fn equations_record_their_source_line() {
     let mut lines = std::collections::BTreeMap::new();
     for case in table() {
         let jaxpr =

@@ -1,4 +1,4 @@
-//! Compiled functions: what they keep, why they trace again, several threads, what they run.
+//! Compiled functions: their cache, the reasons for a retrace, threads, and the recorded jaxprs.
 
 #![allow(
     clippy::pedantic,
@@ -22,7 +22,7 @@ fn ones(length: usize) -> Tensor {
     Tensor::ones(DType::F32, [length])
 }
 
-/// A function that counts how often it runs, which it does when it is traced.
+/// Returns a function and a counter of its runs. The function runs only when it is traced.
 fn counted() -> (Jit<Tensor, Tensor>, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let inner = Arc::clone(&count);
@@ -33,7 +33,7 @@ fn counted() -> (Jit<Tensor, Tensor>, Arc<AtomicUsize>) {
     (f, count)
 }
 
-/// A tensor that counts how often it is visited.
+/// A tensor that counts its visits.
 struct Watched(Tensor, Arc<AtomicUsize>);
 
 impl Pytree for Watched {
@@ -96,7 +96,7 @@ fn call_walks_its_argument_once_or_twice() {
 }
 
 #[test]
-fn many_shapes_are_kept_and_found_again() {
+fn many_shapes_hit_the_cache() {
     let (f, count) = counted();
     for round in 0..3 {
         for length in 0..200 {
@@ -110,7 +110,7 @@ fn many_shapes_are_kept_and_found_again() {
 }
 
 #[test]
-fn what_was_used_longest_ago_makes_room() {
+fn least_recently_used_shape_is_evicted() {
     let (f, count) = counted();
     let f = f.cache_size(8);
     for length in 0..8 {
@@ -145,7 +145,7 @@ fn threads_trace_each_shape_once() {
     let inner = Arc::clone(&traced);
     let f = jit(move |x: Tensor| {
         inner[x.len()].fetch_add(1, Ordering::Relaxed);
-        // Long enough that the others arrive meanwhile.
+        // The sleep is long enough for the other threads to arrive.
         thread::sleep(Duration::from_millis(2));
         x.sin().sum()
     });
@@ -170,7 +170,7 @@ fn threads_trace_each_shape_once() {
 }
 
 #[test]
-fn a_function_that_panics_while_it_is_traced_leaves_nobody_waiting() {
+fn panic_during_tracing_releases_waiting_threads() {
     let f = jit(|x: Tensor| {
         thread::sleep(Duration::from_millis(5));
         assert!(x.len() != 3, "three");
@@ -194,7 +194,7 @@ fn a_function_that_panics_while_it_is_traced_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_function_may_call_itself_with_other_shapes() {
+fn jitted_function_can_recurse_on_smaller_shapes() {
     fn halve(x: Tensor, again: &dyn Fn(Tensor) -> Tensor) -> Tensor {
         match x.len() {
             0 | 1 => x.sum(),
@@ -209,7 +209,7 @@ fn a_function_may_call_itself_with_other_shapes() {
     assert_eq!(f.traces(), 4);
 }
 
-/// Runs each function on a thread of its own, all at once. A test that hangs is a test that fails.
+/// Runs each function on its own thread, all at once, and fails if a thread hangs.
 fn all_end<T: Send + 'static>(functions: Vec<Box<dyn FnOnce() -> T + Send>>) -> Vec<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let count = functions.len();
@@ -227,7 +227,7 @@ fn all_end<T: Send + 'static>(functions: Vec<Box<dyn FnOnce() -> T + Send>>) -> 
     ended.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Compiled functions, of which thread `n` calls the one after `n` while it traces the one of number `n`.
+/// Returns compiled functions in a ring: function `n`, while it is traced, calls function `n + 1`.
 fn calling_each_other(count: usize) -> Vec<Jit<Tensor, Tensor>> {
     let all: Arc<std::sync::OnceLock<Vec<Jit<Tensor, Tensor>>>> = Arc::default();
     let barrier = Arc::new(Barrier::new(count));
@@ -249,7 +249,7 @@ fn calling_each_other(count: usize) -> Vec<Jit<Tensor, Tensor>> {
 }
 
 #[test]
-fn functions_that_call_each_other_do_not_deadlock() {
+fn mutually_recursive_functions_do_not_deadlock() {
     for count in [2, 3] {
         let functions = calling_each_other(count);
         let calls = functions.iter().cloned().map(|f| {
@@ -259,7 +259,7 @@ fn functions_that_call_each_other_do_not_deadlock() {
         let results = all_end(calls.collect());
         let expected: Vec<f32> = (0..count).map(|at| 1.0 + at as f32).collect();
         assert_eq!(results, expected);
-        // A function is traced again by a thread that nobody could wait for, and by no other.
+        // A function is traced again only by a thread that no other thread could wait for.
         let traces: usize = functions.iter().map(Jit::traces).sum();
         assert!((count + 1..=2 * count).contains(&traces), "{traces} traces");
         assert!(functions.iter().all(|f| f.cached() == 1));
@@ -270,7 +270,7 @@ fn functions_that_call_each_other_do_not_deadlock() {
 fn endless_recursion_is_an_error() {
     let inner: Arc<std::sync::OnceLock<Jit<Tensor, Tensor>>> = Arc::default();
     let known = Arc::clone(&inner);
-    // Through another compiled function.
+    // The recursion passes through another compiled function.
     let between = jit(move |x: Tensor| known.get().unwrap()(x * 2.0));
     let f = jit(move |x: Tensor| between(x.sin()));
     inner.set(f.clone()).unwrap();
@@ -291,7 +291,7 @@ fn endless_recursion_is_an_error() {
 }
 
 #[test]
-fn every_leaf_that_differs_is_named() {
+fn retrace_reason_names_every_leaf() {
     let f = jit(|(x, y): (Tensor, (Tensor, Tensor))| x.sum() + y.0.sum() + y.1.sum());
     f((ones(1), (ones(2), ones(3))));
     assert_eq!(f.why_retraced(), None);
@@ -320,7 +320,7 @@ fn every_leaf_that_differs_is_named() {
 }
 
 #[test]
-fn memory_that_nobody_else_holds_is_used_again() {
+fn unshared_argument_memory_is_reused() {
     let address = |x: &Tensor| x.read::<f32>().unwrap().as_ptr().addr();
     let f = jit(|x: Tensor| x.sort_like());
     let x = ones(1000);
@@ -330,7 +330,7 @@ fn memory_that_nobody_else_holds_is_used_again() {
     let before = address(&x);
     assert_ne!(address(&f(x.clone())), before, "it is still held");
     assert_eq!(x, ones(1000));
-    // So is that of shared nodes that do not come out again.
+    // The memory of shared nodes that are not returned is reused too.
     let of_shared = jit(|(x, y): (Shared<Tensor>, Shared<Tensor>)| (x.sort_like(), y));
     for _ in 0..2 {
         let (x, y) = (Shared::new(ones(1000)), Shared::new(ones(2)));
@@ -345,14 +345,14 @@ trait SortLike {
     fn sort_like(&self) -> Tensor;
 }
 impl SortLike for Tensor {
-    /// An operation that is not fused, and may write into its operand.
+    /// An operation that is not fused and can write in place.
     fn sort_like(&self) -> Tensor {
         self.reshape([10, 100]).reshape([1000]).log()
     }
 }
 
 #[test]
-fn a_compiled_function_in_another_is_one_call() {
+fn nested_jit_is_one_call() {
     let inner = jit(|x: Tensor| x.sin() * x);
     let outer = jit(move |x: Tensor| inner(x.clone()) + inner(x));
     let jaxpr = outer.jaxpr(&ones(2));
@@ -386,7 +386,7 @@ fn a_captured_tensor_is_a_constant() {
 }
 
 #[test]
-fn a_jaxpr_is_a_function() {
+fn jaxpr_is_callable() {
     let x = Tensor::from([0.5_f64, 1.5]);
     let jaxpr = make_jaxpr(|x: Tensor| x.sin() * x)(x.clone());
     assert_eq!(jaxpr.inputs()[0].to_string(), "f64[2]");
@@ -407,7 +407,7 @@ fn a_jaxpr_is_a_function() {
 }
 
 #[test]
-fn a_jaxpr_says_what_it_takes() {
+fn jaxpr_call_error_names_expected_inputs() {
     let jaxpr = make_jaxpr(|(x, y): (Tensor, Tensor)| x + y)((ones(2), ones(2)));
     let error = jaxpr.try_evaluate(&[ones(3)]).unwrap_err().to_string();
     assert!(
@@ -425,7 +425,7 @@ fn a_jaxpr_says_what_it_takes() {
 }
 
 #[test]
-fn jaxprs_of_derivatives_and_batches_are_well_formed() {
+fn derived_jaxprs_are_well_formed() {
     let loss = |x: &Tensor| (x.sin() * x).sum();
     let compiled = jit(move |x: Tensor| loss(&x));
     let x = ones(3);
@@ -440,7 +440,7 @@ fn jaxprs_of_derivatives_and_batches_are_well_formed() {
 }
 
 #[test]
-fn any_function_is_recorded_by_value_and_by_reference() {
+fn make_jaxpr_accepts_values_and_references() {
     let by_reference = make_jaxpr(|x: Tensor| x.exp());
     let text = by_reference.call(&ones(1)).to_string();
     assert_eq!(text, by_reference(ones(1)).to_string());

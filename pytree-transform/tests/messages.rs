@@ -1,5 +1,5 @@
-//! Every function on tensors, called with what it refuses: the message names the function that was called, and not one
-//! that it is made of.
+//! Calls every function on tensors with arguments that it refuses. The message must name the called function, not an
+//! operation that the function is composed of.
 
 #![allow(
     clippy::pedantic,
@@ -33,14 +33,14 @@ fn empty() -> Tensor {
     Tensor::zeros(DType::F64, [0])
 }
 
-/// A function, a call of it that it refuses, and how the message names it.
+/// A function, a call that it refuses, and the function's description in the message.
 struct Call {
     name: &'static str,
     call: Box<dyn Fn()>,
     named: String,
 }
 
-/// Calls whose messages name the function as it is written.
+/// Builds calls whose messages name the function by its identifier.
 macro_rules! by_name {
     ($($receiver:ident().$name:ident($($argument:expr),*);)*) => {
         vec![$(Call {
@@ -51,7 +51,7 @@ macro_rules! by_name {
     };
 }
 
-/// Calls whose messages describe the function.
+/// Builds calls whose messages describe the function in words.
 macro_rules! in_words {
     ($($receiver:ident().$name:ident($($argument:expr),*) => $named:literal;)*) => {
         vec![$(Call {
@@ -62,7 +62,7 @@ macro_rules! in_words {
     };
 }
 
-/// Creations, which are refused for their size.
+/// Builds calls of constructors that are refused for their size.
 macro_rules! creations {
     ($($name:ident($($argument:expr),*);)*) => {
         vec![$(Call {
@@ -109,7 +109,7 @@ fn along_axes() -> Vec<Call> {
         two().split(3, 0); two().array_split(0, 0); two().split_at([1, 0], 0);
         two().reshape([3]); two().transpose([1]); two().squeeze(0);
     };
-    // `sum` of several axes is named as the reduction that it is.
+    // A `sum` over more than one axis is named as a reduction.
     for (name, reduction) in [
         ("sum_axes", "sum"),
         ("sum_keep", "sum"),
@@ -193,7 +193,7 @@ fn of_several() -> Vec<Call> {
     calls
 }
 
-/// Functions that take every tensor there is.
+/// Functions that accept every tensor.
 const REFUSE_NOTHING: [&str; 14] = [
     "isnan",
     "isinf",
@@ -211,7 +211,7 @@ const REFUSE_NOTHING: [&str; 14] = [
     "full_like",
 ];
 
-/// The public functions on tensors in the sources, without their fallible twins.
+/// Returns the public functions on tensors in the sources, without their fallible versions.
 fn functions() -> BTreeSet<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operations");
     let files = [
@@ -239,12 +239,12 @@ fn functions() -> BTreeSet<String> {
         let text = std::fs::read_to_string(format!("{folder}/{file}.rs")).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
         for line in text.lines().map(str::trim) {
-            // The attribute names the function that it writes.
+            // The attribute names the function that it generates.
             let function = ["pub fn ", "#[panicking_twin("]
                 .iter()
                 .find_map(|prefix| line.strip_prefix(prefix))
                 .and_then(|rest| rest.split(['(', '<', ',', ')']).next());
-            // A row of a table: `name = operation` or `name try_name = operation`.
+            // A row of a macro table: `name = operation` or `name try_name = operation`.
             let row = ["= Unary::", "= elementwise::", "= cumulative"]
                 .iter()
                 .any(|operation| line.contains(operation) && !line.starts_with("let "))

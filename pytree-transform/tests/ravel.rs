@@ -1,4 +1,4 @@
-//! Models as vectors and back, under every transformation.
+//! Conversion between models and vectors, under every transformation.
 
 #![allow(
     clippy::pedantic,
@@ -22,7 +22,7 @@ fn model() -> Model {
 }
 
 #[test]
-fn a_model_is_a_vector_in_row_major_order_and_comes_back() {
+fn ravel_is_row_major_and_round_trips() {
     let (vector, form) = ravel(&model());
     assert_eq!(
         vector,
@@ -41,13 +41,13 @@ fn a_model_is_a_vector_in_row_major_order_and_comes_back() {
 }
 
 #[test]
-fn a_transposed_leaf_is_read_by_rows() {
+fn transposed_leaf_is_raveled_by_rows() {
     let (vector, _) = ravel(&(model().0.t(),));
     assert_eq!(vector, Tensor::from([1.0_f32, 3.0, 2.0, 4.0]));
 }
 
 #[test]
-fn both_directions_are_differentiated() {
+fn ravel_and_unravel_are_differentiated() {
     let (vector, form) = ravel(&model());
     let loss = |m: &Model| (&m.0 * &m.0).sum() + &m.1[0] * m.1[1].sum();
     let by_vector = grad(|v: &Tensor| loss(&form.unravel(v).unwrap()))(&vector);
@@ -66,7 +66,7 @@ fn both_directions_are_differentiated() {
 }
 
 #[test]
-fn both_directions_are_compiled_and_mapped() {
+fn ravel_and_unravel_compose_with_transformations() {
     let (vector, form) = ravel(&model());
     let compiled = jit(|m: Model| ravel(&m).0 * 3.0);
     assert_eq!(compiled(model()), &vector * 3.0);
@@ -79,7 +79,7 @@ fn both_directions_are_compiled_and_mapped() {
 }
 
 #[test]
-fn a_shared_leaf_is_in_the_vector_once_and_stays_shared() {
+fn shared_leaf_is_raveled_once() {
     let weight = Shared::new(Tensor::from([1.0_f32, 2.0]));
     let (vector, form) = ravel(&(weight.clone(), weight));
     assert_eq!(vector, Tensor::from([1.0_f32, 2.0]));
@@ -88,7 +88,7 @@ fn a_shared_leaf_is_in_the_vector_once_and_stays_shared() {
 }
 
 #[test]
-fn no_leaves_are_an_empty_vector() {
+fn model_without_leaves_ravels_to_empty_vector() {
     let (vector, form) = ravel(&Vec::<Tensor>::new());
     assert_eq!(
         (vector.shape(), vector.dtype()),
@@ -99,7 +99,7 @@ fn no_leaves_are_an_empty_vector() {
 }
 
 #[test]
-fn leaves_of_several_element_types_are_named() {
+fn ravel_names_leaves_with_different_dtypes() {
     let mixed = (
         Tensor::from(1_i32),
         vec![Tensor::from([1.0_f32]), Tensor::from(true)],
@@ -116,7 +116,7 @@ fn leaves_of_several_element_types_are_named() {
 }
 
 #[test]
-fn a_vector_of_another_length_rank_or_type_is_refused() {
+fn unravel_rejects_mismatched_vectors() {
     let (_, form) = ravel(&model());
     for shape in [vec![6], vec![7, 1], vec![]] {
         let error = form
@@ -145,7 +145,7 @@ fn a_vector_of_another_length_rank_or_type_is_refused() {
 }
 
 #[test]
-fn the_values_of_a_tensor_are_read_where_there_are_any() {
+fn only_concrete_tensors_have_readable_values() {
     let values = |tensor: &Tensor| tensor.values();
     assert_eq!(values(&Tensor::from([true, false])), Some(vec![1.0, 0.0]));
     assert_eq!(values(&Tensor::from([-3_i32])), Some(vec![-3.0]));

@@ -1,4 +1,4 @@
-//! Code of the user that the library calls while it compares and visits arguments may call the library.
+//! User code that the library runs while it compares and visits arguments can call the library.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,11 +19,11 @@ use pytree_core::{Module, Pytree, PytreeOf, TreeError, Unflattener, Visitor};
 use pytree_transform::{Jit, Tensor, jit};
 
 thread_local! {
-    /// Whether code of the user runs that was called by the library.
+    /// Whether user code is running that the library called.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls the library, unless it was called by the library while that calls it.
+/// Calls the library, unless this call is already inside of such a call.
 fn call_back(compiled: impl Fn()) {
     if !INSIDE.replace(true) {
         compiled();
@@ -31,14 +31,14 @@ fn call_back(compiled: impl Fn()) {
     }
 }
 
-/// Gives a vector of a length that no call had before: the next compiled call traces.
+/// Returns a vector with a new length, so that the next compiled call is traced.
 fn of_new_length() -> Tensor {
     static NEXT: AtomicUsize = AtomicUsize::new(10);
     let length = NEXT.fetch_add(1, Ordering::Relaxed);
     Tensor::from(vec![1.0_f32; length])
 }
 
-/// A static value whose comparison and hash call the function that is compiled for it.
+/// A static value whose comparison and hash call the function that is being compiled for it.
 #[derive(Clone, Copy)]
 struct Reentrant;
 
@@ -75,7 +75,7 @@ fn doubled() -> &'static Jit<Holder, Tensor> {
     DOUBLED.get_or_init(|| jit(|holder: Holder| holder.x * 2.0))
 }
 
-/// A pytree whose visit calls the function that is compiled for it.
+/// A pytree whose visit calls the function that is being compiled for it.
 #[derive(Clone)]
 struct Visited(Tensor);
 
@@ -95,7 +95,7 @@ fn tripled() -> &'static Jit<Visited, Tensor> {
     TRIPLED.get_or_init(|| jit(|visited: Visited| visited.0 * 3.0))
 }
 
-/// Runs a function on several threads, each of which must end.
+/// Runs a function on several threads and fails if a thread hangs.
 fn all_end(function: fn()) {
     const THREADS: usize = 3;
     let (sender, receiver) = mpsc::channel();
@@ -109,7 +109,7 @@ fn all_end(function: fn()) {
     for _ in 0..THREADS {
         receiver
             .recv_timeout(Duration::from_secs(60))
-            .expect("no lock is held while code of the user runs");
+            .expect("no lock is held while user code runs");
     }
 }
 

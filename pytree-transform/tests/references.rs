@@ -1,4 +1,5 @@
-//! References through transformations: what is written comes out, sharing stays, and mistakes are errors.
+//! References through transformations: writes reach the caller's references, sharing is kept, and mistakes are
+//! errors.
 
 #![allow(
     clippy::pedantic,
@@ -56,7 +57,7 @@ fn panics<T>(function: impl FnOnce() -> T) -> String {
 }
 
 #[test]
-fn what_jit_writes_comes_out() {
+fn jit_writes_reach_the_reference() {
     let model = counted();
     let forward = jit(|(model, x): (Counted, Tensor)| model.forward(&model.forward(&x)));
     for round in 1..4 {
@@ -68,7 +69,7 @@ fn what_jit_writes_comes_out() {
 }
 
 #[test]
-fn what_jit_returns_is_the_reference_itself() {
+fn jit_returns_the_reference_itself() {
     let model = counted();
     let step = jit(|model: Counted| {
         model.forward(&Tensor::from(1.0_f64));
@@ -83,7 +84,7 @@ fn what_jit_returns_is_the_reference_itself() {
 }
 
 #[test]
-fn references_are_shared_across_arguments_and_inside() {
+fn shared_references_stay_shared_under_jit() {
     let shared = Ref::new(Tensor::from(1.0));
     let add = jit(
         |(a, b, other): (Ref<Tensor>, Vec<Ref<Tensor>>, Ref<Tensor>)| {
@@ -97,7 +98,7 @@ fn references_are_shared_across_arguments_and_inside() {
     assert_eq!(product.item::<f64>(), 20.0);
     assert_eq!(shared.get().item::<f64>(), 2.0);
     assert_eq!(add.traces(), 1);
-    // Apart they are another structure.
+    // Separate references have another structure.
     let apart = jit(|(a, b): (Ref<Tensor>, Ref<Tensor>)| {
         a.update(|a| a + 1.0);
         b.get()
@@ -113,7 +114,7 @@ fn references_are_shared_across_arguments_and_inside() {
 }
 
 #[test]
-fn a_reference_to_a_model_is_replaced_as_a_whole() {
+fn reference_to_model_is_replaced_whole() {
     let pair = Ref::new(vec![Tensor::from(1.0), Tensor::from(2.0)]);
     let grow = jit(|pair: Ref<Vec<Tensor>>| {
         pair.update(|mut items| {
@@ -128,7 +129,7 @@ fn a_reference_to_a_model_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn what_grad_writes_comes_out_and_has_no_gradient() {
+fn grad_writes_are_kept_without_gradient() {
     let model = counted();
     let x = Tensor::from(2.0_f64);
     let gradient = grad(|model: &Counted| model.forward(&x).square())(&model);
@@ -167,14 +168,14 @@ fn what_grad_writes_comes_out_and_has_no_gradient() {
 }
 
 #[test]
-fn a_reference_has_a_gradient_of_its_own() {
+fn reference_has_its_own_gradient() {
     let weight = Ref::param(Tensor::from(3.0));
     let tied = vec![weight.clone(), weight.clone()];
     let loss = |refs: &Vec<Ref<Tensor>>| refs[0].get() * refs[1].get() * 2.0 + refs[1].get();
     let gradient = grad(loss)(&tied);
     assert_eq!(gradient.len(), 1);
     assert_eq!(gradient["[0]"].item::<f64>(), 13.0);
-    // What is written before it is read carries the gradient on.
+    // A written value carries its gradient to later reads.
     let chained = grad(|reference: &Ref<Tensor>| {
         reference.update(|value| &value * &value);
         reference.get()
@@ -185,7 +186,7 @@ fn a_reference_has_a_gradient_of_its_own() {
 }
 
 #[test]
-fn what_vmap_writes_comes_out_along_the_axis_of_the_reference() {
+fn vmap_writes_along_the_reference_axis() {
     let counts = Ref::new(Tensor::from([0, 10]));
     let add = vmap(|(count, x): (Ref<Tensor>, Tensor)| {
         count.update(|count| count + &x);
@@ -219,7 +220,7 @@ fn what_vmap_writes_comes_out_along_the_axis_of_the_reference() {
 }
 
 #[test]
-fn a_batch_is_not_written_to_what_is_not_mapped() {
+fn batch_in_unmapped_reference_is_rejected() {
     let total = Ref::new(Tensor::from(0));
     let write = vmap(|(total, x): (Ref<Tensor>, Tensor)| {
         total.set(x.clone());
@@ -252,7 +253,7 @@ struct Holding {
 }
 
 #[test]
-fn a_reference_that_holds_others_is_written_under_vmap() {
+fn nested_references_are_written_under_vmap() {
     let inner = Ref::new(Tensor::from(1));
     let outer = Ref::new(Holding {
         value: Tensor::from(0),
@@ -292,7 +293,7 @@ fn a_reference_that_holds_others_is_written_under_vmap() {
 }
 
 #[test]
-fn a_reference_in_the_carry_of_a_loop_is_written_in_each_iteration() {
+fn carried_reference_is_written_each_iteration() {
     let model = counted();
     let (carry, ys) = scan(
         |(model, sum): (Counted, Tensor), x: Tensor| {
@@ -342,7 +343,7 @@ fn a_reference_in_the_carry_of_a_loop_is_written_in_each_iteration() {
 }
 
 #[test]
-fn branches_may_write_different_references() {
+fn branches_can_write_different_references() {
     let pair = (Ref::new(Tensor::from(1)), Ref::new(Tensor::from(2)));
     let choose = |which: Tensor, pair: (Ref<Tensor>, Ref<Tensor>)| {
         cond(
@@ -377,7 +378,7 @@ fn branches_may_write_different_references() {
 }
 
 #[test]
-fn what_remat_writes_comes_out_once() {
+fn remat_writes_happen_once() {
     let model = counted();
     let x = Tensor::from(2.0);
     let forward = remat(|(model, x): &(Counted, Tensor)| model.forward(x));
@@ -388,7 +389,7 @@ fn what_remat_writes_comes_out_once() {
 }
 
 #[test]
-fn transformations_in_each_other_carry_writes_out() {
+fn nested_transformations_propagate_writes() {
     let model = counted();
     let per_example = jit(|(model, xs): (Counted, Tensor)| {
         vmap(|(model, x): (Counted, Tensor)| {
@@ -415,7 +416,7 @@ struct Node {
     back: WeakRef<Tensor>,
 }
 
-/// Two nodes that lead to each other.
+/// Returns two nodes that refer to each other.
 fn ring() -> Shared<Node> {
     let values = [1.0, 2.0].map(|value| Ref::new(Tensor::from(value)));
     let node = |at: usize| {
@@ -497,7 +498,7 @@ fn weak_edges_survive_compilation() {
 }
 
 #[test]
-fn a_captured_reference_is_not_written_and_where_it_is_kept_not_read() {
+fn captured_references_cannot_be_written() {
     let count = Ref::new(Tensor::from(1.0));
     let inside = |what: &str| {
         format!(
@@ -565,7 +566,7 @@ fn a_captured_reference_is_not_written_and_where_it_is_kept_not_read() {
 }
 
 #[test]
-fn a_reference_made_inside_is_not_used_when_that_is_over() {
+fn reference_made_inside_is_rejected_outside() {
     let kept = Mutex::new(None);
     let x = Tensor::from([1.0, 2.0]);
     vmap(|x: Tensor| {
@@ -603,7 +604,7 @@ fn a_reference_made_inside_is_not_used_when_that_is_over() {
 }
 
 #[test]
-fn a_tensor_that_is_traced_is_not_used_elsewhere() {
+fn traced_tensor_is_rejected_elsewhere() {
     let kept = Mutex::new(None);
     let x = Tensor::from([1.0, 2.0]);
     vmap(|x: Tensor| {
@@ -623,7 +624,7 @@ fn a_tensor_that_is_traced_is_not_used_elsewhere() {
 }
 
 #[test]
-fn where_writes_cannot_come_out_they_are_errors() {
+fn writes_without_destination_are_errors() {
     let reference = Ref::new(Tensor::from([1.0, 2.0]));
     let write = |reference: &Ref<Tensor>| {
         reference.update(|value| value * 2.0);
@@ -690,7 +691,7 @@ fn where_writes_cannot_come_out_they_are_errors() {
 }
 
 #[test]
-fn one_node_at_two_places_has_one_axis_and_one_kind() {
+fn shared_node_has_one_axis_and_kind() {
     let shared = Shared::new(Tensor::from([1.0, 2.0]));
     let pair = || (shared.clone(), shared.clone());
     let sum = |(a, b): (Shared<Tensor>, Shared<Tensor>)| &*a + &*b;
@@ -699,7 +700,7 @@ fn one_node_at_two_places_has_one_axis_and_one_kind() {
         text.starts_with("cannot vmap: one node is at several places, for which `.in_axes(…)` has different axes: 0 for [0], None for [1]; give the same for all"),
         "{text}"
     );
-    // What is said of a later place must fit, too: or what is said of others would not be compared.
+    // The axes of a later place must match too. Otherwise the other axes would not be checked.
     let text = panics(|| vmap(sum).in_axes((0, (0, 1)))(pair()));
     assert!(
         text.starts_with("cannot vmap: the axes of `.in_axes(…)` do not fit: "),

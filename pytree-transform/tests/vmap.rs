@@ -1,4 +1,4 @@
-//! `vmap` with axes of every form, names of batch axes, written states, and its mistakes.
+//! `vmap` with axes of every form, axis names, written states, and the messages for mistakes.
 
 #![allow(
     clippy::pedantic,
@@ -46,7 +46,7 @@ fn apply((norm, x): (Norm, Tensor)) -> Tensor {
 }
 
 #[test]
-fn axes_of_a_module_are_given_by_filter_by_field_and_as_a_tree() {
+fn in_axes_accepts_filters_fields_and_trees() {
     let x = Tensor::from([3.0, 4.0]);
     let expected = [-7.0, -2.0];
     let by_filter = Axes::filter([(Filter::param(), Some(0)), (Filter::everything(), None)]);
@@ -60,7 +60,7 @@ fn axes_of_a_module_are_given_by_filter_by_field_and_as_a_tree() {
 }
 
 #[test]
-fn axes_go_through_lists_maps_and_options() {
+fn in_axes_apply_to_lists_maps_options() {
     type Argument = (Vec<Tensor>, BTreeMap<String, Option<Tensor>>);
     let axes = (
         [Some(1), None],
@@ -77,7 +77,7 @@ fn axes_go_through_lists_maps_and_options() {
 }
 
 #[test]
-fn results_lie_along_the_axes_asked_for() {
+fn results_have_the_given_out_axes() {
     let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let f = vmap(|x: Tensor| (x.clone(), vec![x.sum(), x], Tensor::from([7.0, 8.0]))).out_axes((
         1,
@@ -95,7 +95,7 @@ fn results_lie_along_the_axes_asked_for() {
 }
 
 #[test]
-fn an_axis_size_stands_in_for_mapped_leaves() {
+fn axis_size_replaces_mapped_leaves() {
     let f = vmap(|x: Tensor| x * 2.0).in_axes(None).axis_size(2);
     assert_eq!(f(Tensor::from(1.0)).to_vec::<f64>(), [2.0, 2.0]);
     let f = vmap(|x: Tensor| x * 2.0).axis_size(2);
@@ -103,7 +103,7 @@ fn an_axis_size_stands_in_for_mapped_leaves() {
 }
 
 #[test]
-fn batches_of_none_and_of_one_are_mapped() {
+fn empty_and_single_batches_are_mapped() {
     for (size, nested) in [(0, 0), (0, 2), (1, 1), (1, 0)] {
         let x = Tensor::ones(DType::F64, [size, nested, 3]);
         let f = |x: Tensor| {
@@ -124,7 +124,7 @@ fn batches_of_none_and_of_one_are_mapped() {
 }
 
 #[test]
-fn leaves_of_a_pytree_are_summed_together() {
+fn psum_accepts_pytrees() {
     let f = vmap(|pair: (Tensor, Vec<Tensor>)| psum(&pair, "i")).axis_name("i");
     let (first, rest) = f((Tensor::from([1, 2]), vec![Tensor::from([true, true])]));
     assert_eq!(first.to_vec::<i32>(), [3, 3]);
@@ -132,7 +132,7 @@ fn leaves_of_a_pytree_are_summed_together() {
 }
 
 #[test]
-fn a_compiled_function_is_traced_for_each_length_of_its_axes() {
+fn jit_retraces_for_each_axis_length() {
     let f = jit(|x: Tensor| &x / psum(&x, "i") + axis_size("i") as f64);
     let plain = jit(|x: Tensor| x.sin());
     for size in [2, 3, 2] {
@@ -158,7 +158,7 @@ fn a_compiled_function_is_traced_for_each_length_of_its_axes() {
 }
 
 #[test]
-fn a_compiled_function_in_a_compiled_function_depends_on_the_same_axes() {
+fn nested_jit_depends_on_outer_axes() {
     let inner = jit(|x: Tensor| all_gather(&x, "i", 0, false));
     let outer = jit(move |x: Tensor| inner(x).sum());
     for size in [2, 3] {
@@ -169,7 +169,7 @@ fn a_compiled_function_in_a_compiled_function_depends_on_the_same_axes() {
 }
 
 #[test]
-fn a_compiled_function_of_what_is_not_mapped_works_over_the_axis() {
+fn jit_of_unmapped_value_sees_axis() {
     let f = jit(|x: Tensor| psum(&x, "i") + axis_index("i").convert(DType::F64));
     let one = Tensor::from(1.0);
     let inner = f.clone();
@@ -182,7 +182,7 @@ fn a_compiled_function_of_what_is_not_mapped_works_over_the_axis() {
 }
 
 #[test]
-fn gradients_around_names_are_those_of_the_whole_batch() {
+fn gradients_through_collectives_cover_the_batch() {
     let x = Tensor::from([[0.5, 1.0], [-1.0, 2.0], [0.25, 0.0]]);
     let center = |x: &Tensor| {
         let f = vmap(|x: Tensor| (&x - pmean(&x, "i")).powi(3).sum()).axis_name("i");
@@ -202,7 +202,7 @@ fn gradients_around_names_are_those_of_the_whole_batch() {
 }
 
 #[test]
-fn states_of_mapped_models_are_written_for_each_and_others_for_all() {
+fn mapped_and_shared_states_are_written() {
     let update = |(norm, x): (&mut Norm, Tensor)| {
         norm.mean = &norm.mean * 0.5 + pmean(&x, "i") * 0.5;
         norm.bias = Some(x.clone());
@@ -218,7 +218,7 @@ fn states_of_mapped_models_are_written_for_each_and_others_for_all() {
 }
 
 #[test]
-fn a_batch_written_to_what_is_not_mapped_is_an_error_and_nothing_is_written() {
+fn batched_write_to_unmapped_state_is_rejected() {
     let mut model = norm();
     let text = message(|| {
         let write = vmap_mut(|(norm, x): (&mut Norm, Tensor)| {
@@ -239,7 +239,7 @@ fn a_batch_written_to_what_is_not_mapped_is_an_error_and_nothing_is_written() {
 }
 
 #[test]
-fn lengths_that_differ_are_told_in_groups() {
+fn axis_length_mismatch_groups_leaves() {
     let text = message(|| {
         let x = Tensor::zeros(DType::F32, [3, 2]);
         let y = Tensor::zeros(DType::F32, [4]);
@@ -260,7 +260,7 @@ fn lengths_that_differ_are_told_in_groups() {
 }
 
 #[test]
-fn axes_that_do_not_fit_are_told_all_at_once() {
+fn mismatched_in_axes_are_all_listed() {
     let call =
         |axes: Axes| message(|| drop(vmap(apply).in_axes(axes)((norm(), Tensor::from([1.0])))));
     let text = call(Axes::from((
@@ -309,7 +309,7 @@ fn axes_that_do_not_fit_are_told_all_at_once() {
 }
 
 #[test]
-fn results_that_can_not_lie_as_asked_are_named() {
+fn invalid_out_axes_are_named() {
     let x = Tensor::from([[1.0, 2.0]]);
     let call = |axes: Axes| {
         message(|| {
@@ -332,7 +332,7 @@ fn results_that_can_not_lie_as_asked_are_named() {
     assert!(text.contains("`.out_axes(…)` do not fit: at the root: the axes are a tuple of 3, the value is a tuple of 2"), "{text}");
 }
 
-/// Records a function of an example of a batch of 3, whose batch axis is `i`.
+/// Records a function of one example in a batch of 3 whose batch axis is `i`.
 fn recorded_under_axis(function: impl Fn(Tensor) -> Tensor + Send + Sync) -> Jaxpr {
     let recorded = std::sync::Mutex::new(None);
     let record = |x: Tensor| {
@@ -344,7 +344,7 @@ fn recorded_under_axis(function: impl Fn(Tensor) -> Tensor + Send + Sync) -> Jax
 }
 
 #[test]
-fn a_recorded_function_runs_under_its_batch_axis_only() {
+fn recorded_function_requires_its_batch_axis() {
     let summed = jit(|x: Tensor| psum(&x, "i"));
     let sums = recorded_under_axis(&*summed);
     let gathers = recorded_under_axis(|x| all_gather(&x, "i", 0, false));
@@ -367,7 +367,7 @@ fn a_recorded_function_runs_under_its_batch_axis_only() {
 }
 
 #[test]
-fn names_that_are_not_bound_or_given_twice_are_errors() {
+fn unbound_and_repeated_names_are_errors() {
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let nested = |f: fn(Tensor) -> Tensor| {
         message(|| {
@@ -398,7 +398,7 @@ fn names_that_are_not_bound_or_given_twice_are_errors() {
 }
 
 #[test]
-fn collectives_say_what_does_not_fit() {
+fn invalid_collectives_name_the_mistake() {
     let x = Tensor::from([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]);
     let call = |f: fn(Tensor) -> Tensor| message(|| drop(vmap(f).axis_name("i")(x.clone())));
     let text = call(|x| ppermute(&x, "i", [(0, 2), (0, 1), (1, 1)]));
@@ -424,7 +424,7 @@ fn collectives_say_what_does_not_fit() {
 }
 
 #[test]
-fn a_stack_of_nothing_says_so() {
+fn stack_without_members_is_an_error() {
     let text = message(|| drop(Tensor::stack(&[], 0)));
     assert!(text.starts_with("cannot stack nothing: "), "{text}");
     let text = message(|| drop(pytree_transform::stack::<Tensor>(&[])));

@@ -10,7 +10,7 @@ use pytree_transform::{
 
 use crate::close;
 use crate::laws::same;
-use crate::mistakes::told;
+use crate::mistakes::reports;
 
 type Pair = (Tensor, Tensor);
 
@@ -19,12 +19,12 @@ fn sin_by_rule(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_constant_tangent_is_that_of_the_rule() {
+fn constant_tangent_of_rule_is_used() {
     let steps = |x: &Tensor| custom_jvp(Tensor::floor, |x, _| (x.floor(), x.square()))(x);
     let x = Tensor::from(1.5_f64);
     let (value, tangent) = jvp(steps, &x, &Tensor::from(7.0_f64));
     assert_eq!((value.item::<f64>(), tangent.item::<f64>()), (1.0, 2.25));
-    // It does not depend on the tangent of the argument, whose cotangent is therefore zero: as in JAX.
+    // The constant does not depend on the tangent of the argument, so the argument's cotangent is zero, as in JAX.
     assert_eq!(grad(steps)(&x).item::<f64>(), 0.0);
     let each = vmap(move |x: Tensor| jvp(steps, &x, &Tensor::from(7.0_f64)).1);
     assert_eq!(
@@ -34,7 +34,7 @@ fn a_constant_tangent_is_that_of_the_rule() {
 }
 
 #[test]
-fn a_true_jvp_rule_changes_nothing() {
+fn correct_jvp_rule_changes_nothing() {
     let by_rule = |(c, x): &Pair| {
         let product = custom_jvp(
             |(c, x): &Pair| (sin_by_rule(c) * x, x.square()),
@@ -73,7 +73,7 @@ fn a_true_jvp_rule_changes_nothing() {
 }
 
 #[test]
-fn a_jvp_rule_that_is_no_derivative_is_used_nevertheless() {
+fn wrong_jvp_rule_is_used_as_given() {
     let f = |x: &Tensor| custom_jvp(|x: &Tensor| x.sin(), |x, t| (x.sin(), t * 7.0))(x).sum();
     let x = Tensor::from([0.3_f64, 0.4]);
     let sevens = Tensor::from([7.0_f64, 7.0]);
@@ -95,7 +95,7 @@ fn a_jvp_rule_that_is_no_derivative_is_used_nevertheless() {
     close("second", &second, &Tensor::zeros_like(&x));
 }
 
-/// x², whose gradient is three times what it should be.
+/// x² with a rule whose gradient is three times the true gradient.
 fn tripled(x: &Tensor) -> Tensor {
     custom_vjp(
         |x: &Tensor| x.square(),
@@ -105,7 +105,7 @@ fn tripled(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_vjp_rule_is_used_in_every_composition() {
+fn vjp_rule_is_used_in_every_composition() {
     let f = |x: &Tensor| tripled(x).sum();
     let x = Tensor::from([0.5_f64, -2.0]);
     let expected = &x * 6.0;
@@ -137,7 +137,7 @@ fn a_vjp_rule_is_used_in_every_composition() {
     };
     close("scan", &grad(looped)(&x), &expected);
     close("jit of scan", &jit(grad(looped))(x.clone()), &expected);
-    // A cotangent for each example of an argument that all share.
+    // Each example contributes a cotangent to an argument that all examples share.
     let shared = |x: &Tensor| {
         vmap(|(y, x): Pair| tripled(&x) * y).in_axes((0, None))((
             Tensor::from([1.0_f64, 10.0]),
@@ -171,7 +171,7 @@ fn captured_values_are_constants_of_a_rule() {
         &vmap(f).in_axes((None, 0))((scale.clone(), x.clone())),
         &sixes,
     );
-    told(
+    reports(
         || grad(|scale: &Tensor| scaled(scale, &x).sum())(&scale),
         &[
             "custom_vjp",
@@ -182,9 +182,9 @@ fn captured_values_are_constants_of_a_rule() {
 }
 
 #[test]
-fn mistakes_in_rules_are_told_with_their_paths() {
+fn mistakes_in_rules_name_their_paths() {
     let x = Tensor::from([1.0_f64, 2.0]);
-    told(
+    reports(
         || {
             grad(|x: &Tensor| {
                 custom_jvp(
@@ -200,14 +200,14 @@ fn mistakes_in_rules_are_told_with_their_paths() {
             "at [1]",
         ],
     );
-    told(
+    reports(
         || grad(|x: &Tensor| custom_vjp(|x: &Tensor| x.sum(), |x| (x.sum(), ()), |(), t| t)(x))(&x),
         &[
             "the cotangent that `backward` gives",
             "the root: expected f64[2], found f64[]",
         ],
     );
-    told(
+    reports(
         || jvp(|x: &Tensor| tripled(x), &x, &x).1,
         &[
             "forward mode",
@@ -223,7 +223,7 @@ fn deep(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn remat_changes_no_derivative() {
+fn remat_keeps_derivatives_equal() {
     for policy in [
         RematPolicy::Nothing,
         RematPolicy::Dots,
@@ -277,7 +277,7 @@ fn remat_keeps_less() {
     assert_eq!(kept(RematPolicy::Dots), 3 * 8 * 64);
     assert_eq!(kept(RematPolicy::Everything), all);
     assert!(all >= 6 * 8 * 64, "{all}");
-    // In a scan what is stacked is the carry alone.
+    // In a scan, only the carry is stacked.
     let looped = |policy: Option<RematPolicy>| {
         saved_residuals(
             move |x: &Tensor| {
@@ -304,7 +304,7 @@ fn remat_keeps_less() {
 }
 
 #[test]
-fn what_does_not_change_in_a_loop_is_not_stacked() {
+fn loop_invariants_are_not_stacked() {
     let f = |w: &Tensor| {
         let rows = Tensor::ones(DType::F64, [7, 3]);
         scan(
@@ -326,7 +326,7 @@ fn what_does_not_change_in_a_loop_is_not_stacked() {
 }
 
 #[test]
-fn a_linearization_is_the_jvp_for_many_tangents() {
+fn linearize_agrees_with_jvp() {
     let calls = AtomicUsize::new(0);
     let f = |(x, y): &Pair| {
         calls.fetch_add(1, Ordering::Relaxed);
@@ -343,7 +343,7 @@ fn a_linearization_is_the_jvp_for_many_tangents() {
     let mapped = vmap(|t: Tensor| derivative.call(&(t.clone(), t)).0)(Tensor::eye(DType::F64, 2));
     assert_eq!(mapped.shape(), [2, 2]);
     let x = Tensor::from([1.0_f64]);
-    told(
+    reports(
         || derivative.call(&(x.clone(), x.clone())).0,
         &["at [0]: expected f64[2], found f64[1]", "at [1]"],
     );
@@ -353,7 +353,7 @@ fn a_linearization_is_the_jvp_for_many_tangents() {
 }
 
 #[test]
-fn a_linear_function_is_transposed() {
+fn linear_function_is_transposed() {
     let w = Tensor::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let f = |x: &Tensor| w.matmul(x) * 2.0;
     let v = Tensor::from([1.0_f64, -1.0]);
@@ -363,7 +363,7 @@ fn a_linear_function_is_transposed() {
     let looped = |x: &Tensor| fori_loop(0, 3, |_, c| c * 2.0 + x, x.clone());
     let looped = linear_transpose(looped, &v);
     close("loop", &looped.call(&v), &(v.clone() * 15.0));
-    told(
+    reports(
         || linear_transpose(|x: &Tensor| x * x, &v).call(&v),
         &["not linear", "control/custom.rs:", "`vjp`"],
     );
@@ -403,14 +403,14 @@ fn jacobians_of_both_modes_agree() {
         jacfwd(|(x, y): &Pair| x * y.sum())(&empty).1.shape(),
         [0, 1, 1]
     );
-    told(
+    reports(
         || jacfwd(|x: &Tensor| x.greater(0.0))(&point.0),
         &["bool[3]", "no", "floats"],
     );
 }
 
 #[test]
-fn a_hessian_of_a_tuple_is_a_tuple_of_tuples() {
+fn hessian_of_tuple_is_tuple_of_tuples() {
     let f = |(x, y): &Pair| (x.sin() * y.square()).sum();
     let point = (Tensor::from([0.5_f64, 1.0]), Tensor::from(2.0_f64));
     let ((xx, xy), (yx, yy)) = hessian(f)(&point);
@@ -422,7 +422,7 @@ fn a_hessian_of_a_tuple_is_a_tuple_of_tuples() {
 }
 
 #[test]
-fn a_shape_is_found_without_the_values() {
+fn eval_shape_computes_no_values() {
     // The product would have 2^40 elements.
     let f = |x: &Tensor| {
         let large = Tensor::zeros(DType::F32, [1 << 20, 1 << 20]) + x;
@@ -431,7 +431,7 @@ fn a_shape_is_found_without_the_values() {
     let shapes = eval_shape(f, &Tensor::from(1.0_f32));
     assert_eq!(shapes.leaves()[0].to_string(), "f32[1048576]");
     assert_eq!(shapes.leaves()[1].to_string(), "f32[1048576,1048576]");
-    told(
+    reports(
         || {
             Tensor::from(
                 eval_shape(

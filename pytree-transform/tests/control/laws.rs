@@ -1,4 +1,4 @@
-//! A loop is what the same loop in Rust is, under every transformation.
+//! A loop gives the same results as the loop in Rust, under every transformation.
 
 use pytree_transform::{
     ScanOptions, Tensor, associative_scan, cond, fori_loop, grad, jit, jvp, map, scan, scan_with,
@@ -89,7 +89,7 @@ pub fn same(what: &str, f: Scalar<'_>, g: Scalar<'_>) {
     }
 }
 
-/// As [`same`], with the first function compiled inside and outside of the derivatives.
+/// Asserts the same as [`same`], with the first function compiled inside and outside of the derivatives.
 #[track_caller]
 fn same_compiled(what: &str, f: fn(&Pair) -> Tensor, g: fn(&Pair) -> Tensor) {
     same(what, &f, &g);
@@ -100,7 +100,7 @@ fn same_compiled(what: &str, f: fn(&Pair) -> Tensor, g: fn(&Pair) -> Tensor) {
 }
 
 #[test]
-fn a_scan_is_the_loop_in_rust() {
+fn scan_agrees_with_rust_loop() {
     let by_scan = |(c, x): &Pair| {
         let (last, outputs) = scan(
             |c: Tensor, x: Tensor| ((&c * &x).sin() + &c, c * x.exp()),
@@ -122,7 +122,7 @@ fn a_scan_is_the_loop_in_rust() {
 }
 
 #[test]
-fn a_scan_backwards_is_the_loop_backwards() {
+fn reverse_scan_agrees_with_reverse_rust_loop() {
     let by_scan = |(c, x): &Pair| {
         let (last, outputs) = scan_with(
             ScanOptions::new().reverse(),
@@ -169,8 +169,8 @@ fn captured_tensors_are_operands() {
 }
 
 #[test]
-fn carries_that_get_their_derivative_late_are_found() {
-    // The tangent of the last carry arrives in the third iteration.
+fn late_tangents_of_carries_are_found() {
+    // The tangent of the last carry appears in the third iteration.
     let by_scan = |(_, x): &Pair| {
         let zero = Tensor::from([1.0_f64, 1.0]);
         let ((a, b, c), _) = scan(
@@ -194,7 +194,7 @@ fn carries_that_get_their_derivative_late_are_found() {
 }
 
 #[test]
-fn a_counted_loop_is_the_loop_in_rust() {
+fn fori_loop_agrees_with_rust_loop() {
     let by_loop = |(c, x): &Pair| {
         fori_loop(
             1,
@@ -217,7 +217,7 @@ fn a_counted_loop_is_the_loop_in_rust() {
 }
 
 #[test]
-fn a_branch_is_the_branch_in_rust() {
+fn cond_agrees_with_select() {
     let by_cond = |(c, x): &Pair| {
         let predicate = x.sum().greater(0.0);
         let (a, b) = cond(
@@ -238,7 +238,7 @@ fn a_branch_is_the_branch_in_rust() {
 }
 
 #[test]
-fn a_switch_clamps_its_index() {
+fn switch_clamps_its_index() {
     let by_switch = |(c, x): &Pair| {
         let of = |index: i32| {
             switch(
@@ -256,7 +256,7 @@ fn a_switch_clamps_its_index() {
 }
 
 #[test]
-fn a_loop_in_a_loop_is_two_loops_in_rust() {
+fn nested_scan_agrees_with_nested_rust_loops() {
     let by_scan = |(c, x): &Pair| {
         let (last, _) = scan(
             |c: Tensor, x: Tensor| {
@@ -300,7 +300,7 @@ fn a_loop_in_a_loop_is_two_loops_in_rust() {
 }
 
 #[test]
-fn jit_vmap_and_grad_nest_in_a_scan() {
+fn transformations_nest_in_scan() {
     let by_scan = |(c, x): &Pair| {
         let (last, _) = scan(
             |c: Tensor, x: Tensor| {
@@ -327,7 +327,7 @@ fn jit_vmap_and_grad_nest_in_a_scan() {
 }
 
 #[test]
-fn a_map_is_a_vmap() {
+fn map_agrees_with_vmap() {
     let by_map = |(c, x): &Pair| {
         map(|x: Tensor| (x * c).sin().sum(), x.clone())
             .square()
@@ -342,7 +342,7 @@ fn a_map_is_a_vmap() {
 }
 
 #[test]
-fn an_associative_scan_is_a_scan() {
+fn associative_scan_agrees_with_scan() {
     for length in 0..9_usize {
         let numbers: Vec<f64> = (0..2 * length).map(|i| 1.0 + 0.1 * i as f64).collect();
         let x = Tensor::new([length, 2], numbers);
@@ -377,7 +377,7 @@ fn an_associative_scan_is_a_scan() {
 }
 
 #[test]
-fn a_loop_of_no_iterations_gives_what_it_was_given() {
+fn loop_without_iterations_returns_its_carry() {
     let f = |(c, x): &Pair| {
         let (last, outputs) = scan(|c, x: Tensor| (c * &x, x.exp()), c.clone(), x.clone());
         last.sum() + outputs.sum()
@@ -401,7 +401,7 @@ fn halvings(x: &Tensor) -> (Tensor, Tensor) {
 }
 
 #[test]
-fn a_while_loop_runs_each_example_until_its_own_end() {
+fn while_loop_ends_each_example_separately() {
     let x = Tensor::from([0.5_f64, 3.0, 100.0, f64::NAN]);
     let (counts, values) = vmap(|x: Tensor| halvings(&x))(x.clone());
     assert_eq!(counts.to_vec::<i32>(), [0, 2, 7, 0]);
@@ -415,7 +415,7 @@ fn a_while_loop_runs_each_example_until_its_own_end() {
 }
 
 #[test]
-fn a_while_loop_has_forward_derivatives() {
+fn while_loop_has_forward_derivatives() {
     let root = |a: &Tensor| {
         let (x, _) = while_loop(
             |(x, a): &(Tensor, Tensor)| (x.square() - a).abs().greater(1e-13),
@@ -444,7 +444,7 @@ fn a_while_loop_has_forward_derivatives() {
     )
     .1;
     close("jvp of vmap", &all, &expected);
-    // A loop that nothing to differentiate goes through does not stand in the way of reverse mode.
+    // A loop without differentiated values does not prevent reverse mode.
     let f = |x: &Tensor| x.powi(2) * halvings(&Tensor::from(9.0_f64)).1;
     close(
         "grad beside a loop",
@@ -454,7 +454,7 @@ fn a_while_loop_has_forward_derivatives() {
 }
 
 #[test]
-fn a_traced_bound_makes_a_while_loop() {
+fn traced_bound_makes_while_loop() {
     let power = |(x, n): (Tensor, Tensor)| fori_loop(0, &n, |_, p| p * &x, Tensor::from(1.0_f64));
     let x = Tensor::from(1.5_f64);
     let at = |n: i32| jit(power)((x.clone(), Tensor::from(n)));
@@ -469,8 +469,8 @@ fn a_traced_bound_makes_a_while_loop() {
 }
 
 #[test]
-fn a_branch_that_is_not_taken_spoils_no_gradient() {
-    // What JAX gives: the root is computed for all examples, and its slope below 0 is no number.
+fn branch_not_taken_keeps_gradient_finite() {
+    // These are JAX's results: the root is computed for all examples, and its derivative below 0 is NaN.
     let x = Tensor::from([4.0_f64, 0.0, -1.0]);
     let root = |x: Tensor| {
         cond(

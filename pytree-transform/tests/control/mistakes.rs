@@ -1,4 +1,4 @@
-//! Mistakes, and what they are told.
+//! The messages for mistakes in branches and loops.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +20,7 @@ fn message(program: impl FnOnce() -> Tensor) -> String {
 }
 
 #[track_caller]
-pub fn told(program: impl FnOnce() -> Tensor, parts: &[&str]) {
+pub fn reports(program: impl FnOnce() -> Tensor, parts: &[&str]) {
     let message = message(program);
     println!("{message}\n");
     for part in parts {
@@ -33,8 +33,8 @@ fn x() -> Tensor {
 }
 
 #[test]
-fn branches_that_differ_are_told_with_all_differences() {
-    told(
+fn branch_mismatch_lists_all_differences() {
+    reports(
         || {
             cond(
                 &Tensor::from(true),
@@ -51,7 +51,7 @@ fn branches_that_differ_are_told_with_all_differences() {
             ".convert",
         ],
     );
-    told(
+    reports(
         || {
             switch(
                 &Tensor::from(0),
@@ -65,43 +65,43 @@ fn branches_that_differ_are_told_with_all_differences() {
 }
 
 #[test]
-fn predicates_and_indices_of_another_kind_are_told() {
-    told(
+fn wrong_predicates_and_indices_are_errors() {
+    reports(
         || cond(&x(), |x| x, |x| x, x()),
         &["f64[2]", "bool without axes", ".greater(0.0)"],
     );
-    told(
+    reports(
         || switch(&Tensor::from(0.5_f32), &[&|x: Tensor| x], x()),
         &["f32[]", "an integer without axes"],
     );
-    told(|| switch(&Tensor::from(0), &[], x()), &["no branches"]);
-    told(
+    reports(|| switch(&Tensor::from(0), &[], x()), &["no branches"]);
+    reports(
         || while_loop(|x: &Tensor| x.less(3.0), |x| x, x()),
         &["bool[2] holds", "bool without axes"],
     );
 }
 
 #[test]
-fn a_carry_that_changes_is_told_with_all_differences() {
-    told(
+fn carry_mismatch_lists_all_differences() {
+    reports(
         || scan(|(c, d), x: Tensor| ((c * &x, d.sum()), x), (x(), x()), x()).1,
         &[
             "the function of scan",
             "at [1]: expected f64[2], found f64[]",
         ],
     );
-    told(
+    reports(
         || fori_loop(0, 3, |_, c: Tensor| c.sum(), x()),
         &[
             "the function of fori_loop",
             "the root: expected f64[2], found f64[]",
         ],
     );
-    told(
+    reports(
         || while_loop(|x: &Tensor| x.sum().less(3.0), |x| x.sum(), x()),
         &["the body of while_loop", "expected f64[2], found f64[]"],
     );
-    told(
+    reports(
         || associative_scan(|a: Tensor, b: Tensor| (a * b).sum(), x()),
         &[
             "combination of two elements",
@@ -111,8 +111,8 @@ fn a_carry_that_changes_is_told_with_all_differences() {
 }
 
 #[test]
-fn inputs_that_do_not_fit_are_told() {
-    told(
+fn mismatched_loop_inputs_are_errors() {
+    reports(
         || {
             scan(
                 |c: Tensor, (x, y): (Tensor, Tensor)| (c + x * y, ()),
@@ -123,22 +123,22 @@ fn inputs_that_do_not_fit_are_told() {
         },
         &["2 elements", "[1] is f64[1]"],
     );
-    told(
+    reports(
         || map(|x: Tensor| x, Tensor::from(1.0_f64)),
         &["no axes", "axis 0"],
     );
-    told(
+    reports(
         || scan(|c: Tensor, (): ()| (c, ()), x(), ()).0,
         &["no leaves", "length"],
     );
 }
 
 #[test]
-fn reverse_mode_of_a_while_loop_is_told_at_its_line() {
+fn while_loop_reverse_mode_error_names_line() {
     let f = |x: &Tensor| while_loop(|x: &Tensor| x.less(9.0), |x| x * 2.0, x.clone());
     let line = format!("control/mistakes.rs:{}", line!() - 1);
     let x = Tensor::from(1.0_f64);
-    told(
+    reports(
         || grad(f)(&x),
         &[
             "reverse mode",
@@ -146,16 +146,16 @@ fn reverse_mode_of_a_while_loop_is_told_at_its_line() {
             &line,
         ],
     );
-    told(
+    reports(
         || grad(jit(move |x: Tensor| f(&x)))(&x),
         &["reverse mode", &line],
     );
-    told(|| jit(grad(f))(x.clone()), &["reverse mode", &line]);
+    reports(|| jit(grad(f))(x.clone()), &["reverse mode", &line]);
 }
 
 #[test]
-fn looking_at_a_value_in_a_loop_names_the_loop() {
-    told(
+fn reading_traced_value_in_loop_names_loop() {
+    reports(
         || {
             scan(
                 |c: Tensor, x: Tensor| (if x.item::<f64>() > 0.0 { c } else { -c }, ()),
@@ -166,11 +166,11 @@ fn looking_at_a_value_in_a_loop_names_the_loop() {
         },
         &["inside scan", "`cond`", "`while_loop`", "`select`"],
     );
-    told(
+    reports(
         || jit(|x: Tensor| if x.item::<f64>() > 0.0 { x } else { -x })(Tensor::from(1.0_f64)),
         &["inside jit", "`cond`"],
     );
-    told(
+    reports(
         || vmap(|x: Tensor| if x.item::<f64>() > 0.0 { x } else { -x })(x()),
         &["inside vmap", "`cond`", "`while_loop`"],
     );

@@ -1,4 +1,4 @@
-//! Runs tables of calls, and says for each row that is wrong what it gave.
+//! Runs tables of calls, and reports the result of each row that is wrong.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::sync::Once;
 
 use pytree_transform::{DType, Tensor};
 
-/// What a call gives.
+/// The expected result of a call.
 pub(crate) enum Expected {
     /// Elements in row-major order; NaN equals NaN, and -0 equals 0.
     Elements(Vec<f64>),
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     pub(crate) expected: Expected,
 }
 
-/// A table of `call => expected;`.
+/// Builds a table of `call => expected;`.
 macro_rules! rows {
     ($($call:expr => $expected:expr;)*) => {
         vec![$($crate::harness::Row {
@@ -41,7 +41,7 @@ macro_rules! rows {
 }
 pub(crate) use rows;
 
-/// Messages of the standard library about what we should have checked.
+/// Messages of the standard library for mistakes that this crate should have checked.
 const OF_THE_STANDARD_LIBRARY: [&str; 9] = [
     "index out of bounds",
     "attempt to ",
@@ -54,7 +54,7 @@ const OF_THE_STANDARD_LIBRARY: [&str; 9] = [
     "bug in pytree",
 ];
 
-/// A panic: where, and its message.
+/// A panic: its location and its message.
 struct Seen {
     file: String,
     message: String,
@@ -96,7 +96,7 @@ fn same(found: &[f64], expected: &[f64]) -> bool {
     found.len() == expected.len() && found.iter().zip(expected).all(equal)
 }
 
-/// What is wrong with a row, if anything is.
+/// Returns the problem with a row, if there is one.
 fn problem(row: &Row, file: &str) -> Option<String> {
     SEEN.take();
     let outcome = catch_unwind(AssertUnwindSafe(&row.call));
@@ -115,7 +115,8 @@ fn problem(row: &Row, file: &str) -> Option<String> {
             let foreign = OF_THE_STANDARD_LIBRARY
                 .iter()
                 .any(|text| message.contains(text));
-            // A transformed function is called through a trait, which does not know its caller: the message names the line.
+            // A transformed function is called through a trait, which loses the caller's location. The message names
+            // the line instead.
             let named = at == file || message.contains(&format!("vmap at {file}"));
             match expected {
                 Panic(text) if message.contains(text) && !foreign && named => None,

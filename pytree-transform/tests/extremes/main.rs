@@ -1,5 +1,5 @@
-//! Calls with extreme arguments: each gives the right result, or panics at the caller's line with a message that names
-//! the function called. None gives a wrong result, and none a message of the standard library.
+//! Calls with extreme arguments. Each returns the right result, or panics at the caller's line with a message that
+//! names the called function. No call may return a wrong result or panic with a message of the standard library.
 
 #![allow(
     clippy::float_cmp,

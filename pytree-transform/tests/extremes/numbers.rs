@@ -1,4 +1,4 @@
-//! Numbers at the ends of their ranges, NaN, infinities and tensors without elements.
+//! Numbers at the ends of their ranges, NaN, infinities, and empty tensors.
 
 use pytree_transform::{DType, Tensor};
 
@@ -51,7 +51,7 @@ fn integers_wrap_as_in_xla() {
 }
 
 #[test]
-fn floats_keep_to_their_limits() {
+fn extreme_floats_give_defined_results() {
     let of = |x: f64| Tensor::from(x);
     check(&rows! {
         of(2.0).powi(i32::MIN) => elements([0.0]);
@@ -106,7 +106,7 @@ fn floats_keep_to_their_limits() {
 }
 
 #[test]
-fn reductions_of_nothing_have_their_neutral_element() {
+fn empty_reductions_return_neutral_element() {
     check(&rows! {
         none().sum() => elements([0.0]);
         none().prod() => elements([1.0]);

@@ -1,4 +1,4 @@
-//! Positions, steps and axes far outside of a tensor.
+//! Positions, steps and axes that are far out of range.
 
 use pytree_transform::indexing::Step;
 use pytree_transform::{DType, Reversed, Tensor, ix, vmap};
@@ -12,7 +12,7 @@ fn four() -> Tensor {
     Tensor::from([0.0_f32, 1.0, 2.0, 3.0])
 }
 
-/// Rows of 1 2 3 and 4 5 6.
+/// Returns the matrix with rows 1 2 3 and 4 5 6.
 fn matrix() -> Tensor {
     Tensor::from([[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]])
 }
@@ -104,7 +104,7 @@ fn indices_in_tensors_clip_or_wrap() {
 }
 
 #[test]
-fn diagonals_may_lie_outside() {
+fn extreme_diagonal_offsets_are_accepted() {
     check(&rows! {
         matrix().tril(isize::MAX) => elements([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         matrix().tril(isize::MIN) => elements([0.0; 6]);
@@ -124,7 +124,7 @@ fn diagonals_may_lie_outside() {
 }
 
 #[test]
-fn axes_outside_are_named() {
+fn axis_out_of_range_is_named() {
     let (x, y) = (matrix, matrix);
     check(&rows! {
         x().sum_axes([isize::MIN]) => Panic("cannot sum f32[2,3]: axis -9223372036854775808 is not there");

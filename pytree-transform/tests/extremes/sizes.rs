@@ -1,4 +1,4 @@
-//! Sizes that overflow, that nothing can address, or that the system refuses.
+//! Sizes that overflow, that exceed the address space, or that the system does not allocate.
 
 use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::pooling::Pooling;
@@ -8,7 +8,7 @@ use crate::harness::{Panic, Shape, check, elements, rows};
 
 const HUGE: usize = usize::MAX;
 const TOP: usize = 1 << 63;
-/// 32 TiB of f32: can be counted and addressed, but no system grants them.
+/// 32 TiB of f32. The size can be computed and addressed, but no system allocates it.
 const REFUSED: usize = 1 << 43;
 
 fn three() -> Tensor {
@@ -113,7 +113,7 @@ fn results_too_large_are_refused() {
 
 #[test]
 fn positions_beyond_i32_are_refused() {
-    // Only shapes are computed: broadcast, so many bools would take 3 GB.
+    // Only shapes are computed. A broadcast tensor of that many bools would take 3 GB.
     fn of_many(function: impl Fn(Tensor) -> Tensor) -> Tensor {
         let many = |x: &Tensor| function(x.broadcast_to([3_000_000_000]));
         eval_shape(many, &Tensor::from(true));
@@ -170,6 +170,6 @@ fn windows_too_large_are_refused() {
 #[test]
 #[should_panic(expected = "no memory of 35184372088832 bytes is available")]
 fn compiled_creation_too_large_is_refused() {
-    // The size can be counted, so that it is traced; when it runs there is no memory.
+    // The size can be computed, so tracing succeeds. The allocation fails when the function runs.
     let _ = jit(|x: Tensor| (Tensor::zeros(DType::F32, [REFUSED]), x))(three());
 }

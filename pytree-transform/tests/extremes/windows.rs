@@ -1,4 +1,4 @@
-//! Strides, dilations and paddings of windows that lead beyond the end.
+//! Strides, dilations and paddings of windows that exceed the axis.
 
 use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::pooling::Pooling;
@@ -9,12 +9,12 @@ use crate::harness::{Panic, Shape, check, elements, rows};
 const HUGE: usize = usize::MAX;
 const TOP: usize = 1 << 63;
 
-/// One example of 1 2 3, with one feature.
+/// Returns one example of 1 2 3, with one feature.
 fn line() -> Tensor {
     Tensor::from([1.0_f32, 2.0, 3.0]).reshape([1, 3, 1])
 }
 
-/// One example of a 2 × 3 picture of 1 to 6, with one feature.
+/// Returns one example of a 2 × 3 picture of 1 to 6, with one feature.
 fn picture() -> Tensor {
     Tensor::from([1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).reshape([1, 2, 3, 1])
 }

@@ -1,11 +1,11 @@
-//! `vmap` of a function against the stack of its results, whatever is mapped over whichever axis.
+//! `vmap` of a function compared with the stack of its results, for all choices of mapped operands and axes.
 
 use pytree_transform::{Axes, Tensor, vmap};
 
-/// Over which axis each operand is mapped.
+/// The mapped axis of each operand.
 pub type Choice = Vec<Option<isize>>;
 
-/// Every way to map at least one operand: not, over the first axis, or over the last.
+/// Returns every way to map at least one operand: unmapped, over the first axis, or over the last axis.
 pub fn choices(operands: &[Tensor]) -> Vec<Choice> {
     let mut choices = vec![Choice::new()];
     for operand in operands {
@@ -28,7 +28,7 @@ pub fn choices(operands: &[Tensor]) -> Vec<Choice> {
     choices
 }
 
-/// For each position of several lists of tensors, their stack; the first of them where there is no axis.
+/// Stacks the tensors at each position of the lists. Without an axis, the first tensor is returned.
 pub fn stacked(lists: &[Vec<Tensor>], axes: &[Option<isize>]) -> Vec<Tensor> {
     let column = |position: usize| {
         lists
@@ -43,7 +43,7 @@ pub fn stacked(lists: &[Vec<Tensor>], axes: &[Option<isize>]) -> Vec<Tensor> {
     axes.iter().enumerate().map(stack).collect()
 }
 
-/// The results of a function for each example; operands that are not mapped are those of the first.
+/// Returns the results of a function for each example. An unmapped operand is that of the first example.
 pub fn one_by_one(
     f: &dyn Fn(&[Tensor]) -> Vec<Tensor>,
     examples: &[Vec<Tensor>],
@@ -62,7 +62,7 @@ pub fn one_by_one(
     stacked(&results, &vec![Some(0); results[0].len()])
 }
 
-/// `vmap` of a function of up to three tensors.
+/// Applies `vmap` to a function of up to three tensors.
 pub fn mapped(
     f: &(dyn Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync),
     batch: &[Tensor],

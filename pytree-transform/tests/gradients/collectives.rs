@@ -1,4 +1,4 @@
-//! Collectives in the table: they are what they are inside of a `vmap` only.
+//! Collectives in the table. Each case wraps its collective in a `vmap`, which binds the axis name.
 
 use std::cell::RefCell;
 
@@ -10,11 +10,11 @@ use crate::sample::Domain::Real;
 use crate::table::{Case, case};
 
 thread_local! {
-    /// The jaxprs of examples, for the test that looks for all primitives.
+    /// The jaxprs of the example functions, for the test that looks for all primitives.
     pub static OF_EXAMPLES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A compiled function of an example, mapped over the first axis of all operands, which has the name `i`.
+/// Maps a compiled function of an example over the first axis of all operands, with the axis name `i`.
 fn mapped(x: &[Tensor], of_example: fn(&[Tensor]) -> Tensor) -> Tensor {
     let compiled = jit(move |x: Vec<Tensor>| of_example(&x));
     let function = |x: Vec<Tensor>| {
@@ -24,7 +24,7 @@ fn mapped(x: &[Tensor], of_example: fn(&[Tensor]) -> Tensor) -> Tensor {
     vmap(function).axis_name("i")(x.to_vec())
 }
 
-/// Operations over a batch axis, between others that are not linear.
+/// Operations over a batch axis between nonlinear operations.
 #[rustfmt::skip]
 pub fn collectives() -> Vec<Case> {
     vec![

@@ -1,5 +1,4 @@
-//! Branches and loops in the table. A `while` has no derivative backward: what is differentiated goes
-//! around it.
+//! Branches and loops in the table. A `while` loop has no reverse mode, so differentiated values bypass it.
 
 use pytree_transform::{
     Tensor, associative_scan, cond, custom_jvp, fori_loop, jit, remat, scan, switch, while_loop,
@@ -8,7 +7,7 @@ use pytree_transform::{
 use crate::sample::Domain::{Index, Real};
 use crate::table::{Case, case};
 
-/// A compiled function of the operands.
+/// Compiles a function of the operands.
 fn compiled(x: &[Tensor], function: fn(&[Tensor]) -> Tensor) -> Tensor {
     jit(move |x: Vec<Tensor>| function(&x))(x.to_vec())
 }

@@ -1,17 +1,17 @@
-//! The derivatives of a function with respect to those of its operands that are floats.
+//! The derivatives of a function with respect to its float operands.
 
 use pytree_transform::{Tensor, grad, jvp, vjp};
 
 /// A function of the table, or the same function transformed.
 pub type Function<'f> = &'f (dyn Fn(&[Tensor]) -> Tensor + Send + Sync);
 
-/// The operands that have derivatives.
+/// Returns the operands that have derivatives.
 pub fn floats(operands: &[Tensor]) -> Vec<Tensor> {
     let floats = operands.iter().filter(|operand| operand.dtype().is_float());
     floats.cloned().collect()
 }
 
-/// The operands with other floats.
+/// Returns the operands with their floats replaced.
 pub fn with_floats(operands: &[Tensor], floats: &[Tensor]) -> Vec<Tensor> {
     let mut floats = floats.iter().cloned();
     let mut operands = operands.to_vec();
@@ -24,32 +24,31 @@ pub fn with_floats(operands: &[Tensor], floats: &[Tensor]) -> Vec<Tensor> {
     operands
 }
 
-/// J u, by forward mode.
+/// Returns J u, by forward mode.
 pub fn pushed(f: Function<'_>, operands: &[Tensor], direction: &Vec<Tensor>) -> Tensor {
     let of_floats = |x: &Vec<Tensor>| f(&with_floats(operands, x));
     jvp(of_floats, &floats(operands), direction).1
 }
 
-/// Jᵀ v, by reverse mode.
+/// Returns Jᵀ v, by reverse mode.
 pub fn pulled(f: Function<'_>, operands: &[Tensor], weights: &Tensor) -> Vec<Tensor> {
     let of_floats = |x: &Vec<Tensor>| f(&with_floats(operands, x));
     let (_, pullback) = vjp(of_floats, &floats(operands));
     pullback.call(weights).leaves().to_vec()
 }
 
-/// The sum of sin(f) with weights: a loss whose second derivatives are not those of a linear function even
-/// where f is linear.
+/// Returns the weighted sum of sin(f): a loss with nontrivial second derivatives even where f is linear.
 pub fn loss(f: Function<'_>, operands: &[Tensor], weights: &Tensor) -> Tensor {
     (f(operands).sin() * weights).sum()
 }
 
-/// The gradient of the loss.
+/// Returns the gradient of the loss.
 pub fn slope(f: Function<'_>, operands: &[Tensor], weights: &Tensor) -> Vec<Tensor> {
     let of_floats = grad(|x: &Vec<Tensor>| loss(f, &with_floats(operands, x), weights));
     of_floats(&floats(operands)).leaves().to_vec()
 }
 
-/// H u, forward over reverse.
+/// Returns H u, by forward over reverse mode.
 pub fn curvature(
     f: Function<'_>,
     operands: &[Tensor],
@@ -60,7 +59,7 @@ pub fn curvature(
     jvp(of_floats, &floats(operands), direction).1
 }
 
-/// The inner product.
+/// Returns the inner product.
 pub fn inner(left: &[Tensor], right: &[Tensor]) -> Tensor {
     let products = left
         .iter()
@@ -69,7 +68,7 @@ pub fn inner(left: &[Tensor], right: &[Tensor]) -> Tensor {
     products.fold(Tensor::from(0.0_f64), |sum, product| sum + product)
 }
 
-/// The central difference of a function along a direction.
+/// Returns the central difference of a function along a direction.
 pub fn difference(
     f: impl Fn(&[Tensor]) -> Vec<Tensor>,
     operands: &[Tensor],

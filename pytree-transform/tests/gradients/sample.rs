@@ -1,14 +1,14 @@
-//! Samples inside the domain of a case, and how exactly it can be computed there.
+//! Samples inside the domain of a case, and the accuracy of the computation there.
 
 use pytree_transform::Tensor;
 
 use crate::table::Case;
 
-/// Where the elements of an operand come from. Those of floats are all different in a case, so that no
-/// sample sits on a kink of `max` or `abs`.
+/// The range of an operand's elements. All floats of a case are distinct, so that no sample is on a kink of `max` or
+/// `abs`.
 #[derive(Clone, Copy)]
 pub enum Domain {
-    /// f64 in (-2, 2), and neither -1, 0 nor 1.
+    /// f64 in (-2, 2), except -1, 0 and 1.
     Real,
     /// f64 in (0.4, 2.4).
     Positive,
@@ -16,37 +16,37 @@ pub enum Domain {
     NonZero,
     /// f64 in (-0.8, 0.8).
     Unit,
-    /// i32 from -1 to this number: for an axis of that length one index is too low and one too high.
+    /// i32 from -1 to this number: on an axis of that length, one index is too low and one is too high.
     Index(i32),
     /// bool.
     Truth,
 }
 
-/// How exactly a case can be computed.
+/// The accuracy of a case.
 #[derive(Clone, Copy)]
 pub enum Precision {
-    /// f64 throughout: 1e-16 an operation.
+    /// f64 throughout: a relative error of 1e-16 per operation.
     Double,
-    /// Through f32: 6e-8 an operation.
+    /// Through f32: a relative error of 6e-8 per operation.
     Single,
 }
 
-/// How far two figures may be apart, relative to the greatest of them and 1.
+/// The allowed distance of two results, relative to 1 or the greater of them.
 pub struct Tolerance {
     /// The step h of central differences.
     pub step: f64,
-    /// Central differences are wrong by h²/6 · f''' (truncation) and ε/h · f (rounding).
+    /// The error of central differences: h²/6 · f''' (truncation) and ε/h · f (rounding).
     pub difference: f64,
-    /// The same sum in another order is wrong by ε for each of its terms.
+    /// The error of a sum in another order: ε for each term.
     pub order: f64,
 }
 
 impl Precision {
     pub fn tolerance(self) -> Tolerance {
         let (step, difference, order) = match self {
-            // 2e-11 · f''' + 2e-11 · f; the domains keep f''' below 1e3 times the derivative beside it.
+            // 2e-11 · f''' + 2e-11 · f. The domains keep f''' below 1e3 times the compared derivative.
             Self::Double => (1e-5, 1e-7, 1e-13),
-            // 1e-5 · f''' + 8e-6 · f; both are a few.
+            // 1e-5 · f''' + 8e-6 · f. f''' and f are of the order of 1.
             Self::Single => (1.0 / 128.0, 1e-4, 1e-6),
         };
         Tolerance {
@@ -57,7 +57,7 @@ impl Precision {
     }
 }
 
-/// Random numbers (Steele et al., "Fast splittable pseudorandom number generators", 2014).
+/// A random generator (Steele et al., "Fast splittable pseudorandom number generators", 2014).
 pub struct Random(pub u64);
 
 impl Random {
@@ -69,7 +69,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number in [0, 1).
+    /// Returns a number in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -78,13 +78,13 @@ impl Random {
         (self.bits() % bound as u64) as usize
     }
 
-    /// Numbers in [-1, 1) with the shape of a tensor.
+    /// Returns numbers in [-1, 1) with the shape of a tensor.
     pub fn like(&mut self, tensor: &Tensor) -> Tensor {
         let elements: Vec<f64> = (0..tensor.len()).map(|_| 2.0 * self.unit() - 1.0).collect();
         Tensor::new(tensor.shape(), elements)
     }
 
-    /// The numbers from 0 to before `count` in random order.
+    /// Returns the numbers below `count` in random order.
     fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         (1..count).for_each(|last| order.swap(last, self.below(last + 1)));
@@ -93,13 +93,13 @@ impl Random {
 }
 
 impl Case {
-    /// Operands inside the domain.
+    /// Returns operands inside the domain.
     pub fn sample(&self, random: &mut Random) -> Vec<Tensor> {
         let lengths = self
             .operands
             .iter()
             .map(|(_, shape)| shape.iter().product::<usize>());
-        // Every element has a cell of its own, and no kink of a function is inside of one.
+        // Every element has its own cell, and no function has a kink inside of a cell.
         let cells = lengths.sum::<usize>().next_multiple_of(4);
         let mut order = random.shuffled(cells).into_iter();
         let mut operands = Vec::new();
@@ -129,7 +129,7 @@ impl Case {
 }
 
 impl Domain {
-    /// A number in (0, 1) as an element.
+    /// Converts a number in (0, 1) to an element.
     fn element(self, unit: f64) -> f64 {
         match self {
             Self::Positive => 2.0 * unit + 0.4,

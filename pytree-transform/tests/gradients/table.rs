@@ -1,4 +1,4 @@
-//! The cases: functions of tensors, and what they are called with.
+//! The cases: functions of tensors, and the domains of their operands.
 
 use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::indexing::{Index, Step};
@@ -33,7 +33,7 @@ pub fn case<const N: usize>(
     }
 }
 
-/// A case that goes through f32.
+/// Returns a case that computes through f32.
 fn single<const N: usize>(
     name: &'static str,
     operands: [(Domain, &'static [usize]); N],
@@ -46,7 +46,7 @@ fn single<const N: usize>(
     }
 }
 
-/// The table; one line a case where it fits.
+/// Returns the table, with one line per case where it fits.
 pub fn table() -> Vec<Case> {
     let mut table = Vec::new();
     table.extend(functions());
@@ -66,7 +66,7 @@ pub fn table() -> Vec<Case> {
     table
 }
 
-/// Functions of one tensor, element by element.
+/// Elementwise functions of one tensor.
 #[rustfmt::skip]
 fn functions() -> Vec<Case> {
     vec![
@@ -101,7 +101,7 @@ fn functions() -> Vec<Case> {
         case("atanh", [(Unit, &[2, 3])], |x| x[0].atanh()),
         case("floor", [(Real, &[2, 3])], |x| x[0].floor() * &x[0]),
         case("ceil", [(Real, &[2, 3])], |x| x[0].ceil() * &x[0]),
-        // Away from the kinks, which are at whole numbers and a half.
+        // The samples avoid the kinks, which are at whole numbers and halves.
         case("round", [(Real, &[2, 3])], |x| (&x[0] * 0.2).round() * &x[0]),
         case("round_half_away", [(Real, &[2, 3])], |x| (&x[0] * 0.2).round_half_away() * &x[0]),
         case("trunc", [(Real, &[2, 3])], |x| x[0].trunc() * &x[0]),
@@ -124,7 +124,7 @@ fn functions() -> Vec<Case> {
     ]
 }
 
-/// Functions of two tensors, element by element.
+/// Elementwise functions of two tensors.
 #[rustfmt::skip]
 fn operators() -> Vec<Case> {
     vec![
@@ -154,14 +154,14 @@ fn operators() -> Vec<Case> {
         case("logaddexp", [(Real, &[2, 3]), (Real, &[2, 1])], |x| x[0].logaddexp(&x[1])),
         case("logaddexp of equals", [(Real, &[2, 3])], |x| x[0].logaddexp(&x[0])),
         case("hypot", [(NonZero, &[2, 3]), (NonZero, &[3])], |x| x[0].hypot(&x[1])),
-        // The quotients, below 1, are away from whole numbers.
+        // The quotients are below 1, away from whole numbers.
         case("rem", [(Unit, &[2, 3]), (Positive, &[3])], |x| x[0].rem(&x[1] + 1.0)),
         case("rem by less", [(Positive, &[2, 3])], |x| (&x[0] + 5.0).rem(&x[0] * 0.1 + 2.5)),
         case("remainder", [(Unit, &[2, 3]), (Positive, &[3])], |x| x[0].remainder(&x[1] + 1.0)),
     ]
 }
 
-/// A choice between two tensors by what `condition` says of them.
+/// Selects between two tensors by `condition`.
 fn choose(x: &[Tensor], condition: &Tensor) -> Tensor {
     condition.select(&x[0].sin(), &x[1].square())
 }
@@ -187,7 +187,7 @@ fn choices() -> Vec<Case> {
     ]
 }
 
-/// Changes of the dtype, and integers on the way.
+/// Conversions between dtypes, and computations through integers.
 #[rustfmt::skip]
 fn conversions() -> Vec<Case> {
     vec![
@@ -239,7 +239,7 @@ fn matmul(x: &[Tensor]) -> Tensor {
     x[0].matmul(&x[1])
 }
 
-/// Products of matrices, in each combination of ranks.
+/// Matrix products, in each combination of ranks.
 #[rustfmt::skip]
 fn products() -> Vec<Case> {
     vec![
@@ -281,14 +281,14 @@ fn shapes() -> Vec<Case> {
     ]
 }
 
-/// What the transposition of `function`, a linear one of a tensor of this shape, makes of a cotangent.
+/// Transposes `function`, which is linear in a tensor of this shape, and applies the result to a cotangent.
 fn transposed(function: impl Fn(&Tensor) -> Tensor, shape: &[usize], cotangent: &Tensor) -> Tensor {
     vjp(|x: &Tensor| function(x), &Tensor::zeros(F64, shape))
         .1
         .call(cotangent)
 }
 
-/// Parts of tensors, and tensors put together.
+/// Slices, updates and concatenations.
 #[rustfmt::skip]
 fn parts() -> Vec<Case> {
     vec![
@@ -323,7 +323,7 @@ fn parts() -> Vec<Case> {
     ]
 }
 
-/// Products, minima, logic, and running reductions.
+/// Products, minima, logic, and cumulative reductions.
 #[rustfmt::skip]
 fn more_reductions() -> Vec<Case> {
     vec![
@@ -351,7 +351,7 @@ fn more_reductions() -> Vec<Case> {
     ]
 }
 
-/// Parts changed, and parts that begin at a tensor.
+/// Updates of parts, and slices that start at a tensor.
 #[rustfmt::skip]
 fn updates() -> Vec<Case> {
     vec![
@@ -401,7 +401,7 @@ fn sliding() -> Vec<Case> {
     ]
 }
 
-/// Constants, operations without derivative beside ones with, and calls.
+/// Constants, nondifferentiable operations combined with differentiable ones, and calls.
 #[rustfmt::skip]
 fn rest() -> Vec<Case> {
     vec![
