@@ -409,7 +409,7 @@ fn invalid_collectives_name_the_mistake() {
         "{text}"
     );
     let text = call(|x| all_to_all(&x, "i", 0, 0, true));
-    assert!(text.contains("can't be cut into 2 pieces"), "{text}");
+    assert!(text.contains("cannot be divided into 2 pieces"), "{text}");
     let text = call(|x| all_gather(&x, "i", 2, false));
     assert!(
         text.contains(

@@ -378,9 +378,9 @@ fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorErro
             "all_to_all",
             &[leaf.info()],
             format!(
-                "axis {axis} of length {whole} can't be cut into {length} pieces, one for each example of `{name}`"
+                "axis {axis} of length {whole} cannot be divided into {length} pieces, one for each example of `{name}`"
             ),
-            "choose a length that can be divided, or pad it",
+            "pad the axis to a multiple of the number of examples",
         ));
     }
     shape[axis] = whole / length;
