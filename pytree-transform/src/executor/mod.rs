@@ -1,9 +1,9 @@
 //! The CPU executor: runs a jaxpr on concrete arrays.
 //!
-//! Chains of element-by-element equations and reductions run in one pass. Each value is dropped right after its last use,
+//! Chains of element-by-element equations and reductions run in one kernel. Each value is dropped right after its last use,
 //! so that the operation that uses it last may write into its memory, and freed memory serves again.
 
-mod pass;
+mod kernel;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use crate::primitives::body::program::{Program, Slots};
 use crate::tensor::jaxpr::{CONCRETE, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable};
 use crate::tensor::primitive::{Operands, Primitive};
 
-use self::pass::Pass;
+use self::kernel::Kernel;
 use self::schedule::{Scheduled, schedule};
 
 /// A jaxpr made ready to run.
@@ -41,7 +41,7 @@ struct Step {
 
 enum Work {
     One(Arc<dyn Primitive>),
-    Pass(Pass),
+    Kernel(Kernel),
 }
 
 /// The use of a value; the last one may take it.
@@ -63,7 +63,7 @@ impl Program for Executable {
 }
 
 impl Executable {
-    /// Makes a jaxpr ready to run after all passes.
+    /// Makes a jaxpr ready to run after all compiler passes.
     pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
         Self::new(&optimize(jaxpr.clone()))
     }
@@ -162,7 +162,7 @@ impl Executable {
                 .collect();
             let results = match &step.work {
                 Work::One(primitive) => primitive.evaluate(operands),
-                Work::Pass(pass) => pass.run(operands),
+                Work::Kernel(kernel) => kernel.run(operands),
             };
             for (&slot, result) in pairs(&step.outputs, results, RESULTS) {
                 values[slot] = Some(Arc::new(result));
@@ -191,7 +191,7 @@ pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
     let planned = |scheduled| {
         let single = match &scheduled {
             Scheduled::One(position) => Some(*position),
-            Scheduled::Pass(_) => None,
+            Scheduled::Kernel(_) => None,
         };
         let (_, inputs, outputs) = parts(jaxpr, scheduled);
         Planned {
@@ -213,9 +213,9 @@ fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Varia
                 equation.outputs.to_vec(),
             )
         }
-        Scheduled::Pass(pass) => {
-            let (inputs, outputs) = (pass.inputs.clone(), pass.outputs.clone());
-            (Work::Pass(pass), inputs, outputs)
+        Scheduled::Kernel(kernel) => {
+            let (inputs, outputs) = (kernel.inputs.clone(), kernel.outputs.clone());
+            (Work::Kernel(kernel), inputs, outputs)
         }
     }
 }

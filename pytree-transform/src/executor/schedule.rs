@@ -1,21 +1,21 @@
-//! The order in which equations run, and which of them run together in one pass over memory.
+//! The order in which equations run, and which of them run together in one fused kernel.
 //!
-//! A pass holds equations over as many elements each, of one float type and bools. It may reduce rows of
-//! its elements and go on with a number a row: a softmax or a normalisation is one pass. Reductions to the
-//! shape of one row, or of everything, end in a pass. An equation joins the pass of an earlier one if all
+//! A kernel holds equations over as many elements each, of one float type and bools. It may reduce rows of
+//! its elements and go on with a number a row: a softmax or a normalisation is one kernel. Reductions to the
+//! shape of one row, or of everything, end in a kernel. An equation joins the kernel of an earlier one if all
 //! it needs is there by then, so equations in between do not break a chain.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::pass::{Level, Pass, PassBuilder};
+use super::kernel::{Kernel, KernelBuilder, Level};
 use super::views::{Direction, Pattern, View, direction, view};
 use crate::base::dtype::DType;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
 
-/// How many equations ahead a pass looks for members: enough for an optimiser's update, and it keeps the
+/// How many equations ahead a kernel looks for members: enough for an optimiser's update, and it keeps the
 /// planning of long jaxprs linear.
 const WINDOW: usize = 256;
 
@@ -23,21 +23,21 @@ const WINDOW: usize = 256;
 /// one is taken at once, which keeps the planning of long jaxprs linear.
 const NEAR: usize = 32;
 
-/// The longest row that a pass reduces: it must fit the first-level cache several times.
+/// The longest row that a kernel reduces: it must fit the first-level cache several times.
 const LONGEST_ROW: usize = 4096;
 
-/// The longest result of a reduction over rows that a pass sums up as it goes.
+/// The longest result of a reduction over rows that a kernel sums up as it goes.
 const LONGEST_TOTAL: usize = 16_384;
 
 /// A part of a schedule.
 pub(super) enum Scheduled {
     /// One equation on its own, by its position.
     One(usize),
-    /// Several in one pass.
-    Pass(Pass),
+    /// Several in one kernel.
+    Kernel(Kernel),
 }
 
-/// What a pass reads for a variable.
+/// What a kernel reads for a variable.
 pub(super) enum Resolved {
     Constant(f64),
     /// A value that is in memory or made by an equation that is not a view.
@@ -47,7 +47,7 @@ pub(super) enum Resolved {
     },
 }
 
-/// What an equation does in a pass.
+/// What an equation does in a kernel.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     Elementwise(Elementwise, Level),
@@ -60,14 +60,14 @@ pub(super) enum Role {
     },
 }
 
-/// What the values of an equation in a pass are.
+/// What the values of an equation in a kernel are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Floats(DType),
     Bools,
 }
 
-/// The equations of one pass while it is put together.
+/// The equations of one kernel while it is put together.
 struct Group {
     length: usize,
     row: Option<usize>,
@@ -94,7 +94,7 @@ pub(super) struct Planner<'j> {
     scheduled: Vec<Scheduled>,
 }
 
-/// Puts the equations of a jaxpr in an order, chains in passes.
+/// Puts the equations of a jaxpr in an order, chains in kernels.
 pub(super) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
     let mut planner = Planner::new(jaxpr);
     let small = planner.small();
@@ -161,7 +161,7 @@ impl<'j> Planner<'j> {
     }
 
     /// The equations on a few numbers that depend on nothing else, a learning rate or a bias correction.
-    /// They run first, so that no pass is cut where it waits for one of them.
+    /// They run first, so that no kernel is cut where it waits for one of them.
     fn small(&self) -> Vec<bool> {
         const FEW: usize = 16;
         let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;
@@ -186,7 +186,7 @@ impl<'j> Planner<'j> {
         small
     }
 
-    /// Schedules an equation, alone or with those that its pass can hold.
+    /// Schedules an equation, alone or with those that its kernel can hold.
     fn take(&mut self, start: usize) {
         let Some(group) = self.group(start) else {
             return self.alone(start);
@@ -195,8 +195,8 @@ impl<'j> Planner<'j> {
         if !pays {
             return self.alone(start);
         }
-        let pass = self.build(&group);
-        self.scheduled.push(Scheduled::Pass(pass));
+        let kernel = self.build(&group);
+        self.scheduled.push(Scheduled::Kernel(kernel));
         for (position, _) in group.members {
             self.done(position);
         }
@@ -285,7 +285,7 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// The pass that begins with an equation, if it can be part of one.
+    /// The kernel that begins with an equation, if it can be part of one.
     fn group(&mut self, start: usize) -> Option<Group> {
         // What the first reads may be a repetition of a repetition.
         let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
@@ -322,7 +322,7 @@ impl<'j> Planner<'j> {
         Some(group)
     }
 
-    /// What an equation's values would be in a pass; nothing if it can't be part of any.
+    /// What an equation's values would be in a kernel; nothing if it can't be part of any.
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
@@ -413,7 +413,7 @@ impl<'j> Planner<'j> {
             .then_some(Role::Elementwise(elementwise, level))
     }
 
-    /// Whether a pass can read a value at a level.
+    /// Whether a kernel can read a value at a level.
     fn readable(&self, group: &Group, variable: Variable, level: Level) -> bool {
         let Resolved::Value { base, pattern } = self.resolve(variable) else {
             return true;
@@ -449,10 +449,10 @@ impl<'j> Planner<'j> {
         false
     }
 
-    fn build(&self, group: &Group) -> Pass {
+    fn build(&self, group: &Group) -> Kernel {
         // A group of bools alone has no floats of any type.
         let float = group.float.unwrap_or(DType::F32);
-        let mut builder = PassBuilder::new(self, float, group.length, group.row.unwrap_or(1));
+        let mut builder = KernelBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {
             builder.add(&self.jaxpr.equations[position], role);
         }

@@ -29,18 +29,18 @@ fn input(shape: &[usize], seed: usize) -> Tensor {
     Tensor::new(shape, (0..count).map(number).collect::<Vec<f32>>())
 }
 
-/// The passes of a schedule as text, and how many equations run alone.
-fn passes(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
+/// The kernels of a schedule as text, and how many equations run alone.
+fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     let scheduled = schedule(jaxpr);
     let alone = scheduled
         .iter()
         .filter(|scheduled| matches!(scheduled, Scheduled::One(_)))
         .count();
-    let passes = scheduled.iter().filter_map(|scheduled| match scheduled {
-        Scheduled::Pass(pass) => Some(pass.to_string()),
+    let kernels = scheduled.iter().filter_map(|scheduled| match scheduled {
+        Scheduled::Kernel(kernel) => Some(kernel.to_string()),
         Scheduled::One(_) => None,
     });
-    (passes.collect(), alone)
+    (kernels.collect(), alone)
 }
 
 /// Compares a compiled function with its operations; inputs that nobody else holds are given away.
@@ -108,10 +108,10 @@ const SHAPES: [&[usize]; 10] = [
 ];
 
 #[test]
-fn softmax_is_one_pass() {
-    let (passes, alone) = passes(&recorded(&[&[8, 64]], softmax));
+fn softmax_is_one_kernel() {
+    let (kernels, alone) = kernels(&recorded(&[&[8, 64]], softmax));
     assert_eq!(
-        passes,
+        kernels,
         ["512 elements in rows of 64: reduce_max rows, sub, exp, reduce_sum rows, div"]
     );
     assert_eq!(alone, 0);
@@ -119,9 +119,9 @@ fn softmax_is_one_pass() {
 }
 
 #[test]
-fn a_normalisation_is_one_pass() {
-    let (passes, alone) = passes(&recorded(&[&[8, 64], &[64], &[64]], normalised));
-    assert_eq!(passes.len(), 1, "{passes:?}");
+fn a_normalisation_is_one_kernel() {
+    let (kernels, alone) = kernels(&recorded(&[&[8, 64], &[64], &[64]], normalised));
+    assert_eq!(kernels.len(), 1, "{kernels:?}");
     assert_eq!(alone, 0);
     for shape in SHAPES {
         let row = [*shape.last().unwrap()];
@@ -130,13 +130,13 @@ fn a_normalisation_is_one_pass() {
 }
 
 #[test]
-fn reductions_over_rows_end_in_the_pass() {
+fn reductions_over_rows_end_in_the_kernel() {
     let function: Function = |x| {
         let y = x[0].tanh() * &x[1];
         vec![y.sum_axes([0]), y.max_axes([0]), y.sum(), &y + 1.0]
     };
-    let (passes, alone) = passes(&recorded(&[&[80, 64], &[80, 64]], function));
-    assert_eq!(passes.len(), 1, "{passes:?}");
+    let (kernels, alone) = kernels(&recorded(&[&[80, 64], &[80, 64]], function));
+    assert_eq!(kernels.len(), 1, "{kernels:?}");
     assert_eq!(alone, 0);
     for shape in [&[3, 2][..], &[80, 64], &[1300, 33], &[2, 5000], &[9, 1]] {
         check(&[shape, shape], function);
@@ -192,18 +192,18 @@ fn views_are_read_in_place_and_made_where_they_are_needed() {
 }
 
 #[test]
-fn numbers_that_a_pass_waits_for_come_first() {
-    // The conversion is not an operation of a pass, and would stand in its middle.
-    let (passes, _) = passes(&recorded(&[&[100], &[]], |x| {
+fn numbers_that_a_kernel_waits_for_come_first() {
+    // The conversion is not an operation of a kernel, and would stand in its middle.
+    let (kernels, _) = kernels(&recorded(&[&[100], &[]], |x| {
         let y = &x[0] * 2.0 + 1.0;
         let rate = x[1].convert(DType::F64).sqrt().convert(DType::F32);
         vec![y.tanh() * rate]
     }));
     assert!(
-        passes
+        kernels
             .iter()
-            .any(|pass| pass == "100 elements: mul, add, tanh, mul"),
-        "{passes:?}"
+            .any(|kernel| kernel == "100 elements: mul, add, tanh, mul"),
+        "{kernels:?}"
     );
 }
 

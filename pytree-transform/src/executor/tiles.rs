@@ -1,6 +1,6 @@
-//! The registers of a pass: tiles of elements that stay in the first-level cache.
+//! The registers of a kernel: tiles of elements that stay in the first-level cache.
 //!
-//! Everything that touches elements is inlined into the pass, which is compiled for several instruction
+//! Everything that touches elements is inlined into the kernel, which is compiled for several instruction
 //! sets and chosen when the program runs.
 
 #![allow(
@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use pytree_core::bug::{bug, expect_some};
 
 pub(super) use self::totals::{Accumulators, Total, Totals};
-use super::pass::{Here, Place};
+use super::kernel::{Here, Place};
 use crate::base::array::Array;
 use crate::base::dtype::TensorElement;
 use crate::base::fold;
@@ -23,8 +23,8 @@ use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
-/// What a result of a pass holds.
-const STORED: &str = "floats of the type of the pass, or bools";
+/// What a result of a kernel holds.
+const STORED: &str = "floats of the type of the kernel, or bools";
 
 /// A float type that fills tiles.
 pub(super) trait Float: Kernels + Send + Sync {
@@ -37,7 +37,7 @@ pub(super) trait Float: Kernels + Send + Sync {
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
 
-/// An array that a pass reads: one from outside, or the place where a result is written over it.
+/// An array that a kernel reads: one from outside, or the place where a result is written over it.
 pub(super) enum Source<'a> {
     Array(&'a Array),
     Result(usize),
@@ -126,7 +126,7 @@ pub(super) struct Registers<F> {
     bools: Vec<Vec<bool>>,
 }
 
-/// The registers of a pass, given back to the thread afterwards.
+/// The registers of a kernel, given back to the thread afterwards.
 pub(super) struct Tiles<F: Float>(Registers<F>);
 
 impl<F: Float> Drop for Tiles<F> {

@@ -1,4 +1,4 @@
-//! Views: values that a pass reads without their being in memory, since they repeat others.
+//! Views: values that a kernel reads without their being in memory, since they repeat others.
 
 use std::any::Any;
 
@@ -31,7 +31,7 @@ pub(super) enum View {
     Of { source: Variable, pattern: Pattern },
 }
 
-/// What an equation makes, if a pass can do without it in memory.
+/// What an equation makes, if a kernel can do without it in memory.
 pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     if !jaxpr.info(*equation.outputs.first()?).dtype.is_float() {
         return None;

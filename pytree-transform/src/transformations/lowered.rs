@@ -16,7 +16,7 @@ use crate::tensor::jaxpr::{Jaxpr, Variable};
 /// let lowered = f.lower(&Tensor::from([1.0_f32, 2.0]));
 /// let names: Vec<_> = lowered.jaxpr().equations().map(|equation| equation.name()).collect();
 /// assert_eq!(names, ["sin", "full", "mul", "full", "add", "reduce_sum"]);
-/// assert!(lowered.schedule()[0].fused, "one pass over memory");
+/// assert!(lowered.schedule()[0].fused, "one fused kernel");
 /// assert_eq!(lowered.memory().inputs, 8);
 /// println!("{lowered}");
 /// ```
@@ -27,7 +27,7 @@ pub struct Lowered {
     memory: Memory,
 }
 
-/// A step of a schedule: one equation, or several that run in one pass over memory.
+/// A step of a schedule: one equation, or several that run in one fused kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The positions of its equations in the jaxpr, in order. Of views in a row that an earlier step has, only the last

@@ -1,6 +1,6 @@
-//! Reductions over rows, and of all elements: what a pass adds its tiles to.
+//! Reductions over rows, and of all elements: what a kernel adds its tiles to.
 //!
-//! Each block of rows, in the order of [`crate::base::fold`], has a result of its own. Chunks of a pass hold whole blocks, so
+//! Each block of rows, in the order of [`crate::base::fold`], has a result of its own. Chunks of a kernel hold whole blocks, so
 //! that threads write different results and their number does not change a bit.
 
 #![allow(
@@ -17,19 +17,19 @@ use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, LANES, Lanes, PART};
 use crate::tensor::primitive::Fold;
 
-/// A reduction over rows of a pass.
+/// A reduction over rows of a kernel.
 #[derive(Debug)]
 pub(in crate::executor) struct Total {
     pub(in crate::executor) fold: Fold,
     /// The length of a row; 1 if all elements become one number.
     pub(in crate::executor) period: usize,
     pub(in crate::executor) info: AbstractArray,
-    /// How many elements of the pass make one block.
+    /// How many elements of the kernel make one block.
     block: usize,
 }
 
 impl Total {
-    /// Describes the reduction of a pass of `length` elements in rows of `period`.
+    /// Describes the reduction of a kernel of `length` elements in rows of `period`.
     pub(in crate::executor) fn new(
         fold: Fold,
         period: usize,
@@ -72,7 +72,7 @@ impl Total {
     }
 }
 
-/// The results of all blocks of the reductions of a pass.
+/// The results of all blocks of the reductions of a kernel.
 pub(in crate::executor) struct Totals<'p, F>(SmallVec<[(&'p Total, Vec<F>); 2]>);
 
 impl<'p, F: Float> Totals<'p, F> {
@@ -103,7 +103,7 @@ impl<'p, F: Float> Totals<'p, F> {
     }
 }
 
-/// What a chunk of a pass adds its tiles to.
+/// What a chunk of a kernel adds its tiles to.
 pub(in crate::executor) struct Accumulators<'a, F>(SmallVec<[Accumulator<'a, F>; 2]>);
 
 struct Accumulator<'a, F> {

@@ -1,7 +1,7 @@
 //! The scalar function of each operation, for every dtype.
 //!
-//! The same function runs over a whole array in place and over the tiles of a fused kernel, so both give the same
-//! bits. The shape rules reject a combination of operation and dtype that has no function.
+//! The same function runs over a whole array in place and over the tiles of a fused kernel, so both give the
+//! same bits. A pair of operation and element type that has no function is refused by the shape rules.
 
 #![allow(
     clippy::inline_always,

@@ -1,7 +1,7 @@
 //! Elementwise primitives: unary, binary and comparisons.
 //!
-//! Operands have the same shape and dtype; broadcasting is a separate operation before. `kernels.rs` holds the scalar
-//! functions for both evaluation and fused kernels.
+//! Operands have the same shape and element type; broadcasting is an operation of its own, done before.
+//! What an operation does to numbers is written once, in `kernels.rs`, for evaluation and for fused kernels.
 
 mod binary;
 mod broadcasting;

@@ -1,4 +1,4 @@
-//! A pass over memory: a program of steps that runs tile by tile.
+//! A fused kernel: a program of steps that runs tile by tile.
 //!
 //! The intermediate values of a tile stay in registers of the first-level cache and are never written out.
 //! A tile holds whole rows, so that a step can reduce them and later steps read the numbers of their rows.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use pytree_core::bug::{expect_at, expect_some};
 use smallvec::SmallVec;
 
-pub(super) use self::builder::PassBuilder;
+pub(super) use self::builder::KernelBuilder;
 use super::tiles::{Accumulators, Float, Slot, Source, Tiles, Total, Totals};
 use super::views::Pattern;
 use crate::base::array::{Array, Data};
@@ -44,7 +44,7 @@ const SHORTEST_CHUNK: usize = PARALLEL / 4;
 const CHUNKS_PER_THREAD: usize = 4;
 
 /// What each register holds when a step or a store reads it.
-const MADE: &str = "a value that a fill or an earlier step of the pass makes";
+const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
 
 /// Whether a value has a number for each element, or one for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +107,9 @@ struct Store {
     takes: SmallVec<[usize; 4]>,
 }
 
-/// Several equations in one pass over memory.
+/// Several equations in one fused kernel.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct Kernel {
     float: DType,
     length: usize,
     row: usize,
@@ -127,7 +127,7 @@ pub(crate) struct Pass {
     registers: usize,
 }
 
-impl Pass {
+impl Kernel {
     /// Lets values that are never needed at the same time have one register.
     fn assign_registers(&mut self) {
         let mut last_use = vec![0; self.registers];
@@ -183,7 +183,7 @@ impl Pass {
         self.registers = count;
     }
 
-    /// Runs the pass.
+    /// Runs the kernel.
     pub(super) fn run(&self, inputs: Operands) -> Outputs<Array> {
         match self.float {
             DType::F64 => self.run_with::<f64>(inputs),
@@ -298,7 +298,7 @@ impl Pass {
             }
         }
         let mut chunk = Chunk {
-            pass: self,
+            kernel: self,
             sources,
             part,
             tiles,
@@ -324,9 +324,9 @@ struct Part<'s, F: Float> {
     accumulators: Accumulators<'s, F>,
 }
 
-/// Some of the tiles of a pass, compiled for each instruction set.
+/// Some of the tiles of a kernel, compiled for each instruction set.
 struct Chunk<'a, 's, F: Float> {
-    pass: &'a Pass,
+    kernel: &'a Kernel,
     sources: &'a [Source<'a>],
     part: Part<'s, F>,
     tiles: Tiles<F>,
@@ -340,7 +340,7 @@ impl<F: Float> pulp::WithSimd for &mut Chunk<'_, '_, F> {
         let Part { start, end, .. } = self.part;
         let mut at = start;
         while at < end {
-            let count = self.pass.tile.min(end - at);
+            let count = self.kernel.tile.min(end - at);
             self.run_tile(at, count);
             at += count;
         }
@@ -351,14 +351,14 @@ impl<F: Float> pulp::WithSimd for &mut Chunk<'_, '_, F> {
 impl<F: Float> Chunk<'_, '_, F> {
     #[inline(always)]
     fn run_tile(&mut self, at: usize, count: usize) {
-        let (pass, first) = (self.pass, self.part.start);
-        for step in &pass.steps {
+        let (kernel, first) = (self.kernel, self.part.start);
+        for step in &kernel.steps {
             let here = Here {
                 sources: self.sources,
                 slots: &self.part.slots,
-                chunk: pass.at_level(first, step.level),
-                start: pass.at_level(at, step.level),
-                count: pass.at_level(count, step.level),
+                chunk: kernel.at_level(first, step.level),
+                start: kernel.at_level(at, step.level),
+                count: kernel.at_level(count, step.level),
             };
             match step.work {
                 Work::Load { input, pattern } => {
@@ -381,7 +381,7 @@ impl<F: Float> Chunk<'_, '_, F> {
                 }
                 Work::Spread => self
                     .tiles
-                    .spread(step.operands[0], step.output, pass.row, count),
+                    .spread(step.operands[0], step.output, kernel.row, count),
                 Work::Rows(fold) => {
                     let elements = Here {
                         chunk: first,
@@ -389,8 +389,13 @@ impl<F: Float> Chunk<'_, '_, F> {
                         count,
                         ..here
                     };
-                    self.tiles
-                        .fold_rows(fold, step.operands[0], step.output, pass.row, &elements);
+                    self.tiles.fold_rows(
+                        fold,
+                        step.operands[0],
+                        step.output,
+                        kernel.row,
+                        &elements,
+                    );
                 }
                 Work::Columns { total } => {
                     let tile = self.tiles.floats(step.operands[0], &here);
@@ -398,10 +403,10 @@ impl<F: Float> Chunk<'_, '_, F> {
                 }
             }
         }
-        for (position, store) in pass.stores.iter().enumerate() {
+        for (position, store) in kernel.stores.iter().enumerate() {
             let (from, length) = (
-                pass.at_level(at - first, store.level),
-                pass.at_level(count, store.level),
+                kernel.at_level(at - first, store.level),
+                kernel.at_level(count, store.level),
             );
             self.tiles
                 .store(store.register, &mut self.part.slots[position], from, length);
@@ -420,7 +425,7 @@ pub(super) struct Here<'a, 's, F> {
     pub(super) count: usize,
 }
 
-impl fmt::Display for Pass {
+impl fmt::Display for Kernel {
     /// What it does, as a schedule shows it: `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} elements", self.length)?;

@@ -1,10 +1,10 @@
-//! Puts a pass together, equation by equation.
+//! Puts a kernel together, equation by equation.
 
 use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::{Fill, LONGEST_UNIT, Level, Pass, Place, Step, Store, TILE, Total, Work};
+use super::{Fill, Kernel, LONGEST_UNIT, Level, Place, Step, Store, TILE, Total, Work};
 use crate::base::dtype::DType;
 use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
@@ -13,17 +13,17 @@ use crate::tensor::jaxpr::{Equation, Variable};
 /// How many inputs a result is offered the memory of: looking at each costs time in each call.
 const MOST_OFFERS: usize = 4;
 
-/// Puts a pass together.
-pub(in crate::executor) struct PassBuilder<'p, 'j> {
+/// Puts a kernel together.
+pub(in crate::executor) struct KernelBuilder<'p, 'j> {
     planner: &'p Planner<'j>,
-    pass: Pass,
+    kernel: Kernel,
     /// The registers of the values made inside.
     inside: HashMap<Variable, (usize, Level)>,
     loads: Vec<(Resolved, Level, usize)>,
     total_outputs: Vec<Variable>,
 }
 
-impl<'p, 'j> PassBuilder<'p, 'j> {
+impl<'p, 'j> KernelBuilder<'p, 'j> {
     pub(in crate::executor) fn new(
         planner: &'p Planner<'j>,
         float: DType,
@@ -32,7 +32,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
     ) -> Self {
         Self {
             planner,
-            pass: Pass {
+            kernel: Kernel {
                 float,
                 length,
                 row,
@@ -53,12 +53,12 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
     }
 
     fn register(&mut self) -> usize {
-        self.pass.registers += 1;
-        self.pass.registers - 1
+        self.kernel.registers += 1;
+        self.kernel.registers - 1
     }
 
     fn input(&mut self, variable: Variable) -> usize {
-        let inputs = &mut self.pass.inputs;
+        let inputs = &mut self.kernel.inputs;
         if let Some(position) = inputs.iter().position(|&known| known == variable) {
             return position;
         }
@@ -68,7 +68,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
 
     fn step(&mut self, work: Work, level: Level, operands: SmallVec<[Place; 3]>) -> usize {
         let output = self.register();
-        self.pass.steps.push(Step {
+        self.kernel.steps.push(Step {
             work,
             level,
             operands,
@@ -100,7 +100,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
         let register = match resolved {
             Resolved::Constant(value) => {
                 let register = self.register();
-                self.pass.fills.push((Fill::Constant(value), register));
+                self.kernel.fills.push((Fill::Constant(value), register));
                 register
             }
             Resolved::Value {
@@ -108,7 +108,7 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
                 pattern: Pattern::Scalar,
             } => {
                 let (input, register) = (self.input(base), self.register());
-                self.pass.fills.push((Fill::Scalar { input }, register));
+                self.kernel.fills.push((Fill::Scalar { input }, register));
                 register
             }
             Resolved::Value { base, pattern } => {
@@ -133,10 +133,10 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             Role::Rows(fold) => (Work::Rows(fold), Level::Row, Level::Element),
             Role::Columns { fold, period } => {
                 let info = self.planner.jaxpr.info(output).clone();
-                let total = Total::new(fold, period, self.pass.length, info);
-                self.pass.totals.push(total);
+                let total = Total::new(fold, period, self.kernel.length, info);
+                self.kernel.totals.push(total);
                 self.total_outputs.push(output);
-                let total = self.pass.totals.len() - 1;
+                let total = self.kernel.totals.len() - 1;
                 (Work::Columns { total }, Level::Element, Level::Element)
             }
         };
@@ -152,9 +152,9 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
     /// Writes out a value that was made inside.
     pub(in crate::executor) fn store(&mut self, variable: Variable) {
         let made = self.inside.get(&variable);
-        let &(register, level) = expect_some(made, "a value that is made inside of the pass");
-        self.pass.outputs.push(variable);
-        self.pass.stores.push(Store {
+        let &(register, level) = expect_some(made, "a value that is made inside of the kernel");
+        self.kernel.outputs.push(variable);
+        self.kernel.stores.push(Store {
             register,
             level,
             info: self.planner.jaxpr.info(variable).clone(),
@@ -162,19 +162,19 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
         });
     }
 
-    pub(in crate::executor) fn finish(mut self) -> Pass {
-        self.pass.outputs.append(&mut self.total_outputs);
+    pub(in crate::executor) fn finish(mut self) -> Kernel {
+        self.kernel.outputs.append(&mut self.total_outputs);
         self.choose_tile();
         self.choose_grain();
         self.find_memory_to_take();
-        self.pass.assign_registers();
-        self.pass
+        self.kernel.assign_registers();
+        self.kernel
     }
 
     /// A tile holds whole rows; where rows of an input are repeated, whole ones of these too, so that they
     /// need be read but once.
     fn choose_tile(&mut self) {
-        let pass = &mut self.pass;
+        let kernel = &mut self.kernel;
         let period = |step: &Step| match step.work {
             Work::Load {
                 pattern: Pattern::Cycle { period },
@@ -182,15 +182,15 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             } if step.level == Level::Element && period <= LONGEST_UNIT => Some(period),
             _ => None,
         };
-        let unit = if pass.row > 1 {
-            pass.row
+        let unit = if kernel.row > 1 {
+            kernel.row
         } else {
-            pass.steps.iter().filter_map(period).max().unwrap_or(1)
+            kernel.steps.iter().filter_map(period).max().unwrap_or(1)
         };
-        pass.tile = unit * (TILE / unit).max(1);
-        let tile = pass.tile;
-        let fills = &mut pass.fills;
-        pass.steps.retain(|step| match step.work {
+        kernel.tile = unit * (TILE / unit).max(1);
+        let tile = kernel.tile;
+        let fills = &mut kernel.fills;
+        kernel.steps.retain(|step| match step.work {
             Work::Load {
                 input,
                 pattern: Pattern::Cycle { period },
@@ -204,29 +204,31 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
 
     /// Finds where chunks may begin. Without totals that is where a tile may; totals need whole blocks.
     fn choose_grain(&mut self) {
-        let pass = &mut self.pass;
-        let rows = pass.fills.iter().filter_map(|(fill, _)| match fill {
+        let kernel = &mut self.kernel;
+        let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
             Fill::Row { period, .. } => Some(*period),
             Fill::Constant(_) | Fill::Scalar { .. } => None,
         });
-        let blocks = pass.totals.iter().map(Total::block);
-        let grain = rows.chain(blocks).try_fold(pass.row, least_common_multiple);
-        // A grain longer than the pass leaves it undivided.
-        let grain = grain.unwrap_or(pass.length).max(1);
-        pass.grain = grain * pass.tile.div_ceil(grain);
+        let blocks = kernel.totals.iter().map(Total::block);
+        let grain = rows
+            .chain(blocks)
+            .try_fold(kernel.row, least_common_multiple);
+        // A grain longer than the kernel leaves it undivided.
+        let grain = grain.unwrap_or(kernel.length).max(1);
+        kernel.grain = grain * kernel.tile.div_ceil(grain);
     }
 
     /// For each result, the inputs that are read only where it is written.
     fn find_memory_to_take(&mut self) {
-        let pass = &mut self.pass;
-        let mut levels: Vec<Option<Level>> = vec![None; pass.inputs.len()];
-        let mut repeated = vec![false; pass.inputs.len()];
-        for (fill, _) in &pass.fills {
+        let kernel = &mut self.kernel;
+        let mut levels: Vec<Option<Level>> = vec![None; kernel.inputs.len()];
+        let mut repeated = vec![false; kernel.inputs.len()];
+        for (fill, _) in &kernel.fills {
             if let Fill::Scalar { input } | Fill::Row { input, .. } = fill {
                 repeated[*input] = true;
             }
         }
-        for step in &pass.steps {
+        for step in &kernel.steps {
             if let Work::Load { input, .. } = step.work {
                 repeated[input] = true;
             }
@@ -242,16 +244,16 @@ impl<'p, 'j> PassBuilder<'p, 'j> {
             }
         }
         // Each result is offered an input of its own first, then some others.
-        let mut offered = vec![false; pass.inputs.len()];
-        for store in &mut pass.stores {
+        let mut offered = vec![false; kernel.inputs.len()];
+        for store in &mut kernel.stores {
             let fits = |&input: &usize| {
-                let info = self.planner.jaxpr.info(pass.inputs[input]);
+                let info = self.planner.jaxpr.info(kernel.inputs[input]);
                 !repeated[input]
                     && levels[input] == Some(store.level)
                     && info.dtype == store.info.dtype
                     && info.len() == store.info.len()
             };
-            let inputs = 0..pass.inputs.len();
+            let inputs = 0..kernel.inputs.len();
             let own = inputs.clone().find(|input| !offered[*input] && fits(input));
             own.into_iter().for_each(|input| offered[input] = true);
             let others = inputs.filter(|input| Some(*input) != own && fits(input));
