@@ -27,44 +27,44 @@ use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::{Fold, Operands, Outputs};
 
-/// How many elements a tile has at least, if there are as many: 2 KiB of f32, so that a dozen registers
-/// fit the first-level cache.
+/// The fewest elements of a tile, if the kernel has as many: 2 KiB of f32, so that a dozen registers fit the
+/// first-level cache.
 const TILE: usize = 512;
 
-/// The longest row that decides how long a tile is.
+/// The longest row that determines the length of a tile.
 const LONGEST_UNIT: usize = 1024;
 
-/// The steps times elements from which on a second thread is worth waking: a tenth of a millisecond.
+/// The work, in steps times elements, from which a second thread is used: a tenth of a millisecond.
 const PARALLEL: usize = 1 << 21;
 
-/// The steps times elements that a chunk has at least.
+/// The least work of a chunk, in steps times elements.
 const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
-/// How many chunks each thread has, if they are long enough: a thread that is held up then holds up few.
+/// The number of chunks of each thread, if they are long enough: few chunks then wait for a thread that is held up.
 const CHUNKS_PER_THREAD: usize = 4;
 
 /// What each register holds when a step or a store reads it.
 const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
 
-/// Whether a value has a number for each element, or one for each row.
+/// Whether a value has a number for each element, or for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Element,
     Row,
 }
 
-/// Where a step finds an operand.
+/// The place of an operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Register(usize),
-    /// A value from outside, read in place.
+    /// An input, read in place.
     Input(usize),
 }
 
-/// What a step does.
+/// The work of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    /// Reads a value from outside that is repeated.
+    /// Reads an input that is repeated.
     Load {
         input: usize,
         pattern: Pattern,
@@ -83,13 +83,13 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) work: Work,
-    /// The level of what it makes.
+    /// The level of the step's result.
     pub(super) level: Level,
     pub(super) operands: SmallVec<[Place; 3]>,
     pub(super) output: usize,
 }
 
-/// A register that is filled before the first tile.
+/// How a register is filled before the first tile.
 #[derive(Clone, Copy, Debug)]
 enum Fill {
     Constant(f64),
@@ -97,28 +97,28 @@ enum Fill {
     Row { input: usize, period: usize },
 }
 
-/// A value that is written out at the end of each tile.
+/// A value that is written to memory at the end of each tile.
 #[derive(Debug)]
 struct Store {
     register: usize,
     level: Level,
     info: AbstractArray,
-    /// The inputs whose memory it may take if nobody else holds them.
+    /// The inputs whose memory the result may take if nobody else holds them.
     takes: SmallVec<[usize; 4]>,
 }
 
-/// Several equations in one fused kernel.
+/// Several equations that run in one loop over tiles.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     float: DType,
     length: usize,
     row: usize,
     tile: usize,
-    /// A chunk begins at a multiple of so many elements: where rows, repetitions and blocks of totals begin.
+    /// Chunks begin at multiples of this number of elements: where rows, repetitions and blocks of totals begin.
     grain: usize,
-    /// The values it reads.
+    /// The values that the kernel reads.
     pub(super) inputs: Vec<Variable>,
-    /// The values it makes.
+    /// The values that the kernel writes.
     pub(super) outputs: Vec<Variable>,
     fills: Vec<(Fill, usize)>,
     steps: Vec<Step>,
@@ -128,7 +128,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Lets values that are never needed at the same time have one register.
+    /// Lets values that are never needed at the same time share a register.
     fn assign_registers(&mut self) {
         let mut last_use = vec![0; self.registers];
         for (position, step) in self.steps.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Kernel {
             *register = new;
         }
         for (position, step) in self.steps.iter_mut().enumerate() {
-            // The result's register is none of the operands', which are read while it is written.
+            // The result's register differs from the operands' registers, which are read while the result is written.
             let output = next(&mut free);
             assigned[step.output] = Some(output);
             let mut released: SmallVec<[usize; 4]> = SmallVec::new();
@@ -240,7 +240,7 @@ impl Kernel {
         results
     }
 
-    /// How many elements each chunk has, so that several threads are busy if there is enough to do.
+    /// Returns the number of elements of a chunk, so that several threads are busy if there is enough work.
     fn chunk_length(&self, threads: usize) -> usize {
         let work = self.length * self.steps.len();
         if threads < 2 || work < PARALLEL {
@@ -306,7 +306,7 @@ impl Kernel {
         arch().dispatch(&mut chunk);
     }
 
-    /// A number of elements as one of the level.
+    /// Converts a number of elements to the given level.
     #[inline(always)]
     fn at_level(&self, elements: usize, level: Level) -> usize {
         match level {
@@ -324,7 +324,7 @@ struct Part<'s, F: Float> {
     accumulators: Accumulators<'s, F>,
 }
 
-/// Some of the tiles of a kernel, compiled for each instruction set.
+/// Consecutive tiles of a kernel, compiled for each instruction set.
 struct Chunk<'a, 's, F: Float> {
     kernel: &'a Kernel,
     sources: &'a [Source<'a>],
@@ -414,19 +414,19 @@ impl<F: Float> Chunk<'_, '_, F> {
     }
 }
 
-/// The part of the values from outside that a step on a tile reads.
+/// The part of the inputs that a step on a tile reads.
 pub(super) struct Here<'a, 's, F> {
     pub(super) sources: &'a [Source<'a>],
     pub(super) slots: &'a [Slot<'s, F>],
-    /// Where the chunk begins.
+    /// The first element of the chunk.
     pub(super) chunk: usize,
-    /// Where the tile begins, and how many elements it has.
+    /// The first element of the tile, and the number of its elements.
     pub(super) start: usize,
     pub(super) count: usize,
 }
 
 impl fmt::Display for Kernel {
-    /// What it does, as a schedule shows it: `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
+    /// Writes the kernel as a schedule shows it: `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} elements", self.length)?;
         if self.row > 1 {

@@ -1,7 +1,7 @@
 //! The CPU executor: runs a jaxpr on concrete arrays.
 //!
-//! Chains of element-by-element equations and reductions run in one kernel. Each value is dropped right after its last use,
-//! so that the operation that uses it last may write into its memory, and freed memory serves again.
+//! Chains of elementwise equations and reductions run in one fused kernel. Each value is dropped right after its last
+//! use, so that the operation that uses it last may write its result into the value's memory.
 
 mod kernel;
 mod schedule;
@@ -24,7 +24,7 @@ use crate::tensor::primitive::{Operands, Primitive};
 use self::kernel::Kernel;
 use self::schedule::{Scheduled, schedule};
 
-/// A jaxpr made ready to run.
+/// A jaxpr that is ready to run.
 pub(crate) struct Executable {
     slots: usize,
     constants: Vec<(usize, Arc<Array>)>,
@@ -44,14 +44,14 @@ enum Work {
     Kernel(Kernel),
 }
 
-/// The use of a value; the last one may take it.
+/// A use of a value. The last use may take the value's memory.
 #[derive(Clone, Copy)]
 struct Use {
     slot: usize,
     last: bool,
 }
 
-/// Optimizes a jaxpr and makes it ready to run.
+/// Optimizes a jaxpr and prepares it to run.
 pub(crate) fn compile(jaxpr: &Jaxpr) -> Arc<dyn Program> {
     Arc::new(Executable::optimized(jaxpr))
 }
@@ -63,12 +63,12 @@ impl Program for Executable {
 }
 
 impl Executable {
-    /// Makes a jaxpr ready to run after all compiler passes.
+    /// Prepares a jaxpr to run after all compiler passes.
     pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
         Self::new(&optimize(jaxpr.clone()))
     }
 
-    /// Makes a jaxpr ready to run as it is.
+    /// Prepares a jaxpr to run without compiler passes.
     pub(crate) fn new(jaxpr: &Jaxpr) -> Self {
         let mut used_later = vec![false; jaxpr.variables.len()];
         jaxpr
@@ -115,7 +115,7 @@ impl Executable {
         executable
     }
 
-    /// Numbers the slots that are used one after the other: most variables are never in memory.
+    /// Renumbers the slots in the order of their use: most variables are never in memory.
     fn renumber(&mut self) {
         let mut numbers: Vec<Option<usize>> = vec![None; self.slots];
         let mut count = 0;
@@ -137,8 +137,8 @@ impl Executable {
         self.slots = count;
     }
 
-    /// Runs on the inputs, whose memory is reused where nobody else holds them. The slots may be those of an earlier
-    /// run: a loop makes them once.
+    /// Runs on the inputs, whose memory is reused if nobody else holds them. The slots may come from an earlier run, so
+    /// that a loop allocates them once.
     pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         values.resize(self.slots, None);
         for (slot, array) in &self.constants {
@@ -178,15 +178,15 @@ impl Executable {
     }
 }
 
-/// What a step of a schedule is, as it is shown.
+/// A step of a schedule, for display.
 pub(crate) struct Planned {
-    /// The position of its equation, if it is a single one.
+    /// The position of the equation, if the step is a single equation.
     pub(crate) single: Option<usize>,
     pub(crate) inputs: Vec<Variable>,
     pub(crate) outputs: Vec<Variable>,
 }
 
-/// The steps that running a jaxpr takes.
+/// Returns the steps of a run of a jaxpr.
 pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
     let planned = |scheduled| {
         let single = match &scheduled {

@@ -1,9 +1,10 @@
-//! The order in which equations run, and which of them run together in one fused kernel.
+//! Chooses the order of equations, and which equations run together in one fused kernel.
 //!
-//! A kernel holds equations over as many elements each, of one float type and bools. It may reduce rows of
-//! its elements and go on with a number a row: a softmax or a normalisation is one kernel. Reductions to the
-//! shape of one row, or of everything, end in a kernel. An equation joins the kernel of an earlier one if all
-//! it needs is there by then, so equations in between do not break a chain.
+//! The equations of a kernel have the same number of elements, and share one float type besides bools. A kernel may
+//! reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
+//! kernel. A reduction to the shape of one row, or to a single number, ends in a kernel: no later step reads its
+//! result. An equation joins an earlier kernel if all its operands exist by then, so unrelated equations in between do
+//! not break a chain.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -15,59 +16,59 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
 
-/// How many equations ahead a kernel looks for members: enough for an optimiser's update, and it keeps the
+/// How many equations ahead a kernel searches for members. This is enough for an optimizer's update, and it keeps the
 /// planning of long jaxprs linear.
 const WINDOW: usize = 256;
 
-/// How many views in a row are looked through one by one for the nearest value that is in memory; of more, the last
-/// one is taken at once, which keeps the planning of long jaxprs linear.
+/// How many views in a row are followed one by one to the nearest value that is in memory. Longer chains are skipped to
+/// the last view at once, which keeps the planning of long jaxprs linear.
 const NEAR: usize = 32;
 
-/// The longest row that a kernel reduces: it must fit the first-level cache several times.
+/// The longest row that a kernel reduces: the first-level cache must hold several rows.
 const LONGEST_ROW: usize = 4096;
 
-/// The longest result of a reduction over rows that a kernel sums up as it goes.
+/// The longest result of a reduction over rows that a kernel accumulates.
 const LONGEST_TOTAL: usize = 16_384;
 
 /// A part of a schedule.
 pub(super) enum Scheduled {
-    /// One equation on its own, by its position.
+    /// A single equation, by its position.
     One(usize),
-    /// Several in one kernel.
+    /// Several equations in one kernel.
     Kernel(Kernel),
 }
 
 /// What a kernel reads for a variable.
 pub(super) enum Resolved {
     Constant(f64),
-    /// A value that is in memory or made by an equation that is not a view.
+    /// A value that is in memory, or is made by an equation that is not a view.
     Value {
         base: Variable,
         pattern: Pattern,
     },
 }
 
-/// What an equation does in a kernel.
+/// The role of an equation in a kernel.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     Elementwise(Elementwise, Level),
-    /// Each row becomes a number.
+    /// Reduces each row to a number.
     Rows(Fold),
-    /// All rows become one.
+    /// Reduces all rows to one row.
     Columns {
         fold: Fold,
         period: usize,
     },
 }
 
-/// What the values of an equation in a kernel are.
+/// The kind of values that an equation has in a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Floats(DType),
     Bools,
 }
 
-/// The equations of one kernel while it is put together.
+/// The equations of a kernel under construction.
 struct Group {
     length: usize,
     row: Option<usize>,
@@ -77,14 +78,14 @@ struct Group {
     inside: HashMap<Variable, Level>,
 }
 
-/// The state of scheduling.
+/// The state of the scheduler.
 pub(super) struct Planner<'j> {
     pub(super) jaxpr: &'j Jaxpr,
-    /// For each equation whose result is a view, what it shows.
+    /// For each equation whose result is a view, the view.
     views: Vec<Option<View>>,
-    /// For each variable, what it is in another shape: the last of a row of such views, or itself.
+    /// For each variable, the source of its chain of reshapes, or the variable itself.
     roots: Vec<Variable>,
-    /// For each variable, the equation that makes it, and those that read it.
+    /// For each variable, the equation that makes it, and the equations that read it.
     makers: Vec<Option<usize>>,
     readers: Vec<SmallVec<[u32; 2]>>,
     is_output: Vec<bool>,
@@ -94,7 +95,7 @@ pub(super) struct Planner<'j> {
     scheduled: Vec<Scheduled>,
 }
 
-/// Puts the equations of a jaxpr in an order, chains in kernels.
+/// Orders the equations of a jaxpr and groups chains into kernels.
 pub(super) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
     let mut planner = Planner::new(jaxpr);
     let small = planner.small();
@@ -160,8 +161,8 @@ impl<'j> Planner<'j> {
         roots
     }
 
-    /// The equations on a few numbers that depend on nothing else, a learning rate or a bias correction.
-    /// They run first, so that no kernel is cut where it waits for one of them.
+    /// Finds the equations on a few numbers that depend on no larger values, such as a learning rate or a bias
+    /// correction. They run first, so that no kernel is split because it waits for such a number.
     fn small(&self) -> Vec<bool> {
         const FEW: usize = 16;
         let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;
@@ -186,7 +187,7 @@ impl<'j> Planner<'j> {
         small
     }
 
-    /// Schedules an equation, alone or with those that its kernel can hold.
+    /// Schedules an equation, alone or with the other members of its kernel.
     fn take(&mut self, start: usize) {
         let Some(group) = self.group(start) else {
             return self.alone(start);
@@ -227,7 +228,7 @@ impl<'j> Planner<'j> {
             .for_each(|output| self.available[output.index()] = true);
     }
 
-    /// Puts a view in memory, for an equation that can't do without, and before it what it is a view of.
+    /// Writes a view to memory for an equation that needs it there, after the views it depends on.
     fn materialize(&mut self, variable: Variable) {
         let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
         let mut variable = Some(variable);
@@ -245,7 +246,7 @@ impl<'j> Planner<'j> {
         makers.into_iter().rev().for_each(|maker| self.one(maker));
     }
 
-    /// What a value shows, unless it is in memory anyway.
+    /// Returns the view of a variable, unless the variable is in memory anyway.
     fn view_of(&self, variable: Variable) -> Option<View> {
         if self.available[variable.index()] {
             return None;
@@ -253,7 +254,7 @@ impl<'j> Planner<'j> {
         self.makers[variable.index()].and_then(|maker| self.views[maker])
     }
 
-    /// The value that a variable stands for, through views.
+    /// Follows views from a variable to the value that they show.
     pub(super) fn resolve(&self, mut variable: Variable) -> Resolved {
         let mut pattern = Pattern::Same;
         let mut seen = 0;
@@ -285,9 +286,9 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// The kernel that begins with an equation, if it can be part of one.
+    /// Returns the kernel that begins with an equation, if the equation fits a kernel.
     fn group(&mut self, start: usize) -> Option<Group> {
-        // What the first reads may be a repetition of a repetition.
+        // The first equation may read a repetition of a repetition.
         let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
             .inputs
             .iter()
@@ -322,7 +323,7 @@ impl<'j> Planner<'j> {
         Some(group)
     }
 
-    /// What an equation's values would be in a kernel; nothing if it can't be part of any.
+    /// Returns the kind of values of an equation in a kernel, or `None` if it fits no kernel.
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
@@ -375,7 +376,7 @@ impl<'j> Planner<'j> {
         true
     }
 
-    /// What an equation would do in a group; nothing if it can't be part of it.
+    /// Returns the role of an equation in a group, or `None` if it does not fit.
     fn role(&self, group: &Group, equation: &Equation) -> Option<Role> {
         if let Some((fold, axes)) = equation.primitive.reduction() {
             let operand = equation.inputs[0];
@@ -413,7 +414,7 @@ impl<'j> Planner<'j> {
             .then_some(Role::Elementwise(elementwise, level))
     }
 
-    /// Whether a kernel can read a value at a level.
+    /// Returns whether a kernel can read a value at a level.
     fn readable(&self, group: &Group, variable: Variable, level: Level) -> bool {
         let Resolved::Value { base, pattern } = self.resolve(variable) else {
             return true;
@@ -428,7 +429,7 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Whether a value is read by an equation outside of a group.
+    /// Returns whether an equation outside a group reads a value.
     fn is_needed(&self, group: &Group, variable: Variable) -> bool {
         let mut shown: SmallVec<[Variable; 8]> = smallvec::smallvec![variable];
         while let Some(variable) = shown.pop() {
@@ -450,7 +451,7 @@ impl<'j> Planner<'j> {
     }
 
     fn build(&self, group: &Group) -> Kernel {
-        // A group of bools alone has no floats of any type.
+        // A group of bools alone has no float type.
         let float = group.float.unwrap_or(DType::F32);
         let mut builder = KernelBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {

@@ -1,4 +1,4 @@
-//! Compiled functions compute what their operations compute one by one, bit for bit.
+//! Compiled functions compute the same bits as their operations one by one.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn input(shape: &[usize], seed: usize) -> Tensor {
     Tensor::new(shape, (0..count).map(number).collect::<Vec<f32>>())
 }
 
-/// The kernels of a schedule as text, and how many equations run alone.
+/// Returns the kernels of a schedule as text, and the number of equations that run alone.
 fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     let scheduled = schedule(jaxpr);
     let alone = scheduled
@@ -43,7 +43,7 @@ fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     (kernels.collect(), alone)
 }
 
-/// Compares a compiled function with its operations; inputs that nobody else holds are given away.
+/// Compares a compiled function with its operations; inputs that nobody else holds are passed by value.
 fn check(shapes: &[&[usize]], function: Function) {
     let jaxpr = recorded(shapes, function);
     let executable = Executable::new(&jaxpr);
@@ -119,7 +119,7 @@ fn softmax_is_one_kernel() {
 }
 
 #[test]
-fn a_normalisation_is_one_kernel() {
+fn normalisation_is_one_kernel() {
     let (kernels, alone) = kernels(&recorded(&[&[8, 64], &[64], &[64]], normalised));
     assert_eq!(kernels.len(), 1, "{kernels:?}");
     assert_eq!(alone, 0);
@@ -130,7 +130,7 @@ fn a_normalisation_is_one_kernel() {
 }
 
 #[test]
-fn reductions_over_rows_end_in_the_kernel() {
+fn reductions_over_rows_join_the_kernel() {
     let function: Function = |x| {
         let y = x[0].tanh() * &x[1];
         vec![y.sum_axes([0]), y.max_axes([0]), y.sum(), &y + 1.0]
@@ -155,7 +155,7 @@ fn long_work_is_shared_among_threads() {
 }
 
 #[test]
-fn results_may_lie_where_inputs_lay() {
+fn results_reuse_memory_of_inputs() {
     // The first result may take either input's memory, but the second still reads both.
     check(&[&[40, 30], &[40, 30]], |x| {
         let sum = &x[0] + &x[1];
@@ -172,7 +172,7 @@ fn results_may_lie_where_inputs_lay() {
 }
 
 #[test]
-fn views_are_read_in_place_and_made_where_they_are_needed() {
+fn views_are_materialized_only_if_needed() {
     check(&[&[6, 4], &[4], &[6]], |x| {
         let columns = x[2].expand_dims(1).broadcast_to([6, 4]);
         let rows = x[1].broadcast_to([6, 4]);
@@ -192,8 +192,8 @@ fn views_are_read_in_place_and_made_where_they_are_needed() {
 }
 
 #[test]
-fn numbers_that_a_kernel_waits_for_come_first() {
-    // The conversion is not an operation of a kernel, and would stand in its middle.
+fn small_equations_run_before_kernels() {
+    // The conversion is not an operation of a kernel, and would be in its middle.
     let (kernels, _) = kernels(&recorded(&[&[100], &[]], |x| {
         let y = &x[0] * 2.0 + 1.0;
         let rate = x[1].convert(DType::F64).sqrt().convert(DType::F32);
@@ -211,7 +211,7 @@ fn numbers_that_a_kernel_waits_for_come_first() {
 #[should_panic(
     expected = "this is a bug in pytree: expected as many values as a jaxpr has inputs, found 2 and 1; please report it"
 )]
-fn missing_input_is_not_made_up_for() {
+fn missing_input_is_a_bug() {
     let executable = Executable::new(&recorded(&[&[2], &[2]], |x| vec![&x[0] - &x[1]]));
     let array = input(&[2], 0).into_array().unwrap();
     executable.run_in(&mut Slots::new(), vec![array]);

@@ -1,7 +1,7 @@
 //! The registers of a kernel: tiles of elements that stay in the first-level cache.
 //!
-//! Everything that touches elements is inlined into the kernel, which is compiled for several instruction
-//! sets and chosen when the program runs.
+//! All code that touches elements is inlined into the kernel, which is compiled for several instruction sets. The set
+//! is chosen when the program runs.
 
 #![allow(
     clippy::inline_always,
@@ -26,25 +26,25 @@ use crate::tensor::primitive::Fold;
 /// What a result of a kernel holds.
 const STORED: &str = "floats of the type of the kernel, or bools";
 
-/// A float type that fills tiles.
+/// A float type of tiles.
 pub(super) trait Float: Kernels + Send + Sync {
     fn from_f64(value: f64) -> Self;
     fn of_bool(value: bool) -> Self;
-    /// What a reduction begins with.
+    /// Returns the initial value of a reduction.
     fn start(fold: Fold) -> Self;
     fn combine(fold: Fold, left: Self, right: Self) -> Self;
     /// Runs a function with this thread's registers.
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
 
-/// An array that a kernel reads: one from outside, or the place where a result is written over it.
+/// An array that a kernel reads: an input, or the result that is written over it.
 pub(super) enum Source<'a> {
     Array(&'a Array),
     Result(usize),
 }
 
 impl Source<'_> {
-    /// All elements of an array that is not a result.
+    /// Returns all elements of an array that is not a result.
     #[inline(always)]
     pub(super) fn floats<F: Float>(&self) -> &[F] {
         match self {
@@ -83,7 +83,7 @@ impl<'a, F: Float> Slot<'a, F> {
     }
 }
 
-/// The operand of an operation, and where its result goes.
+/// The operand of an operation, and where its result is written.
 struct ToTile<'a, F> {
     operand: &'a [F],
     output: &'a mut [F],
@@ -100,7 +100,7 @@ impl<F: Copy> Map<F> for ToTile<'_, F> {
     }
 }
 
-/// The operands of an operation, and where its result goes.
+/// The operands of an operation, and where its result is written.
 struct PairToTile<'a, F> {
     left: &'a [F],
     right: &'a [F],
@@ -126,7 +126,7 @@ pub(super) struct Registers<F> {
     bools: Vec<Vec<bool>>,
 }
 
-/// The registers of a kernel, given back to the thread afterwards.
+/// The registers of a kernel, which are returned to the thread when dropped.
 pub(super) struct Tiles<F: Float>(Registers<F>);
 
 impl<F: Float> Drop for Tiles<F> {
@@ -135,13 +135,13 @@ impl<F: Float> Drop for Tiles<F> {
             floats: std::mem::take(&mut self.0.floats),
             bools: std::mem::take(&mut self.0.bools),
         };
-        // At the end of a thread they may be gone.
+        // At the end of a thread, its registers may already be dropped.
         let _ = F::spare().try_with(|spare| spare.borrow_mut().push(registers));
     }
 }
 
 impl<F: Float> Tiles<F> {
-    /// At least `count` registers of each type, of at least so many elements.
+    /// Returns at least `count` registers of each type, each of at least the given number of elements.
     pub(super) fn borrow(count: usize, length: usize) -> Self {
         let mut registers = F::spare()
             .with_borrow_mut(Vec::pop)
@@ -167,13 +167,13 @@ impl<F: Float> Tiles<F> {
         Self(registers)
     }
 
-    /// One value in all places.
+    /// Fills a register with one value.
     #[inline(always)]
     pub(super) fn fill(&mut self, register: usize, value: F) {
         self.0.floats[register].fill(value);
     }
 
-    /// A row repeated.
+    /// Repeats a row.
     #[inline(always)]
     pub(super) fn cycle(
         &mut self,
@@ -194,7 +194,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    /// A column repeated.
+    /// Repeats a column.
     #[inline(always)]
     pub(super) fn stretch(
         &mut self,
@@ -207,7 +207,7 @@ impl<F: Float> Tiles<F> {
         stretch(&mut self.0.floats[register][..count], source, times, start);
     }
 
-    /// The number of each row of the tile, repeated along the row.
+    /// Repeats the number of each row of the tile along the row.
     #[inline(always)]
     pub(super) fn spread(&mut self, operand: Place, register: usize, row: usize, count: usize) {
         let Place::Register(operand) = operand else {
@@ -397,7 +397,7 @@ fn stretch<F: Copy>(output: &mut [F], source: &[F], times: usize, start: usize) 
     }
 }
 
-/// Each comparison in a loop of its own, so that the loop has no branch.
+/// Compares in a separate loop for each comparison, so that no loop has a branch.
 #[inline(always)]
 fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
     macro_rules! each {
@@ -450,7 +450,7 @@ macro_rules! floats {
                 }
             }
 
-            /// NaN wins in a maximum or minimum.
+            /// Returns NaN as the maximum or minimum if either operand is NaN.
             #[inline(always)]
             fn combine(fold: Fold, left: Self, right: Self) -> Self {
                 match fold {

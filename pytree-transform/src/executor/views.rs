@@ -1,4 +1,4 @@
-//! Views: values that a kernel reads without their being in memory, since they repeat others.
+//! Views: values that a kernel reads although they are not in memory, because they repeat other values.
 
 use std::any::Any;
 
@@ -9,16 +9,16 @@ use crate::primitives::shape::{Broadcast, Reshape};
 use crate::tensor::elementwise::{Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
-/// How the elements of a value are found in another.
+/// How the elements of a view are found in its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pattern {
-    /// In the same order.
+    /// The same elements in the same order.
     Same,
-    /// One for all.
+    /// One element for all.
     Scalar,
-    /// A row repeated: element `i` is element `i % period`.
+    /// A repeated row: element `i` is element `i % period`.
     Cycle { period: usize },
-    /// A column repeated: element `i` is element `i / times`.
+    /// A repeated column: element `i` is element `i / times`.
     Stretch { times: usize },
 }
 
@@ -31,7 +31,7 @@ pub(super) enum View {
     Of { source: Variable, pattern: Pattern },
 }
 
-/// What an equation makes, if a kernel can do without it in memory.
+/// Returns the view that an equation makes, if a kernel can read it without a copy in memory.
 pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     if !jaxpr.info(*equation.outputs.first()?).dtype.is_float() {
         return None;
@@ -53,12 +53,12 @@ pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     })
 }
 
-/// How the operand of a broadcast is repeated, if it is one that can be read in place.
+/// Returns how a broadcast repeats its operand, if a kernel can read the result in place.
 fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let primitive: &dyn Any = &*equation.primitive;
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
-    // Axes of length 1 do not matter; the others must lie in order and keep their lengths.
+    // Axes of length 1 do not matter; the others must keep their order and lengths.
     let kept: SmallVec<[usize; 4]> = operand
         .shape
         .iter()
@@ -91,17 +91,16 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     None
 }
 
-/// Along which part of its elements, in memory order, a reduction goes.
+/// The part of the elements, in memory order, that a reduction combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Over neighbours: each row of this length becomes one element.
+    /// Neighbours: each row of this length becomes one element.
     Rows { length: usize },
-    /// Over elements so far apart: all rows become one.
+    /// Elements at this distance: all rows become one row.
     Columns { period: usize },
 }
 
-/// The direction of a reduction of `shape` over `axes`; none if it goes over axes in the middle, or over
-/// nothing.
+/// Returns the direction of a reduction of `shape` over `axes`, or `None` if it reduces axes in the middle, or no axes.
 pub(super) fn direction(shape: &[usize], axes: &[usize]) -> Option<Direction> {
     let count: usize = shape.iter().product();
     let long = || (0..shape.len()).filter(|&axis| shape[axis] != 1);

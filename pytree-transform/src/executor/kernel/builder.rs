@@ -1,4 +1,4 @@
-//! Puts a kernel together, equation by equation.
+//! Builds a kernel, equation by equation.
 
 use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
@@ -10,14 +10,14 @@ use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
 use crate::tensor::jaxpr::{Equation, Variable};
 
-/// How many inputs a result is offered the memory of: looking at each costs time in each call.
+/// The most inputs whose memory is considered for a result: each takes time in each call.
 const MOST_OFFERS: usize = 4;
 
-/// Puts a kernel together.
+/// Builds a kernel.
 pub(in crate::executor) struct KernelBuilder<'p, 'j> {
     planner: &'p Planner<'j>,
     kernel: Kernel,
-    /// The registers of the values made inside.
+    /// The registers of the values that the kernel makes.
     inside: HashMap<Variable, (usize, Level)>,
     loads: Vec<(Resolved, Level, usize)>,
     total_outputs: Vec<Variable>,
@@ -77,7 +77,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         output
     }
 
-    /// Where the value of a variable is, at a level.
+    /// Returns the place of a variable's value at a level.
     fn place(&mut self, variable: Variable, level: Level) -> Place {
         let resolved = self.planner.resolve(variable);
         if let Resolved::Value {
@@ -125,7 +125,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         Place::Register(register)
     }
 
-    /// Adds what an equation does.
+    /// Adds the step of an equation.
     pub(in crate::executor) fn add(&mut self, equation: &Equation, role: Role) {
         let output = equation.outputs[0];
         let (work, level, from) = match role {
@@ -149,7 +149,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.inside.insert(output, (register, level));
     }
 
-    /// Writes out a value that was made inside.
+    /// Writes a value that the kernel makes to memory.
     pub(in crate::executor) fn store(&mut self, variable: Variable) {
         let made = self.inside.get(&variable);
         let &(register, level) = expect_some(made, "a value that is made inside of the kernel");
@@ -171,8 +171,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.kernel
     }
 
-    /// A tile holds whole rows; where rows of an input are repeated, whole ones of these too, so that they
-    /// need be read but once.
+    /// Chooses the length of a tile. It holds whole rows. If rows of an input are repeated, it also holds a whole
+    /// number of these, so that they are read once.
     fn choose_tile(&mut self) {
         let kernel = &mut self.kernel;
         let period = |step: &Step| match step.work {
@@ -202,7 +202,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         });
     }
 
-    /// Finds where chunks may begin. Without totals that is where a tile may; totals need whole blocks.
+    /// Finds where chunks may begin. Without totals, they begin where a tile may begin; with totals, they need whole
+    /// blocks.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
@@ -213,12 +214,12 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let grain = rows
             .chain(blocks)
             .try_fold(kernel.row, least_common_multiple);
-        // A grain longer than the kernel leaves it undivided.
+        // A kernel that is shorter than the grain is not divided.
         let grain = grain.unwrap_or(kernel.length).max(1);
         kernel.grain = grain * kernel.tile.div_ceil(grain);
     }
 
-    /// For each result, the inputs that are read only where it is written.
+    /// For each result, finds the inputs that are read only where the result is written.
     fn find_memory_to_take(&mut self) {
         let kernel = &mut self.kernel;
         let mut levels: Vec<Option<Level>> = vec![None; kernel.inputs.len()];
@@ -243,7 +244,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 }
             }
         }
-        // Each result is offered an input of its own first, then some others.
+        // Each result may first take an input that no other result has, then some others.
         let mut offered = vec![false; kernel.inputs.len()];
         for store in &mut kernel.stores {
             let fits = |&input: &usize| {
@@ -262,7 +263,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 }
 
-/// The least common multiple, unless it is too large for a number.
+/// Returns the least common multiple, or `None` if it overflows.
 fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
     let (mut divisor, mut rest) = (left, right);
     while rest > 0 {

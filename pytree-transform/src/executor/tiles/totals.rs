@@ -1,7 +1,7 @@
-//! Reductions over rows, and of all elements: what a kernel adds its tiles to.
+//! Reductions over rows and over all elements, to which a kernel adds its tiles.
 //!
-//! Each block of rows, in the order of [`crate::base::fold`], has a result of its own. Chunks of a kernel hold whole blocks, so
-//! that threads write different results and their number does not change a bit.
+//! Each block of rows, in the order of [`crate::base::fold`], has its own result. Chunks of a kernel hold whole blocks,
+//! so that threads write different results and the number of threads does not change a bit.
 
 #![allow(
     clippy::inline_always,
@@ -21,10 +21,10 @@ use crate::tensor::primitive::Fold;
 #[derive(Debug)]
 pub(in crate::executor) struct Total {
     pub(in crate::executor) fold: Fold,
-    /// The length of a row; 1 if all elements become one number.
+    /// The length of a row, or 1 if all elements become one number.
     pub(in crate::executor) period: usize,
     pub(in crate::executor) info: AbstractArray,
-    /// How many elements of the kernel make one block.
+    /// The number of elements of the kernel in one block.
     block: usize,
 }
 
@@ -53,7 +53,7 @@ impl Total {
         self.block
     }
 
-    /// The array of this total, from the results of its blocks.
+    /// Combines the results of the blocks to the final array.
     fn finish<F: Float>(&self, results: Vec<F>) -> Array {
         let start = F::start(self.fold);
         let combine = |left, right| F::combine(self.fold, left, right);
@@ -72,7 +72,7 @@ impl Total {
     }
 }
 
-/// The results of all blocks of the reductions of a kernel.
+/// The results of all blocks of a kernel's reductions.
 pub(in crate::executor) struct Totals<'p, F>(SmallVec<[(&'p Total, Vec<F>); 2]>);
 
 impl<'p, F: Float> Totals<'p, F> {
@@ -85,7 +85,7 @@ impl<'p, F: Float> Totals<'p, F> {
         Self(totals.iter().map(results).collect())
     }
 
-    /// Accumulators for all elements.
+    /// Returns accumulators for all elements.
     pub(in crate::executor) fn accumulators(&mut self) -> Accumulators<'_, F> {
         let accumulators = self.0.iter_mut().map(|(total, results)| Accumulator {
             total,
@@ -103,21 +103,21 @@ impl<'p, F: Float> Totals<'p, F> {
     }
 }
 
-/// What a chunk of a kernel adds its tiles to.
+/// The accumulators of a chunk of a kernel.
 pub(in crate::executor) struct Accumulators<'a, F>(SmallVec<[Accumulator<'a, F>; 2]>);
 
 struct Accumulator<'a, F> {
     total: &'a Total,
-    /// The element that the first block begins with.
+    /// The first element of the first block.
     start: usize,
     /// The results of the blocks.
     results: &'a mut [F],
-    /// The lanes of the block that is being added, where all elements become one number.
+    /// The lanes of the current block, if all elements become one number.
     lanes: Lanes<F>,
 }
 
 impl<F: Float> Accumulators<'_, F> {
-    /// Splits at an element, which begins a block of every reduction.
+    /// Splits at an element that begins a block of every reduction.
     pub(in crate::executor) fn split_at(self, element: usize) -> (Self, Self) {
         let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
         for Accumulator {
@@ -145,7 +145,7 @@ impl<F: Float> Accumulators<'_, F> {
         (Self(before), Self(after))
     }
 
-    /// Adds a tile that begins at an element.
+    /// Adds a tile that begins at the element `at`.
     #[inline(always)]
     pub(in crate::executor) fn add(&mut self, total: usize, tile: &[F], at: usize) {
         let accumulator = &mut self.0[total];
@@ -156,7 +156,7 @@ impl<F: Float> Accumulators<'_, F> {
         }
     }
 
-    /// Ends blocks that are shorter than others, after the last tile.
+    /// Finishes blocks that are shorter than others, after the last tile.
     #[inline(always)]
     pub(in crate::executor) fn end(&mut self, at: usize) {
         for accumulator in &mut self.0 {
