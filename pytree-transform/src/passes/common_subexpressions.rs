@@ -1,4 +1,4 @@
-//! Computes once what several equations compute.
+//! Merges equations that compute the same results.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
-/// Constants with more elements are compared by where they are in memory.
+/// The most elements of a constant that is compared by value; larger constants are compared by address.
 const MOST_ELEMENTS: usize = 64;
 
-/// Lets the first of several equations with the same primitive, parameters and operands stand for all of
-/// them. Constants of the same bits are one, too. Effects are never merged.
+/// Replaces equations that have the same primitive, parameters and operands by the first of them. Constants with the
+/// same bits are merged too. Effects are never merged.
 ///
-/// Tables hold positions, and are large enough from the start: growing them would hash everything again.
+/// The tables hold positions, and have their full capacity from the start: growing them would hash everything again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut replacements = Replacements::none(&jaxpr);
     merge_constants(&jaxpr, &mut replacements);
@@ -27,7 +27,7 @@ pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// The table holds the positions of the constants that come first.
+/// Merges equal constants. The table holds the position of the first of them.
 fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.constants.len());
     let hasher = DefaultHashBuilder::default();
@@ -47,7 +47,7 @@ fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// The table holds the positions of the equations that compute something first.
+/// Merges equal equations. The table holds the position of the first of them.
 fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.equations.len());
     let hasher = DefaultHashBuilder::default();
@@ -78,12 +78,12 @@ fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// What constants share exactly if they are the same, down to the signs of zeros and the bits of NaN.
+/// A key that two constants share exactly if they are the same, down to the signs of zeros and the bits of NaN.
 #[derive(PartialEq, Eq, Hash)]
 enum Constant<'j> {
-    /// Few elements: their type, shape and bits.
+    /// Few elements: dtype, shape and bits.
     Bits(&'j AbstractArray, SmallVec<[u64; 4]>),
-    /// Many elements: where they are in memory.
+    /// Many elements: their address.
     Address(*const Array),
 }
 

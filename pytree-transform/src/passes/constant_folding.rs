@@ -1,4 +1,4 @@
-//! Computes before the run what depends on no input.
+//! Computes values that depend on no input before the run.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Operands;
 
-/// Results with more elements are computed when the function runs: they would be stored with it.
+/// The most elements of a folded result, because it is stored with the function.
 const MOST_ELEMENTS: usize = 1024;
 
-/// Operands with more elements are left alone: recording should not take long.
+/// The most elements of an operand that is folded, because recording should not take long.
 const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 
-/// What is known of a variable before the run.
+/// What is known about a variable before the run.
 #[derive(Clone)]
 enum Known {
-    /// Its value.
+    /// The value.
     Value(Arc<Array>),
-    /// That all its elements are this one, an array without axes.
+    /// All elements are equal to this array without axes.
     Filled(Arc<Array>),
 }
 
-/// Replaces equations whose operands are known by constants. One all of whose elements are the same stays a
-/// creation, which takes no memory; a single creation is not stored either.
+/// Replaces equations with known operands by constants. An equation whose result has equal elements becomes a creation,
+/// which needs no stored memory. A single creation is not stored either.
 pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut known: Vec<Option<Known>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {
@@ -51,7 +51,7 @@ pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// What an equation becomes.
+/// The replacement of an equation.
 enum Folded {
     Constant(Variable, Arc<Array>),
     Full(Full),
@@ -124,7 +124,7 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
         })
         .collect::<Option<_>>()?;
     if arrays.is_empty() {
-        // A creation on its own: what uses it may be folded, it itself is not stored.
+        // This is a creation. Equations that use it may be folded, but the creation itself is not stored.
         known[output.index()] = evaluate(&*equation.primitive, arrays).map(Known::Value);
         return None;
     }

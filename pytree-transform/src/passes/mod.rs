@@ -1,8 +1,8 @@
-//! Passes: rewritings of a jaxpr that leave what it computes the same, bit for bit.
+//! Compiler passes: they rewrite a jaxpr and keep its results, bit for bit.
 //!
-//! They run once, before a jaxpr is scheduled for execution; differentiation and batching work on the jaxpr as
-//! it was recorded. Each is one function from jaxpr to jaxpr. What a pass makes superfluous it
-//! leaves where it is: dead code goes last.
+//! The passes run once, before a jaxpr is scheduled for execution; differentiation and batching use the recorded jaxpr.
+//! Each pass is a function from jaxpr to jaxpr. A pass does not remove the equations that it makes superfluous, because
+//! the removal of dead code runs last.
 
 mod common_subexpressions;
 mod constant_folding;
@@ -11,10 +11,10 @@ mod simplify;
 use crate::jaxpr::debug_verify;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
-/// A pass with its name.
+/// The name of a pass and its function.
 type Pass = (&'static str, fn(Jaxpr) -> Jaxpr);
 
-/// The passes in the order in which they run.
+/// The passes in execution order.
 const PASSES: [Pass; 5] = [
     ("dead code", Jaxpr::without_dead_code),
     ("constant folding", constant_folding::constant_folding),
@@ -26,7 +26,7 @@ const PASSES: [Pass; 5] = [
     ("dead code", Jaxpr::without_dead_code),
 ];
 
-/// A jaxpr that computes the same with fewer equations.
+/// Returns a jaxpr that computes the same results with fewer equations.
 pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
     PASSES.iter().fold(jaxpr, |jaxpr, (name, pass)| {
         let optimized = pass(jaxpr);
@@ -35,7 +35,7 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
     })
 }
 
-/// Each pass alone, and all in order: for tests.
+/// Returns the results of each pass alone, and of all passes in order: for tests.
 #[doc(hidden)]
 pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     let alone = PASSES
@@ -45,11 +45,11 @@ pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     alone.chain(all)
 }
 
-/// Which variable stands for which, while a pass goes through the equations.
+/// The variable that replaces each variable while a pass runs.
 struct Replacements(Vec<Variable>);
 
 impl Replacements {
-    /// Every variable stands for itself.
+    /// Makes the table in which each variable is replaced by itself.
     fn none(jaxpr: &Jaxpr) -> Self {
         Self(jaxpr.all_variables().collect())
     }
@@ -58,7 +58,7 @@ impl Replacements {
         self.0[variable.index()]
     }
 
-    /// From here on `by` stands for `variable`; it was replaced itself already, if at all.
+    /// Replaces `variable` by `by` from here on. `by` must be a variable that is not replaced any more.
     fn replace(&mut self, variable: Variable, by: Variable) {
         self.0[variable.index()] = by;
     }

@@ -1,16 +1,18 @@
-//! Algebraic simplification, by rules that hold of every bit.
+//! Algebraic simplification, by rules that keep every bit.
 //!
-//! `x + 0` is not `x`: it makes a positive zero of a negative one; `x + (-0)` and `x - 0` are. `x · 0` is not 0,
-//! since `x` may be infinite or NaN. So only these rules are here:
+//! `x + 0` differs from `x`, because it turns a negative zero into a positive zero; `x + (-0)` and `x - 0` equal `x`.
+//! `x · 0` differs from 0, because `x` may be infinite or NaN. So only these rules apply:
 //!
 //! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers `x + 0`, too;
 //! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
-//! - `-(-x)`, `!!x`; `stop_gradient`, which is for derivatives;
-//! - a selection between the same; a conversion to the same type;
-//! - a sum over no axes, a concatenation of one, a transposition, reshape, broadcast or slice that changes nothing;
-//! - a transposition of a transposition, a reshape of a reshape, a broadcast of a broadcast become one;
-//! - a broadcast of what is equal everywhere is a creation; `x⁰` is ones;
-//! - a product of a transposed operand is another product of the operand, which kernels read as it lies.
+//! - `-(-x)`, `!!x`; `stop_gradient`, which affects only derivatives;
+//! - a selection between equal values; a conversion to the same dtype;
+//! - a sum over no axes, a concatenation of a single operand, and a transposition, reshape, broadcast or slice that is
+//!   a no-op;
+//! - a transposition of a transposition, a reshape of a reshape, and a broadcast of a broadcast are joined;
+//! - a broadcast of a known number becomes a creation; `x⁰` becomes ones;
+//! - a product of a transposed operand becomes a product of the operand, which the kernels of products read in its own
+//!   layout.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -30,15 +32,15 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
-/// What an equation is found to be.
+/// The replacement of an equation.
 enum Found {
     /// Another variable.
     Same(Variable),
-    /// Another primitive of other operands.
+    /// Another primitive with other operands.
     Other(Arc<dyn Primitive>, SmallVec<[Variable; 4]>),
 }
 
-/// Replaces equations by simpler ones that give the same bits.
+/// Replaces equations by simpler ones with the same bits.
 pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut replacements = Replacements::none(&jaxpr);
     let mut makers: Vec<Option<usize>> = vec![None; jaxpr.variables.len()];
@@ -76,16 +78,16 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// The jaxpr up to the equation that is looked at.
+/// The jaxpr up to the current equation.
 struct View<'j> {
     jaxpr: &'j Jaxpr,
     makers: &'j [Option<usize>],
-    /// For each variable, the number that it is, if it is a constant without axes.
+    /// For each variable, its number if it is a constant without axes.
     numbers: &'j [Option<f64>],
 }
 
 impl<'j> View<'j> {
-    /// The primitive that made a variable, if it is a `P`, with its operands.
+    /// Returns the primitive that made a variable, if it is a `P`, and its operands.
     fn made_by<P: 'static>(&self, variable: Variable) -> Option<(&'j P, &'j [Variable])> {
         let equation = &self.jaxpr.equations[self.makers[variable.index()]?];
         let primitive: &dyn Any = &*equation.primitive;
@@ -96,13 +98,13 @@ impl<'j> View<'j> {
         self.jaxpr.info(variable)
     }
 
-    /// The number that all elements of a variable are, if that is known.
+    /// Returns the number that all elements of a variable equal, if it is known.
     fn number(&self, variable: Variable) -> Option<f64> {
         let full = self.made_by::<Full>(variable);
         full.map_or(self.numbers[variable.index()], |(full, _)| Some(full.value))
     }
 
-    /// A product without the transpositions of its operands that leave the order of the result's axes alone.
+    /// Removes transpositions of a product's operands that keep the order of the result's axes.
     fn product(&self, product: &DotGeneral, equation: &Equation) -> Option<Found> {
         let (mut product, mut inputs) = (product.clone(), equation.inputs.clone());
         let DotGeneral { contract, batch } = &mut product;
@@ -201,7 +203,7 @@ impl<'j> View<'j> {
             return None;
         };
         let is_float = self.info(left).dtype.is_float();
-        // An integer has one zero; a float's sign counts.
+        // An integer has a single zero; for a float, the sign of zero matters.
         let is = |variable, number: f64| {
             let exactly = if is_float { number } else { number + 0.0 };
             self.number(variable)

@@ -1,4 +1,4 @@
-//! What each rule makes of a program, and what it leaves alone.
+//! What each rule changes in a program, and what it keeps.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, bind};
 
-/// A function of a tensor like this, recorded.
+/// Records a function of a tensor like `x`.
 fn recorded(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Jaxpr {
     let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &[x.info().clone()], |inputs| {
         (vec![function(&inputs[0])], ())
@@ -23,7 +23,7 @@ fn recorded(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Jaxpr {
     jaxpr.without_dead_code()
 }
 
-/// The names of the operations that are left of a function of a matrix.
+/// Returns the names of the operations that remain of a function of a matrix.
 fn left_of(function: impl Fn(&Tensor) -> Tensor + Send + Sync) -> Vec<&'static str> {
     left_of_given(
         function,
@@ -54,7 +54,7 @@ fn left_of_given(
 const NONE: [&str; 0] = [];
 
 #[test]
-fn what_changes_nothing_is_left_out() {
+fn no_ops_are_removed() {
     assert_eq!(left_of(|x| x * 1.0), NONE);
     assert_eq!(left_of(|x| 1.0 * x), NONE);
     assert_eq!(left_of(|x| x / 1.0), NONE);
@@ -76,7 +76,7 @@ fn what_changes_nothing_is_left_out() {
 }
 
 #[test]
-fn what_may_change_a_bit_stays() {
+fn bit_changing_rewrites_are_not_applied() {
     assert_eq!(
         left_of(|x| x + 0.0),
         ["full", "add"],
@@ -98,7 +98,7 @@ fn what_may_change_a_bit_stays() {
 }
 
 #[test]
-fn two_become_one() {
+fn consecutive_operations_are_joined() {
     let x = Tensor::ones(DType::F32, [2, 3, 4]);
     assert_eq!(
         left_of_given(|x| x.transpose([1, 2, 0]).transpose([1, 0, 2]), x.clone()),
@@ -117,7 +117,7 @@ fn two_become_one() {
 }
 
 #[test]
-fn products_read_transposed_operands_as_they_lie() {
+fn products_absorb_transpositions_of_operands() {
     let x = Tensor::ones(DType::F32, [2, 3]);
     assert_eq!(
         left_of_given(|x| x.t().matmul(x), x.clone()),
@@ -153,7 +153,7 @@ impl Program for AsRecorded {
 }
 
 #[test]
-fn the_same_is_computed_once() {
+fn equal_equations_are_merged() {
     assert_eq!(left_of(|x| x.sin() * x.sin()), ["sin", "mul"]);
     assert_eq!(
         left_of(|x| x.powi(2) * x.powi(3)).len(),
@@ -178,7 +178,7 @@ fn the_same_is_computed_once() {
 }
 
 #[test]
-fn what_depends_on_no_input_is_computed_before_the_run() {
+fn constant_expressions_are_folded() {
     let table = Tensor::from([[1.0_f32, 2.0, 3.0]]);
     assert_eq!(left_of(move |x| x * table.exp().sum()), ["full", "mul"]);
     assert_eq!(
@@ -208,7 +208,7 @@ fn see(x: &Tensor, callback: impl Fn(&[Tensor]) + Send + Sync + 'static) {
 }
 
 #[test]
-fn effects_are_kept_in_order_and_never_merged() {
+fn effects_keep_order_and_are_not_merged() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let of = |name: &'static str| {
         let seen = Arc::clone(&seen);
