@@ -1,4 +1,4 @@
-//! A run of a jaxpr in which each result is checked for NaN.
+//! Runs a jaxpr and checks each result for NaN.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::tensor::checks::evaluate;
 use crate::tensor::jaxpr::{CONCRETE, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS};
 use crate::tensor::primitive::Operands;
 
-/// Runs a jaxpr as it was recorded, equation by equation, and looks at each result.
+/// Runs a jaxpr as it was recorded, equation by equation, and checks each result.
 ///
 /// # Panics
-/// If a result does not pass.
+/// If a result fails the check.
 pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
     let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {

@@ -1,8 +1,9 @@
-//! Jaxprs as text, in the notation of JAX and in its layout: what fits a line of 80 stands on one.
+//! Writes jaxprs as text in JAX's notation and layout: an item that fits a line of 80 characters is written on one
+//! line.
 //!
-//! Variables are named in the order in which they appear, `a`, …, `z`, `ba`, …, over all nested jaxprs; the
-//! inputs and outputs of a call's jaxpr take the names of its operands and results. A jaxpr that is called
-//! twice, or is long, is written once, in front.
+//! Variables are named in the order in which they appear, `a`, …, `z`, `ba`, …, across all nested jaxprs. The inputs
+//! and outputs of a call's jaxpr take the names of the call's operands and results. A jaxpr that is called twice, or is
+//! long, is written once, in front.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -16,10 +17,10 @@ use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 use crate::tensor::trace::Recorder;
 
-/// The length of a line that JAX fills.
+/// The line length that JAX uses.
 const WIDTH: usize = 80;
 
-/// A nested jaxpr of more equations than this is written in front, as JAX does.
+/// The most equations of a nested jaxpr that is written inline, as in JAX; longer ones are written in front.
 const LONG: usize = 10;
 
 impl fmt::Display for Jaxpr {
@@ -38,7 +39,7 @@ impl fmt::Display for Jaxpr {
 }
 
 impl fmt::Debug for Jaxpr {
-    /// As displayed, with the addresses of the constants: two jaxprs of the same text may differ in them.
+    /// Writes the displayed text and the addresses of the constants, in which two jaxprs of the same text may differ.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
         for (_, constant) in &self.constants {
@@ -50,7 +51,7 @@ impl fmt::Debug for Jaxpr {
     }
 }
 
-/// Each equation of a jaxpr, on one line.
+/// Returns each equation of a jaxpr on one line.
 pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
     let (mut names, _) = Names::of(jaxpr);
     let scope = names.scope(jaxpr);
@@ -65,7 +66,7 @@ pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
         .collect()
 }
 
-/// The parameters of a primitive as it writes them.
+/// Returns the parameters of a primitive as the primitive writes them.
 pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     struct Written<'a>(&'a dyn Primitive);
     impl fmt::Display for Written<'_> {
@@ -76,12 +77,12 @@ pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     Written(primitive).to_string()
 }
 
-/// Whether a constant is written where it is used.
+/// Returns whether a constant is written where it is used.
 fn is_literal(value: &Tensor) -> bool {
     value.rank() == 0 && value.array().is_some()
 }
 
-/// `a=1 b=(2, 3)` as its pairs of key and whole: the spaces outside of brackets part them.
+/// Splits `a=1 b=(2, 3)` into pairs of key and text; spaces outside brackets separate them.
 fn pairs(parameters: &str) -> Vec<(&str, &str)> {
     let mut depth = 0_usize;
     let parted = parameters.split(|character| {
@@ -101,9 +102,9 @@ fn pairs(parameters: &str) -> Vec<(&str, &str)> {
 /// The name of a variable.
 #[derive(Clone, Copy)]
 enum Name {
-    /// That of a number in letters: 0 is `a`, 26 is `ba`.
+    /// A number in letters: 0 is `a`, 26 is `ba`.
     Number(usize),
-    /// `_`, which nothing uses.
+    /// `_`, for a variable that nothing uses.
     Unused,
 }
 
@@ -122,24 +123,24 @@ impl fmt::Display for Name {
     }
 }
 
-/// A jaxpr among others: where it is in memory.
+/// Identifies a jaxpr by its address.
 type Place = usize;
 
 fn place(jaxpr: &Jaxpr) -> Place {
     std::ptr::from_ref(jaxpr).addr()
 }
 
-/// A jaxpr whose variables are named, by its position in [`Names::scopes`].
+/// A jaxpr whose variables have names, as its position in [`Names::scopes`].
 type Scope = usize;
 
-/// The names given so far.
+/// The names that were given so far.
 struct Names<'j> {
     scopes: Vec<Variables<'j>>,
     positions: HashMap<Place, Scope>,
     next: usize,
     /// The names of jaxprs that are written in front.
     shared: HashMap<Place, String>,
-    /// These names again: no variable has one of them.
+    /// The same names, which no variable may take.
     taken: HashSet<String>,
 }
 
@@ -149,7 +150,7 @@ struct Variables<'j> {
     facts: Vec<Facts<'j>>,
 }
 
-/// What is known of a variable.
+/// Facts about a variable.
 #[derive(Clone, Default)]
 struct Facts<'j> {
     name: Option<Name>,
@@ -179,12 +180,12 @@ impl<'j> Variables<'j> {
 /// A parameter of an equation.
 enum Parameter<'t, 'j> {
     Text(&'t str),
-    /// Nested jaxprs of one name.
+    /// Nested jaxprs under one parameter name.
     Bodies(&'t [(&'static str, &'j Jaxpr)]),
 }
 
 impl<'j> Names<'j> {
-    /// No variable named yet; and the jaxprs to be written in front.
+    /// Starts with no named variable, and returns the jaxprs that are written in front.
     fn of(jaxpr: &'j Jaxpr) -> (Self, Vec<(String, &'j Jaxpr)>) {
         let mut counts: Vec<(&'j Jaxpr, usize, String)> = Vec::new();
         let mut positions: HashMap<Place, usize> = HashMap::new();
@@ -192,7 +193,7 @@ impl<'j> Names<'j> {
         while let Some((next, name)) = queue.pop_front() {
             let long = usize::from(place(next) != place(jaxpr) && next.equations.len() > LONG);
             if let Some(&position) = positions.get(&place(next)) {
-                // What it holds was counted with it.
+                // The jaxprs inside it were counted with it.
                 counts[position].1 += 1 + long;
                 continue;
             }
@@ -266,7 +267,7 @@ impl<'j> Names<'j> {
         name
     }
 
-    /// A variable where it is used: its name, or the value of a constant without axes.
+    /// Writes a variable where it is used: its name, or the value of a constant without axes.
     fn operand(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
         let jaxpr = self.scopes[scope].jaxpr;
         match self.facts(scope, variable).literal {
@@ -275,14 +276,14 @@ impl<'j> Names<'j> {
         }
     }
 
-    /// A variable where it is assigned, with its type.
+    /// Writes a variable with its type where it is assigned.
     fn binder(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
         let name = self.name(scope, variable);
         let info = self.scopes[scope].jaxpr.info(variable);
         layout.text(format_args!("{name}:{info}"));
     }
 
-    /// Constants and inputs, which are named first.
+    /// Writes constants and inputs, which are named first.
     fn binders(&mut self, layout: &mut Layout, scope: Scope) {
         let jaxpr = self.scopes[scope].jaxpr;
         let constants = jaxpr
@@ -361,7 +362,7 @@ impl<'j> Names<'j> {
             .collect();
         let nested = bodies.chunk_by(|(name, _), (next, _)| name == next);
         written.extend(nested.map(|bodies| (bodies[0].0, Parameter::Bodies(bodies))));
-        // The name of a call comes first, all else by the alphabet.
+        // The name of a call is first; the other parameters are in alphabetical order.
         written.sort_by_key(|&(key, _)| (!(is_call && key == "name"), key));
         if !written.is_empty() {
             layout.bracketed(["[", "]"], |layout| {
@@ -376,7 +377,7 @@ impl<'j> Names<'j> {
         });
     }
 
-    /// Nested jaxprs are written by their name; several of one name are a list.
+    /// Writes nested jaxprs by their names; several under one parameter name are written as a list.
     fn parameter(&mut self, layout: &mut Layout, key: &str, parameter: Parameter<'_, 'j>) {
         match parameter {
             Parameter::Text(text) => layout.text(text),
@@ -393,7 +394,7 @@ impl<'j> Names<'j> {
         }
     }
 
-    /// Gives variables of a nested jaxpr the names of those outside that they are.
+    /// Gives variables of a nested jaxpr the names of the outer variables that they are bound to.
     fn suggest(
         &mut self,
         (inner, variables): (Scope, &[Variable]),

@@ -1,4 +1,4 @@
-//! An equation of a jaxpr as its readers see it.
+//! The public view of an equation of a jaxpr.
 
 use std::fmt;
 use std::panic::Location;
@@ -13,20 +13,20 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,
     position: usize,
-    /// The lines of all equations, written when the first is displayed: the names of a line's variables depend on all
-    /// lines before it.
+    /// The lines of all equations, written when the first line is displayed: the names on a line depend on all lines
+    /// before it.
     lines: Arc<OnceLock<Vec<String>>>,
 }
 
 impl Jaxpr {
-    /// The operations, in the order in which they are done.
+    /// Returns the operations in execution order.
     pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
         JaxprEquation::all(self)
     }
 }
 
 impl<'j> JaxprEquation<'j> {
-    /// Each equation of a jaxpr.
+    /// Returns each equation of a jaxpr.
     fn all(jaxpr: &'j Jaxpr) -> impl ExactSizeIterator<Item = Self> {
         let lines = Arc::default();
         (0..jaxpr.equations.len()).map(move |position| Self {
@@ -40,39 +40,39 @@ impl<'j> JaxprEquation<'j> {
         &self.jaxpr.equations[self.position]
     }
 
-    /// The name of its primitive.
+    /// Returns the name of the primitive.
     pub fn name(&self) -> &'static str {
         self.equation().primitive.name()
     }
 
-    /// The parameters of its primitive as text, for instance `axes=(0,)`; jaxprs among them are left out.
+    /// Returns the parameters of the primitive as text, for instance `axes=(0,)`, without nested jaxprs.
     pub fn parameters(&self) -> String {
         display::parameters(&*self.equation().primitive)
     }
 
-    /// The jaxprs among its parameters with their names, for instance that of a call.
+    /// Returns the jaxprs among the parameters with their names, for instance the jaxpr of a call.
     pub fn bodies(&self) -> Vec<(&'static str, &'j Jaxpr)> {
         self.equation().primitive.bodies()
     }
 
-    /// Element types and shapes of its operands.
+    /// Returns dtypes and shapes of the operands.
     pub fn inputs(&self) -> Vec<&'j AbstractArray> {
         let inputs = self.equation().inputs.iter();
         inputs.map(|&input| self.jaxpr.info(input)).collect()
     }
 
-    /// Element types and shapes of its results.
+    /// Returns dtypes and shapes of the results.
     pub fn outputs(&self) -> Vec<&'j AbstractArray> {
         let outputs = self.equation().outputs.iter();
         outputs.map(|&output| self.jaxpr.info(output)).collect()
     }
 
-    /// The line of the user's program that it was recorded from.
+    /// Returns the line of the user's program that the equation was recorded from.
     pub fn line(&self) -> &'static Location<'static> {
         self.equation().line
     }
 
-    /// Whether it does something besides computing its results, such as printing.
+    /// Returns whether the equation does something besides computing its results, such as printing.
     pub fn has_effect(&self) -> bool {
         self.equation().primitive.has_effect()
     }

@@ -1,4 +1,4 @@
-//! What is done with any jaxpr: it is displayed, verified, and run with checks.
+//! Operations on any jaxpr: display, verification, and execution with checks.
 
 mod checked;
 mod display;

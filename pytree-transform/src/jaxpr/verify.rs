@@ -1,12 +1,12 @@
-//! The verifier of jaxprs. What it checks:
+//! The verifier of jaxprs. It checks that
 //!
 //! - each variable is assigned once, and before it is used;
 //! - each constant is concrete and of the recorded type;
 //! - the shape rule of each equation accepts its operands and gives the recorded types;
-//! - the batch axes that an equation works over are those that the jaxpr was recorded under, of the same lengths;
-//! - the bodies of calls, custom rules and control flow take what the operands are, and give what the results are;
-//! - each output is there;
-//! - all of it holds of nested jaxprs.
+//! - the batch axes that an equation works over are bound in the jaxpr's recording, with the same lengths;
+//! - the inputs of bodies of calls, custom rules and control flow fit the operands, and their outputs fit the results;
+//! - each output exists;
+//! - nested jaxprs keep all of these rules.
 
 use thiserror::Error;
 
@@ -14,55 +14,55 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
-/// What is wrong with a jaxpr.
+/// An error in a jaxpr.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JaxprError {
-    /// A variable that the jaxpr does not know.
-    #[error("variable {variable} of {place} is none of the jaxpr's")]
+    /// A variable that the jaxpr does not contain.
+    #[error("variable {variable} of {place} is not in the jaxpr")]
     Unknown {
-        /// Its number.
+        /// The number of the variable.
         variable: u32,
-        /// What uses or assigns it.
+        /// The part of the jaxpr that uses or assigns it.
         place: String,
     },
-    /// A variable that was assigned before.
-    #[error("variable {variable} is assigned by {place} and was assigned before")]
+    /// A variable that is assigned twice.
+    #[error("variable {variable} is assigned by {place}, but was assigned before")]
     AssignedTwice {
-        /// Its number.
+        /// The number of the variable.
         variable: u32,
-        /// What assigns it again.
+        /// The part of the jaxpr that assigns it again.
         place: String,
     },
-    /// A variable that nothing before has assigned.
-    #[error("variable {variable} is used by {place} and nothing before assigns it")]
+    /// A variable that is used before it is assigned.
+    #[error("variable {variable} is used by {place} before it is assigned")]
     Unassigned {
-        /// Its number.
+        /// The number of the variable.
         variable: u32,
-        /// What uses it.
+        /// The part of the jaxpr that uses it.
         place: String,
     },
-    /// A constant that is traced, or of another type than recorded.
-    #[error("constant {variable} is {found}, recorded as {recorded}")]
+    /// A constant that is traced, or has another type than recorded.
+    #[error("constant {variable} is {found}, but was recorded as {recorded}")]
     Constant {
-        /// The number of its variable.
+        /// The number of the variable.
         variable: u32,
         /// The recorded type.
         recorded: AbstractArray,
-        /// What it is.
+        /// The type that was found.
         found: String,
     },
-    /// An equation whose shape rule refuses its operands.
+    /// An equation whose shape rule rejects its operands.
     #[error("{place}: {error}")]
     Refused {
         /// The equation.
         place: String,
-        /// What the rule says.
+        /// The error of the shape rule.
         error: TensorError,
     },
-    /// An equation with other results than its shape rule gives.
+    /// An equation whose results differ from its shape rule's.
     #[error(
-        "{place} has the results {}, its shape rule gives {}",
+        "{place} has the results {}, but its shape rule gives {}",
         list(recorded),
         list(expected)
     )]
@@ -71,79 +71,81 @@ pub enum JaxprError {
         place: String,
         /// The recorded types.
         recorded: Vec<AbstractArray>,
-        /// What the shape rule gives.
+        /// The types that the shape rule gives.
         expected: Vec<AbstractArray>,
     },
-    /// An equation whose operands do not fit its bodies, whatever these are.
+    /// An equation whose operands have the wrong number or form for its bodies.
     #[error("{place}: {problem}")]
     Operands {
         /// The equation.
         place: String,
-        /// What is expected, and what was found.
+        /// The expected and the found operands.
         problem: String,
     },
-    /// A body that takes other inputs than its equation gives it.
+    /// A body whose inputs differ from those that its equation passes.
     #[error(
-        "{place} gives `{body}` the inputs {}, which takes {}",
+        "{place} passes the inputs {} to `{body}`, which takes {}",
         list(found),
         list(expected)
     )]
     BodyInputs {
         /// The equation.
         place: String,
-        /// The parameter that the body is.
+        /// The name of the parameter that holds the body.
         body: &'static str,
-        /// What the operands of the equation make the inputs.
+        /// The inputs that the operands of the equation give.
         found: Vec<AbstractArray>,
         /// The inputs of the body.
         expected: Vec<AbstractArray>,
     },
-    /// A body that gives other outputs than its equation needs.
+    /// A body whose outputs differ from those that its equation needs.
     #[error(
-        "{place} needs of `{body}` the outputs {}, which gives {}",
+        "{place} needs the outputs {} from `{body}`, which returns {}",
         list(expected),
         list(found)
     )]
     BodyOutputs {
         /// The equation.
         place: String,
-        /// The parameter that the body is.
+        /// The name of the parameter that holds the body.
         body: &'static str,
-        /// What the results of the equation need.
+        /// The outputs that the results of the equation need.
         expected: Vec<AbstractArray>,
         /// The outputs of the body.
         found: Vec<AbstractArray>,
     },
-    /// An equation over a batch axis that the jaxpr was not recorded under.
-    #[error("{place} works over the batch axis `{name}`, which the jaxpr was not recorded under")]
+    /// An equation over a batch axis that was not bound when the jaxpr was recorded.
+    #[error(
+        "{place} works over the batch axis `{name}`, which was not bound when the jaxpr was recorded"
+    )]
     UnboundAxis {
         /// The equation.
         place: String,
         /// The name of the axis.
         name: String,
     },
-    /// An equation, or a body of one, that is for a batch axis of another length than the jaxpr was recorded under.
+    /// An equation, or a body in it, for a batch axis whose length differs from the recorded one.
     #[error(
-        "{place} is for a batch axis `{name}` of length {found}, the jaxpr was recorded under one of length {expected}"
+        "{place} expects the batch axis `{name}` to have length {found}, but it had length {expected} when the jaxpr was recorded"
     )]
     AxisLength {
         /// The equation.
         place: String,
         /// The name of the axis.
         name: String,
-        /// The length that the jaxpr was recorded under.
+        /// The length when the jaxpr was recorded.
         expected: usize,
-        /// The length that the equation is for.
+        /// The length that the equation expects.
         found: usize,
     },
-    /// Something wrong with a nested jaxpr.
+    /// An error in a nested jaxpr.
     #[error("in `{body}` of {place}: {error}")]
     Nested {
         /// The equation.
         place: String,
-        /// The parameter that the jaxpr is.
+        /// The name of the parameter that holds the jaxpr.
         body: &'static str,
-        /// What is wrong.
+        /// The error.
         error: Box<JaxprError>,
     },
 }
@@ -153,8 +155,8 @@ fn list(infos: &[AbstractArray]) -> String {
     format!("({})", infos.join(", "))
 }
 
-/// Whether a jaxpr is well formed; everything that is wrong otherwise. Tests and debug builds ask after each
-/// recording and each pass of the optimiser.
+/// Checks that a jaxpr is well formed, and returns every error otherwise. Debug builds call it after each recording and
+/// each compiler pass.
 ///
 /// # Examples
 /// ```
@@ -169,8 +171,8 @@ pub fn verify(jaxpr: &Jaxpr) -> Result<(), Vec<JaxprError>> {
     check(jaxpr, true)
 }
 
-/// As [`verify`] in debug builds; a panic, since a malformed jaxpr is a bug of ours. Nested jaxprs were
-/// checked when they were made.
+/// Runs [`verify`] in debug builds, and panics on an error, because a malformed jaxpr is a bug of ours. Nested jaxprs
+/// were checked when they were made.
 #[track_caller]
 pub(crate) fn debug_verify(jaxpr: &Jaxpr, after: &str) {
     if cfg!(debug_assertions)
@@ -276,7 +278,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The types of an equation whose operands are there.
+    /// Checks the types of an equation whose operands exist.
     fn types(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         let jaxpr = self.jaxpr;
         let operands: Vec<&AbstractArray> = equation
@@ -313,7 +315,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether the bodies of an equation take what its operands are and give what its results are.
+    /// Checks that the bodies of an equation fit its operands and results.
     fn signatures(
         &mut self,
         equation: &Equation,
@@ -365,7 +367,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether the jaxpr was recorded under the batch axes that an equation works over.
+    /// Checks that the jaxpr was recorded under the batch axes that an equation works over.
     fn batch_axes(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         for name in equation.primitive.axis_names() {
             let Some(expected) = self.jaxpr.batch_axis(name) else {
@@ -392,7 +394,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The bodies of an equation.
+    /// Checks the bodies of an equation.
     fn nested(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         if !self.nested {
             return;
@@ -409,7 +411,7 @@ impl Verifier<'_> {
     }
 }
 
-/// An equation, as messages name it: the jaxpr may be too malformed to be displayed.
+/// Describes an equation for messages. The jaxpr may be too malformed to be displayed.
 fn describe(equation: &Equation, position: usize) -> String {
     format!(
         "equation {position} (`{}`, from {})",

@@ -1,4 +1,4 @@
-//! Each invariant, broken once.
+//! Each test breaks one invariant.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn sample() -> Jaxpr {
     jaxpr
 }
 
-/// What the verifier says of the sample after a change.
+/// Returns the verifier's errors for the sample after a change.
 fn found(change: impl FnOnce(&mut Jaxpr)) -> Vec<JaxprError> {
     let mut jaxpr = sample();
     change(&mut jaxpr);
@@ -38,7 +38,7 @@ fn only(mut errors: Vec<JaxprError>) -> JaxprError {
 }
 
 #[test]
-fn a_variable_is_assigned_once() {
+fn second_assignment_is_reported() {
     let error = only(found(|jaxpr| {
         let again = jaxpr.equations[0].clone();
         jaxpr.equations.insert(1, again);
@@ -53,7 +53,7 @@ fn a_variable_is_assigned_once() {
 }
 
 #[test]
-fn a_variable_is_assigned_before_it_is_used() {
+fn use_before_assignment_is_reported() {
     let errors = found(|jaxpr| jaxpr.equations.swap(0, 1));
     let error = only(errors);
     assert!(matches!(error, JaxprError::Unassigned { .. }), "{error}");
@@ -61,7 +61,7 @@ fn a_variable_is_assigned_before_it_is_used() {
 }
 
 #[test]
-fn a_variable_is_one_of_the_jaxpr() {
+fn unknown_variable_is_reported() {
     let error = only(found(|jaxpr| {
         jaxpr.equations[0].inputs = smallvec![Variable(99)];
     }));
@@ -72,7 +72,7 @@ fn a_variable_is_one_of_the_jaxpr() {
 }
 
 #[test]
-fn outputs_exist() {
+fn missing_output_is_reported() {
     let error = only(found(|jaxpr| {
         jaxpr.equations.pop();
     }));
@@ -81,10 +81,12 @@ fn outputs_exist() {
 }
 
 #[test]
-fn constants_are_concrete_and_of_the_recorded_type() {
+fn constants_are_concrete_with_recorded_type() {
     let error = only(found(|jaxpr| jaxpr.constants[0].1 = Tensor::from([1, 2])));
     assert!(
-        error.to_string().contains("is i32[2], recorded as f32[2]"),
+        error
+            .to_string()
+            .contains("is i32[2], but was recorded as f32[2]"),
         "{error}"
     );
     let traced = std::sync::Mutex::new(None);
@@ -102,7 +104,7 @@ fn jit_once(see: impl Fn(&Tensor) + Send + Sync) {
 }
 
 #[test]
-fn the_shape_rule_accepts_the_operands() {
+fn rejected_operands_are_reported() {
     let error = only(found(|jaxpr| {
         jaxpr.equations[0].primitive = Arc::new(Unary::Not);
     }));
@@ -111,14 +113,14 @@ fn the_shape_rule_accepts_the_operands() {
 }
 
 #[test]
-fn the_recorded_types_are_those_of_the_shape_rule() {
+fn recorded_types_match_shape_rule() {
     let errors = found(|jaxpr| {
         let output = jaxpr.equations[2].outputs[0];
         jaxpr.variables[output.index()] = AbstractArray::new(DType::F32, [3]);
     });
     let text = only(errors).to_string();
     assert!(
-        text.contains("has the results (f32[3]), its shape rule gives (f32[2])"),
+        text.contains("has the results (f32[3]), but its shape rule gives (f32[2])"),
         "{text}"
     );
     let error = only(
@@ -129,8 +131,8 @@ fn the_recorded_types_are_those_of_the_shape_rule() {
     assert!(matches!(error, JaxprError::Results { .. }), "{error}");
 }
 
-/// Records a function of a vector `x: f32[2]`, a number `n: f32[]` and an index `i: i32[]`; breaks the equation of a
-/// primitive in it, and gives what the verifier then says of this equation.
+/// Records a function of a vector `x: f32[2]`, a number `n: f32[]` and an index `i: i32[]`, breaks the equation of a
+/// primitive in it, and returns the verifier's error for this equation.
 fn broken(
     function: impl Fn((Tensor, Tensor, Tensor)) -> Tensor + Send + Sync,
     primitive: &str,
@@ -172,7 +174,7 @@ fn retyped(equation: &Equation, variables: &mut [AbstractArray], result: usize) 
 }
 
 #[test]
-fn operands_of_calls_are_inputs_of_their_jaxprs() {
+fn call_operands_match_jaxpr_inputs() {
     let called = jit(|(x, n): (Tensor, Tensor)| x * n);
     let function = move |(x, n, _): (Tensor, Tensor, Tensor)| called((x, n));
     let missing = broken(function.clone(), "jit", |equation, _, _| {
@@ -180,26 +182,26 @@ fn operands_of_calls_are_inputs_of_their_jaxprs() {
     });
     says(
         &missing,
-        &["gives `jaxpr` the inputs (f32[2]), which takes (f32[2], f32[])"],
+        &["passes the inputs (f32[2]) to `jaxpr`, which takes (f32[2], f32[])"],
     );
     let other = broken(function.clone(), "jit", |equation, _, [x, ..]| {
         equation.inputs[1] = x;
     });
     says(
         &other,
-        &["the inputs (f32[2], f32[2]), which takes (f32[2], f32[])"],
+        &["the inputs (f32[2], f32[2]) to `jaxpr`, which takes (f32[2], f32[])"],
     );
     let result = broken(function, "jit", |equation, variables, _| {
         retyped(equation, variables, 0);
     });
     says(
         &result,
-        &["needs of `jaxpr` the outputs (f64[7]), which gives (f32[2])"],
+        &["needs the outputs (f64[7]) from `jaxpr`, which returns (f32[2])"],
     );
 }
 
 #[test]
-fn operands_of_branches_are_those_of_each() {
+fn branch_operands_match_each_branch() {
     let function = |(x, n, i): (Tensor, Tensor, Tensor)| {
         let scaled = |(x, n): (Tensor, Tensor)| x * n;
         let shifted = |(x, n): (Tensor, Tensor)| x + n;
@@ -214,22 +216,22 @@ fn operands_of_branches_are_those_of_each() {
     });
     says(
         &operand,
-        &["gives `branches` the inputs (f32[2], f32[2]), which takes (f32[2], f32[])"],
+        &["passes the inputs (f32[2], f32[2]) to `branches`, which takes (f32[2], f32[])"],
     );
-    assert_eq!(operand.matches("gives `branches`").count(), 2, "{operand}");
+    assert_eq!(operand.matches("to `branches`").count(), 2, "{operand}");
     let result = broken(function, "cond", |equation, variables, _| {
         retyped(equation, variables, 0);
     });
     says(
         &result,
-        &["needs of `branches` the outputs (f64[7]), which gives (f32[2])"],
+        &["needs the outputs (f64[7]) from `branches`, which returns (f32[2])"],
     );
     let none = broken(function, "cond", |equation, _, _| equation.inputs.clear());
     says(&none, &["expected at least 1 operands, found 0"]);
 }
 
 #[test]
-fn scanned_operands_are_stacks_of_inputs() {
+fn scanned_operands_have_leading_axis() {
     let function = |(x, n, _): (Tensor, Tensor, Tensor)| {
         let step = |carry: Tensor, each: Tensor| (&carry + &each, carry * each);
         let (carry, each) = crate::scan(step, n, x);
@@ -240,7 +242,7 @@ fn scanned_operands_are_stacks_of_inputs() {
     });
     says(
         &carry,
-        &["gives `jaxpr` the inputs (f32[2], f32[]), which takes (f32[], f32[])"],
+        &["passes the inputs (f32[2], f32[]) to `jaxpr`, which takes (f32[], f32[])"],
     );
     let length = broken(function, "scan", |equation, _, [_, n, _]| {
         equation.inputs[1] = n;
@@ -251,7 +253,7 @@ fn scanned_operands_are_stacks_of_inputs() {
     });
     says(
         &carried,
-        &["needs of `jaxpr` the outputs (f64[7], f32[]), which gives (f32[], f32[])"],
+        &["needs the outputs (f64[7], f32[]) from `jaxpr`, which returns (f32[], f32[])"],
     );
     let stacked = broken(function, "scan", |equation, variables, _| {
         retyped(equation, variables, 1);
@@ -265,7 +267,7 @@ fn scanned_operands_are_stacks_of_inputs() {
 }
 
 #[test]
-fn loops_carry_what_their_bodies_give() {
+fn loop_carry_matches_body_outputs() {
     let function = |(x, n, _): (Tensor, Tensor, Tensor)| {
         let goes_on = |x: &Tensor| x.sum().less(100.0);
         crate::while_loop(goes_on, move |x: Tensor| x * &n, x)
@@ -276,8 +278,8 @@ fn loops_carry_what_their_bodies_give() {
     says(
         &carry,
         &[
-            "gives `body_jaxpr` the inputs (f32[2], f32[]), which takes (f32[2], f32[2])",
-            "gives `cond_jaxpr` the inputs (f32[]), which takes (f32[2])",
+            "passes the inputs (f32[2], f32[]) to `body_jaxpr`, which takes (f32[2], f32[2])",
+            "passes the inputs (f32[]) to `cond_jaxpr`, which takes (f32[2])",
         ],
     );
     let result = broken(function, "while", |equation, variables, _| {
@@ -285,12 +287,12 @@ fn loops_carry_what_their_bodies_give() {
     });
     says(
         &result,
-        &["needs of `body_jaxpr` the outputs (f64[7]), which gives (f32[2])"],
+        &["needs the outputs (f64[7]) from `body_jaxpr`, which returns (f32[2])"],
     );
 }
 
 #[test]
-fn custom_rules_take_residuals_and_give_cotangents() {
+fn custom_rules_match_residuals_and_cotangents() {
     let product = crate::custom_vjp(
         |(x, n): &(Tensor, Tensor)| x * n,
         |(x, n)| (x * n, (x.clone(), n.clone())),
@@ -317,7 +319,7 @@ fn custom_rules_take_residuals_and_give_cotangents() {
     says(
         &residual,
         &[
-            "gives `bwd_jaxpr` the inputs (f32[2], f32[2], f32[2]), which takes (f32[2], f32[], f32[2])",
+            "passes the inputs (f32[2], f32[2], f32[2]) to `bwd_jaxpr`, which takes (f32[2], f32[], f32[2])",
         ],
     );
     let tangent = broken(&|jaxpr| {
@@ -326,7 +328,7 @@ fn custom_rules_take_residuals_and_give_cotangents() {
     });
     says(
         &tangent,
-        &["needs of `bwd_jaxpr` the outputs (f32[2], f32[2]), which gives (f32[2], f32[])"],
+        &["needs the outputs (f32[2], f32[2]) from `bwd_jaxpr`, which returns (f32[2], f32[])"],
     );
     let result = broken(&|jaxpr| {
         let result = jaxpr.equations[0].outputs[0];
@@ -335,13 +337,13 @@ fn custom_rules_take_residuals_and_give_cotangents() {
     says(
         &result,
         &[
-            "gives `bwd_jaxpr` the inputs (f32[2], f32[], f64[7]), which takes (f32[2], f32[], f32[2])",
+            "passes the inputs (f32[2], f32[], f64[7]) to `bwd_jaxpr`, which takes (f32[2], f32[], f32[2])",
         ],
     );
 }
 
-/// Records a function of an example `f32[3,2]` of a batch of 3, whose batch axis is `i`, and breaks it: what the verifier
-/// says then.
+/// Records a function of an example `f32[3,2]` in a batch of 3 with the batch axis `i`, breaks it, and returns the
+/// verifier's errors.
 fn broken_under_axis(
     function: impl Fn(Tensor) -> Tensor + Send + Sync,
     change: impl FnOnce(&mut Jaxpr),
@@ -358,12 +360,12 @@ fn broken_under_axis(
     only(verify(&jaxpr).unwrap_err()).to_string()
 }
 
-/// Makes the first equation one of another primitive.
+/// Replaces the primitive of the first equation.
 fn instead(primitive: impl Primitive) -> impl FnOnce(&mut Jaxpr) {
     |jaxpr| jaxpr.equations[0].primitive = Arc::new(primitive)
 }
 
-/// Makes the operand of the first equation, an input, one of another type.
+/// Changes the type of the operand of the first equation, which is an input.
 fn of_operand(info: AbstractArray) -> impl FnOnce(&mut Jaxpr) {
     |jaxpr| {
         let input = jaxpr.equations[0].inputs[0];
@@ -372,7 +374,7 @@ fn of_operand(info: AbstractArray) -> impl FnOnce(&mut Jaxpr) {
 }
 
 #[test]
-fn collectives_have_operands_of_their_rules() {
+fn collective_operands_are_checked() {
     let bools = || of_operand(AbstractArray::new(DType::Bool, [3, 2]));
     let sum = broken_under_axis(|x| psum(&x, "i"), bools());
     says(
@@ -389,20 +391,20 @@ fn collectives_have_operands_of_their_rules() {
         &maximum,
         &[
             "(`pmax`, from",
-            "has the results (f32[3,2]), its shape rule gives (f32[4,2])",
+            "has the results (f32[3,2]), but its shape rule gives (f32[4,2])",
         ],
     );
     let sent = broken_under_axis(|x| ppermute(&x, "i", [(0, 1)]), longer());
     says(
         &sent,
-        &["(`ppermute`, from", "its shape rule gives (f32[4,2])"],
+        &["(`ppermute`, from", "but its shape rule gives (f32[4,2])"],
     );
     let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, false), longer());
     says(
         &gathered,
         &[
             "(`all_gather`, from",
-            "(f32[3,3,2]), its shape rule gives (f32[3,4,2])",
+            "(f32[3,3,2]), but its shape rule gives (f32[3,4,2])",
         ],
     );
     let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, false), longer());
@@ -424,13 +426,13 @@ fn collectives_have_operands_of_their_rules() {
         &position,
         &[
             "(`axis_index`, from",
-            "has the results (i64[]), its shape rule gives (i32[])",
+            "has the results (i64[]), but its shape rule gives (i32[])",
         ],
     );
 }
 
 #[test]
-fn collectives_have_parameters_of_their_rules() {
+fn collective_parameters_are_checked() {
     let name = || [AxisName::from("i")];
     let pairs = |pairs: &[(usize, usize)]| PPermute {
         name: name(),
@@ -451,7 +453,10 @@ fn collectives_have_parameters_of_their_rules() {
         length: 3,
     };
     let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, false), instead(behind));
-    says(&gathered, &["(`all_gather`, from", "axis 3 is not there"]);
+    says(
+        &gathered,
+        &["(`all_gather`, from", "axis 3 is out of range"],
+    );
     let behind = AllToAll {
         name: name(),
         split_axis: 0,
@@ -459,18 +464,18 @@ fn collectives_have_parameters_of_their_rules() {
         length: 3,
     };
     let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, false), instead(behind));
-    says(&parted, &["(`all_to_all`, from", "axis 2 is not there"]);
+    says(&parted, &["(`all_to_all`, from", "axis 2 is out of range"]);
 }
 
 #[test]
-fn batch_axes_are_those_of_the_recording() {
+fn batch_axes_match_recording() {
     let sum = |x: Tensor| psum(&x, "i");
     let unbound = broken_under_axis(sum, |jaxpr| jaxpr.batch_axes.clear());
     says(
         &unbound,
         &[
             "equation 0 (`psum`, from",
-            "over the batch axis `i`, which the jaxpr was not recorded under",
+            "over the batch axis `i`, which was not bound when the jaxpr was recorded",
         ],
     );
     let gather = |x: Tensor| all_gather(&x, "i", 0, false);
@@ -478,7 +483,9 @@ fn batch_axes_are_those_of_the_recording() {
     let length = broken_under_axis(gather, longer);
     says(
         &length,
-        &["for a batch axis `i` of length 3, the jaxpr was recorded under one of length 5"],
+        &[
+            "expects the batch axis `i` to have length 3, but it had length 5 when the jaxpr was recorded",
+        ],
     );
     let called = jit(move |x: Tensor| sum(x));
     let nested = broken_under_axis(&*called, longer);
@@ -486,13 +493,13 @@ fn batch_axes_are_those_of_the_recording() {
         &nested,
         &[
             "(`jit`, from",
-            "for a batch axis `i` of length 3, the jaxpr was recorded under one of length 5",
+            "expects the batch axis `i` to have length 3, but it had length 5 when the jaxpr was recorded",
         ],
     );
 }
 
 #[test]
-fn linear_parts_know_their_batch_axes() {
+fn linear_parts_keep_batch_axes() {
     let checked = vmap(|x: Tensor| {
         let jaxpr = make_jaxpr(|x: Tensor| grad(|x: &Tensor| (psum(&x.sin(), "i") * x).sum())(&x))(
             x.clone(),
@@ -590,7 +597,7 @@ impl Primitive for Holder {
 fn nested_jaxprs_are_verified() {
     let mut broken = sample();
     broken.equations.pop();
-    // A body verifies what it is made of, so this one is made of the whole and then exchanged.
+    // A body verifies its parts when it is made. So this body is made from a valid jaxpr, which is replaced afterwards.
     let errors = verify(&broken).unwrap_err();
     let nested = JaxprError::Nested {
         place: "equation 0".to_owned(),
@@ -609,7 +616,7 @@ fn nested_jaxprs_are_verified() {
 }
 
 #[test]
-fn all_errors_are_found_at_once() {
+fn all_errors_are_reported() {
     let errors = found(|jaxpr| {
         jaxpr.equations[0].primitive = Arc::new(Unary::Not);
         jaxpr.equations[1].primitive = Arc::new(Binary::And);
