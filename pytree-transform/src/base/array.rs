@@ -22,7 +22,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// The elements as numbers, large integers rounded.
+    /// Returns the elements as `f64`; large integers are rounded.
     pub(crate) fn to_f64(&self) -> Vec<f64> {
         match self {
             Self::Bool(elements) => elements.iter().map(|&element| element.into()).collect(),
@@ -42,7 +42,7 @@ pub(crate) struct Array {
     pub(crate) data: Data,
 }
 
-/// Runs an expression with a type standing for the element type given.
+/// Runs an expression in which a type name means the Rust type of the given dtype.
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -75,28 +75,29 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// Memory of less bytes than these is taken for granted: without it nothing else works, either.
+/// Arrays with fewer bytes than this are allocated without a check: where so little memory is missing, nothing else
+/// works.
 const TRIED: usize = 64 << 20;
 
-/// Whether an array needs so little memory that asking for it is not worth while.
+/// Returns whether an array is so small that a check of its memory is not worth its time.
 pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
     info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
 }
 
-/// Whether the system grants the memory of an array now. A vector that is refused its memory aborts the process.
+/// Returns whether the system grants the memory of an array now. A `Vec` whose allocation fails aborts the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
     with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
 }
 
-/// Whether the system grants so many bytes now.
+/// Returns whether the system grants this many bytes now.
 pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Memory for the elements of an array, none of which is there yet.
+/// Returns an empty `Vec` with capacity for the elements of an array.
 ///
 /// # Panics
-/// If the system does not grant it.
+/// If the system does not grant the memory.
 pub(crate) fn reserved<T: TensorElement>(shape: &[usize]) -> Vec<T> {
     let mut elements = Vec::new();
     let info = AbstractArray::new(T::DTYPE, shape);
@@ -113,7 +114,7 @@ fn no_memory(info: &AbstractArray) -> ! {
 }
 
 impl Array {
-    /// An array from its elements in row-major order; their number must fit the shape.
+    /// Makes an array from elements in row-major order; their number must fit the shape.
     pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
         let info = AbstractArray::new(T::DTYPE, shape);
         debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
@@ -123,7 +124,7 @@ impl Array {
         }
     }
 
-    /// An array to be written in full; its elements are what the memory last held, or zeros.
+    /// Returns an array that the caller overwrites in full. Its elements are zeros or old values of the memory.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
         let pooled = match info.dtype {
             DType::F32 => memory::take(info.len()).map(Data::F32),
@@ -139,13 +140,13 @@ impl Array {
         }
     }
 
-    /// An array of zeros.
+    /// Returns an array of zeros.
     ///
     /// # Panics
-    /// If the system does not grant its memory.
+    /// If the system does not grant the memory.
     pub(crate) fn zeros(info: &AbstractArray) -> Self {
-        // Zeros from the system cost nothing until they are touched, but are not to be had with a refusal: so one is
-        // provoked first.
+        // The system provides zeroed memory at no cost until it is touched, but that allocation aborts the process if
+        // it fails. So a fallible allocation is tried first.
         if !is_surely_granted(info) && !is_granted(info) {
             no_memory(info);
         }
@@ -160,7 +161,7 @@ impl Array {
         self.info.dtype
     }
 
-    /// The elements; the caller has checked their type.
+    /// Returns the elements; the caller has checked their type.
     #[track_caller]
     pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
         match T::slice(&self.data) {
@@ -169,7 +170,7 @@ impl Array {
         }
     }
 
-    /// The elements by value: moved if nobody else holds the array, copied otherwise.
+    /// Returns the elements by value. They are moved if nobody else holds the array, and copied otherwise.
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
@@ -183,7 +184,7 @@ impl Array {
         }
     }
 
-    /// The array with another shape of as many elements.
+    /// Returns the array with another shape that has the same number of elements.
     pub(crate) fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
         let mut array = Arc::unwrap_or_clone(this);
         array.info.shape = crate::base::dtype::Shape::from_slice(shape.as_ref());
@@ -207,7 +208,7 @@ fn wrong_storage(expected: DType, found: DType) -> ! {
     bug(format_args!("elements of {expected}, found {found}"))
 }
 
-/// The strides of a contiguous, row-major array.
+/// Returns the strides of a contiguous, row-major array.
 pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     let mut strides: crate::base::dtype::Shape = smallvec::smallvec![1; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {
@@ -216,7 +217,7 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     strides
 }
 
-/// Memory for a result whose elements will all be written; its values are any.
+/// Returns memory for a result. Its values are arbitrary, and the caller overwrites all of them.
 pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
         T::DTYPE,
@@ -224,7 +225,7 @@ pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     ))))
 }
 
-/// Gives memory back as that of an array, which is kept for the next.
+/// Returns the memory of an array to the pool, for the next array of its size.
 pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
     drop(Array::new([elements.len()], elements));
 }

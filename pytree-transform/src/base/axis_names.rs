@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 /// The name of a batch axis.
 pub(crate) type AxisName = Arc<str>;
 
-/// The names of one or more batch axes, outermost first: what collectives such as [`psum`](crate::psum) work over.
+/// The names of one or more batch axes, outermost first. Collectives such as [`psum`](crate::psum) work over them.
 ///
-/// Text is one name; arrays, slices and tuples of texts are several.
+/// A string is one name. An array, slice or tuple of strings holds several names.
 ///
 /// # Examples
 /// ```
@@ -27,7 +27,7 @@ impl AxisNames {
         &self.0
     }
 
-    /// The first name that is there twice.
+    /// Returns the first name that occurs twice.
     pub(crate) fn duplicate(&self) -> Option<&AxisName> {
         let mut names = self.0.iter().enumerate();
         names.find_map(|(position, name)| self.0[..position].contains(name).then_some(name))

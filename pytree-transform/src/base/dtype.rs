@@ -1,4 +1,4 @@
-//! Element types of tensors, and the abstract array: an element type with a shape.
+//! Dtypes of tensors, and the abstract array: a dtype with a shape.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// The lengths of a tensor's axes.
 pub type Shape = SmallVec<[usize; 4]>;
 
-/// The element type of a tensor.
+/// The element type (dtype) of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -22,17 +22,17 @@ pub enum DType {
 }
 
 impl DType {
-    /// The size of one element in bytes.
+    /// Returns the size of one element in bytes.
     pub const fn bytes(self) -> usize {
         self.element().bytes()
     }
 
-    /// Whether gradients of it exist.
+    /// Returns whether tensors of this dtype have gradients.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// The element type of leaves in general.
+    /// Returns the element type that leaves of any kind use.
     pub const fn element(self) -> ElementType {
         match self {
             Self::Bool => ElementType::Bool,
@@ -53,22 +53,22 @@ impl fmt::Display for DType {
 
 /// A Rust type that can be the element of a tensor.
 pub trait TensorElement: Element + Default + PartialOrd {
-    /// Its element type.
+    /// The dtype of this Rust type.
     const DTYPE: DType;
 
-    /// The elements, if the storage is of this type.
+    /// Returns the elements if the storage has this type.
     #[doc(hidden)]
     fn slice(data: &crate::base::array::Data) -> Option<&[Self]>;
 
-    /// The elements to be changed, if the storage is of this type.
+    /// Returns the elements for writing if the storage has this type.
     #[doc(hidden)]
     fn slice_mut(data: &mut crate::base::array::Data) -> Option<&mut [Self]>;
 
-    /// The elements by value, if the storage is of this type.
+    /// Returns the elements by value if the storage has this type.
     #[doc(hidden)]
     fn vector(data: crate::base::array::Data) -> Option<Vec<Self>>;
 
-    /// Elements as storage.
+    /// Converts elements to storage.
     #[doc(hidden)]
     fn data(elements: Vec<Self>) -> crate::base::array::Data;
 }
@@ -103,17 +103,17 @@ macro_rules! elements {
 }
 elements!(bool => Bool, i32 => I32, i64 => I64, u32 => U32, f32 => F32, f64 => F64);
 
-/// Element type and shape of a tensor; displays as `f32[2,3]`.
+/// The dtype and shape of a tensor; displays as `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AbstractArray {
-    /// The type of the elements.
+    /// The dtype of the elements.
     pub dtype: DType,
     /// The length of each axis.
     pub shape: Shape,
 }
 
 impl AbstractArray {
-    /// An abstract array.
+    /// Makes an abstract array.
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
         Self {
             dtype,
@@ -121,20 +121,20 @@ impl AbstractArray {
         }
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of elements; `usize::MAX` for a shape with more, which no tensor has.
+    /// Returns the number of elements, or `usize::MAX` if they are too many for a `usize`; no tensor has such a shape.
     pub fn len(&self) -> usize {
         self.shape
             .iter()
             .fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
-    /// The bytes that the axes with elements span, if a `usize` holds them: an upper bound of the strides, too, which an
-    /// axis without elements does not make smaller.
+    /// Returns the bytes that the axes with elements span, if a `usize` holds them. Strides are not larger either: an
+    /// axis of length 0 does not reduce this number.
     pub(crate) fn spanned_bytes(&self) -> Option<usize> {
         self.shape
             .iter()
@@ -143,7 +143,8 @@ impl AbstractArray {
             })
     }
 
-    /// Whether there could be memory for all elements: less than 64 TiB, or than half of what a process can address.
+    /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of a process's
+    /// addresses.
     pub(crate) fn fits_memory(&self) -> bool {
         const LARGEST: usize = match 1_usize.checked_shl(46) {
             Some(bytes) => bytes,
@@ -154,7 +155,7 @@ impl AbstractArray {
         })
     }
 
-    /// The bytes of all elements as messages name them: exact, or a lower bound where no integer holds them.
+    /// Returns the bytes of all elements for messages: exact, or a lower bound where no integer holds them.
     pub(crate) fn requested_bytes(&self) -> String {
         let bytes = self
             .shape
@@ -168,7 +169,7 @@ impl AbstractArray {
         }
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -184,7 +185,7 @@ impl fmt::Display for AbstractArray {
     }
 }
 
-/// Axes or lengths as a jaxpr shows them: `(2, 3)`, `(1,)`.
+/// Displays axes or lengths in the notation of jaxprs: `(2, 3)`, `(1,)`.
 pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
 
 impl fmt::Display for Tuple<'_> {

@@ -1,9 +1,9 @@
-//! Exponentials, logarithms and their kin, without branches, so that loops over them vectorise.
+//! Exponentials, logarithms and related functions, without branches, so that the compiler vectorises loops over them.
 //!
-//! Each is a reduction to a small interval, a polynomial there, and selects for the special cases. The
-//! polynomials are minimax, made by `tools/fit_polynomials.py`; results are within two units in the last
-//! place of the exact ones, as `tests` below checks. Fused multiply-adds are not used: where they are no
-//! instruction they are a slow call, and results would depend on the machine.
+//! Each function reduces its argument to a small interval, evaluates a polynomial there, and selects the special cases.
+//! The polynomials are minimax and made by `tools/fit_polynomials.py`. Results are within two units in the last place
+//! of the exact ones, which the tests below check. Fused multiply-adds are not used: without hardware
+//! support they are slow function calls, and the results would depend on the machine.
 
 #![allow(
     clippy::inline_always,
@@ -44,14 +44,14 @@ macro_rules! elementary {
             fn exp(self) -> Self {
                 let x = if self > $exp_greatest { $exp_greatest } else { self };
                 let x = if x < $exp_least { $exp_least } else { x };
-                // Adding 1.5·2^mantissa rounds to an integer, which then stands in the low bits.
+                // Adding 1.5·2^mantissa rounds to an integer, which is then in the low bits.
                 let shifted = x * std::$float::consts::LOG2_E + $round;
                 let n = shifted - $round;
                 let integer = shifted.to_bits().wrapping_sub(Self::to_bits($round)).cast_signed();
                 let r = (x - n * $ln2_high) - n * $ln2_low;
                 let y = elementary!(@polynomial r; $exp);
                 let y = 1.0 + (r + r * r * y);
-                // In two steps, so that neither subnormal nor infinite results come too early.
+                // In two steps, so that results become neither subnormal nor infinite too early.
                 let half = integer >> 1;
                 let power = |n: $signed| {
                     Self::from_bits((n.wrapping_add($bias) << $mantissa).cast_unsigned())
@@ -79,11 +79,11 @@ macro_rules! elementary {
                 let y = e * $ln2_high - ((half_square - low) - f);
                 let y = if self == Self::INFINITY { self } else { y };
                 let y = if self == 0.0 { Self::NEG_INFINITY } else { y };
-                // Of negative numbers, and of NaN itself.
+                // Negative numbers and NaN give NaN.
                 if self >= 0.0 { y } else { Self::NAN }
             }
 
-            /// x + x³·p(x²) near zero, 1 − 2/(e²ˣ + 1) further out.
+            /// x + x³·p(x²) near zero, 1 − 2/(e²ˣ + 1) elsewhere.
             #[inline(always)]
             fn tanh(self) -> Self {
                 let x = self.abs();
@@ -153,7 +153,7 @@ elementary! {
     ];
 }
 
-/// erf of an f32: x·p(x²) near zero, 1 − e^−q(x) further out.
+/// erf of an f32: x·p(x²) near zero, 1 − e^−q(x) elsewhere.
 #[inline(always)]
 pub(crate) fn erf_f32(operand: f32) -> f32 {
     let x = operand.abs();
@@ -180,7 +180,7 @@ pub(crate) fn erf_f32(operand: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Floats of every size and sign, and the special ones.
+    /// Returns floats of every magnitude and sign, and the special values.
     fn samples() -> impl Iterator<Item = f32> {
         (0..=u32::MAX)
             .step_by(9973)
@@ -197,7 +197,7 @@ mod tests {
             .chain((-4000..4000).map(|n| n as f32 / 40.0))
     }
 
-    /// How many floats lie between two.
+    /// Returns the number of floats between two floats.
     fn distance_f32(left: f32, right: f64) -> f64 {
         #[allow(clippy::cast_possible_truncation, reason = "rounding is meant")]
         let nearest = right as f32;
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn f64_is_within_three_units_of_the_systems_library() {
+    fn f64_is_within_three_units_of_libm() {
         check_f64("exp", Elementary::exp, f64::exp);
         check_f64("log", Elementary::log, f64::ln);
         check_f64("tanh", Elementary::tanh, f64::tanh);
     }
 
     #[test]
-    fn erf_is_at_known_points() {
+    fn erf_has_known_values() {
         // Abramowitz and Stegun, table 7.1.
         let table = [
             (0.0, 0.0),

@@ -1,4 +1,4 @@
-//! What can go wrong with tensors.
+//! The errors of tensor operations.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,53 +7,53 @@ use thiserror::Error;
 
 use crate::base::dtype::{AbstractArray, DType};
 
-/// An operation on tensors can't be done; nothing was computed.
+/// An error of a tensor operation; nothing was computed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The shapes do not go together.
+    /// The operands have incompatible shapes.
     #[error("cannot {operation} {}: {problem}; {mend}", operands(.found))]
     Shape {
-        /// What was being done, for instance `matmul`.
+        /// The operation, for instance `matmul`.
         operation: &'static str,
-        /// What it was given.
+        /// The operands.
         found: Vec<AbstractArray>,
         /// What does not fit.
         problem: String,
-        /// How to mend it.
+        /// How to fix it.
         mend: String,
     },
-    /// The element types do not go together.
+    /// The operands have unsupported or different dtypes.
     #[error("cannot {operation} {}: expected {expected}{}", operands(.found), conversion(.found, .expected))]
     DType {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// What it was given.
+        /// The operands.
         found: Vec<AbstractArray>,
-        /// The element types it takes.
+        /// The dtypes that the operation takes.
         expected: &'static str,
     },
-    /// An axis that the tensor does not have.
-    #[error("cannot {operation} {found}: axis {axis} is not there; its axes are {} to {}", -(.found.rank() as i128), .found.rank() as i128 - 1)]
+    /// An axis is out of range.
+    #[error("cannot {operation} {found}: axis {axis} is out of range; its axes are {} to {}", -(.found.rank() as i128), .found.rank() as i128 - 1)]
     Axis {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The tensor.
         found: AbstractArray,
-        /// The axis asked for.
+        /// The axis that was passed.
         axis: i128,
     },
-    /// A number of elements that does not fit a shape.
+    /// The number of elements does not fit the shape.
     #[error("cannot make a tensor of shape {shape:?}: expected {} elements, found {found}", expected_elements(.shape))]
     Length {
-        /// The shape asked for.
+        /// The shape that was passed.
         shape: Vec<usize>,
-        /// The number of elements given.
+        /// The number of elements that were passed.
         found: usize,
     },
-    /// A number beside a tensor whose elements can't be it.
+    /// A number does not fit the dtype of the tensor it is combined with.
     #[error(
-        "cannot put the number {number} beside {found}: {} holds no such number; convert the tensor first, for instance with `.convert(DType::F32)`",
+        "cannot combine the number {number} with {found}: {} cannot represent it; convert the tensor first, for instance with `.convert(DType::F32)`",
         .found.dtype
     )]
     Number {
@@ -62,80 +62,80 @@ pub enum TensorError {
         /// The tensor.
         found: AbstractArray,
     },
-    /// A result for which there is no memory: nothing can address it, or the system does not grant it.
+    /// Memory for the result is not available: it cannot be addressed, or the system does not grant it.
     #[error(
         "cannot make {found} by `{operation}`: no memory of {} is available; check the lengths of its axes",
         .found.requested_bytes()
     )]
     TooLarge {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The result.
         found: AbstractArray,
     },
-    /// Elements were asked for as another type than they have.
-    #[error("cannot read {found} as {expected}; ask for `{}`, or convert the tensor first", .found.dtype)]
+    /// Elements were read as a type other than their own.
+    #[error("cannot read {found} as {expected}; read it as `{}`, or convert the tensor first", .found.dtype)]
     Read {
-        /// The type asked for.
+        /// The type that was read.
         expected: DType,
-        /// What the tensor is.
+        /// The tensor.
         found: AbstractArray,
     },
-    /// The value of a tensor was asked for where it has none yet.
+    /// The value of a traced tensor was read; it is not known yet.
     #[error(
-        "cannot read the value of a traced {found}: inside {transformation} a tensor stands for {stands_for}; {mend}"
+        "cannot read the value of a traced {found}: inside {transformation} a tensor represents {stands_for}; {mend}"
     )]
     Traced {
         /// The tensor.
         found: AbstractArray,
-        /// The transformation that traces.
+        /// The transformation that traces it.
         transformation: &'static str,
-        /// What it stands for there.
+        /// What the tensor represents there.
         stands_for: &'static str,
-        /// The ways out.
+        /// Ways to avoid reading the value.
         mend: &'static str,
     },
-    /// A name that no batch axis has.
+    /// The name of a batch axis is not bound.
     #[error(
-        "cannot {operation} over the batch axis `{name}`: {}; name it by `.axis_name(\"{name}\")` of a `vmap` around",
+        "cannot {operation} over the batch axis `{name}`: {}; bind it with `.axis_name(\"{name}\")` of an enclosing `vmap`",
         bound_names(.bound)
     )]
     UnboundAxis {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// The name asked for.
+        /// The name that was passed.
         name: String,
-        /// The names that are bound there, innermost first.
+        /// The bound names, innermost first.
         bound: Vec<String>,
     },
-    /// A batch axis named twice.
+    /// A batch axis is named twice.
     #[error("cannot {operation} over the batch axis `{name}` twice; give each name once")]
     DuplicateAxis {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The name.
         name: String,
     },
-    /// An operation gave NaN or an infinity while that is asked about: see [`debug_nans`](crate::debug_nans).
+    /// An operation produced NaN or an infinity while results are checked: see [`debug_nans`](crate::debug_nans).
     #[error("`{operation}` at {line} gave {what}: {equation}; {operands}")]
     NotFinite {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The user's line.
         line: &'static std::panic::Location<'static>,
-        /// What is in the result, and how often.
+        /// What the result holds, and in how many elements.
         what: Box<str>,
         /// The equation.
         equation: Box<str>,
         /// What the operands hold.
         operands: Box<str>,
     },
-    /// A traced tensor outlived its transformation, or left its thread.
+    /// A traced tensor was used after its transformation finished, or on another thread.
     #[error(
-        "cannot {operation} a traced {found}: the {transformation} that made it is over, or runs on another thread; return the tensor from the function instead of storing it"
+        "cannot {operation} a traced {found}: the {transformation} that made it has finished, or runs on another thread; return the tensor from the function instead of storing it"
     )]
     Escaped {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The tensor.
         found: AbstractArray,
@@ -145,7 +145,7 @@ pub enum TensorError {
 }
 
 impl TensorError {
-    /// Operands whose shapes do not go together.
+    /// Operands with incompatible shapes.
     pub(crate) fn shape(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -160,7 +160,7 @@ impl TensorError {
         }
     }
 
-    /// Operands whose element types do not go together.
+    /// Operands with unsupported or different dtypes.
     pub(crate) fn dtype(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -173,7 +173,7 @@ impl TensorError {
         }
     }
 
-    /// An axis that an operand does not have.
+    /// An axis out of range.
     pub(crate) fn axis(
         operation: &'static str,
         operand: &AbstractArray,
@@ -186,7 +186,7 @@ impl TensorError {
         }
     }
 
-    /// A result for which there is no memory.
+    /// A result that does not fit memory.
     pub(crate) fn too_large(operation: &'static str, found: &AbstractArray) -> Self {
         Self::TooLarge {
             operation: name_of(operation),
@@ -199,7 +199,7 @@ thread_local! {
     static CALLED: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// While it lives, errors name the function that the user called and not those that it is made of.
+/// While this guard lives, errors name the function that the user called, not the operations inside it.
 #[derive(Debug)]
 #[doc(hidden)]
 #[must_use]
@@ -211,7 +211,7 @@ impl Drop for Called {
     }
 }
 
-/// Errors name `function` from now on, unless they already name one that calls it.
+/// Makes errors name `function` until the guard is dropped, unless they already name a function that calls it.
 #[doc(hidden)]
 pub fn called(function: &'static str) -> Called {
     let outer = CALLED.get();
@@ -219,12 +219,12 @@ pub fn called(function: &'static str) -> Called {
     Called(outer)
 }
 
-/// Errors name no function from now on: a user's function runs.
+/// Makes errors name no function until the guard is dropped, because a user's function runs.
 pub(crate) fn called_by_user() -> Called {
     Called(CALLED.replace(None))
 }
 
-/// The name that an error has for an operation.
+/// Returns the name that errors use for an operation.
 fn name_of(operation: &'static str) -> &'static str {
     CALLED.get().unwrap_or(operation)
 }
@@ -233,7 +233,7 @@ fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
     operands.iter().map(|&operand| operand.clone()).collect()
 }
 
-/// One thing that does not fit, and the remedy for it: what a check that names all of them collects.
+/// A problem and its fix. A check that reports all problems collects these.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) problem: String,
@@ -248,7 +248,7 @@ impl Mistake {
         }
     }
 
-    /// All of them as one: what does not fit, then the remedies in the same order, each once.
+    /// Joins all mistakes into one: the problems, then the fixes in the same order, each once.
     pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
         let (mut problems, mut mends) = (Vec::new(), Vec::new());
         for Self { problem, mend } in mistakes {
@@ -265,16 +265,16 @@ impl Mistake {
     }
 }
 
-/// Which batch axes there are.
+/// Returns the text that lists the bound batch axes.
 fn bound_names(bound: &[String]) -> String {
     if bound.is_empty() {
-        return "no `vmap` around it names one".to_owned();
+        return "no enclosing `vmap` names a batch axis".to_owned();
     }
     let names: Vec<String> = bound.iter().map(|name| format!("`{name}`")).collect();
-    format!("the ones named here are {}", names.join(", "))
+    format!("the bound names are {}", names.join(", "))
 }
 
-/// How many elements a shape has, which may be more than can be counted.
+/// Returns the number of elements of a shape as text, also where no integer holds it.
 fn expected_elements(shape: &[usize]) -> String {
     let count = shape.iter().try_fold(1_u128, |product, &length| {
         product.checked_mul(length as u128)
@@ -283,13 +283,14 @@ fn expected_elements(shape: &[usize]) -> String {
 }
 
 impl fmt::Debug for TensorError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Writes the same text as `Display`, because `unwrap` prints this text, and so does a program that returns the
+    /// error from `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// How to mend operands of wrong element types; nothing if what was expected says it.
+/// Returns the text that says how to convert operands of wrong dtypes, or an empty text if the expectation is enough.
 fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
     let floats = [DType::F64, DType::F32]
@@ -328,7 +329,7 @@ fn operands(found: &[AbstractArray]) -> String {
     text
 }
 
-/// The value, or a panic at the caller's line.
+/// Returns the value, or panics at the caller's line.
 #[track_caller]
 pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
     match outcome {

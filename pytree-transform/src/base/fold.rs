@@ -29,7 +29,7 @@ pub(crate) const PART: usize = 32 * LANES;
 /// The lanes of a part.
 pub(crate) type Lanes<T> = [T; LANES];
 
-/// Combines elements of a part into its lanes. `position` is that of the first one in the part.
+/// Combines elements of a part into its lanes. `position` is the position of the first element in the part.
 #[inline(always)]
 pub(crate) fn into_lanes<T: Copy>(
     lanes: &mut Lanes<T>,
@@ -100,7 +100,7 @@ pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
-/// Combines rows into `target`, which begins as the neutral element.
+/// Combines rows into `target`, which initially holds the neutral element.
 #[inline(always)]
 pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
     for (target, &element) in target.iter_mut().zip(row) {
@@ -108,7 +108,8 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
     }
 }
 
-/// Combines rows as long as `target`, of which there is at least one, and writes the resulting row to `target`.
+/// Combines rows into `target` and writes the resulting row there. There is at least one row, and each is as long as
+/// `target`.
 #[inline(always)]
 pub(crate) fn columns<T: TensorElement>(
     target: &mut [T],
@@ -147,7 +148,7 @@ pub(crate) fn columns<T: TensorElement>(
 mod tests {
     use super::*;
 
-    /// Numbers whose sum depends on the order.
+    /// Returns numbers whose sum depends on the order.
     fn noise(count: usize) -> Vec<f32> {
         let number = |n: usize| ((n * 7919 + n / 13) % 1009) as f32 * 0.37 - 180.0;
         (0..count).map(number).collect()
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_columns_add_everything_once() {
+    fn rows_and_columns_add_each_element_once() {
         for count in [0, 1, 31, 32, 33, 1024, 1025, 5000, 1_100_000] {
             let ones = vec![1_usize; count];
             assert_eq!(row(&ones, 0, |left, right| left + right), count);

@@ -1,9 +1,10 @@
-//! Which instructions kernels are run with: the widest that the processor has, or those that every one has.
+//! Chooses the instructions that kernels run with: the widest set of the processor, or the set that every processor
+//! has.
 
 use std::sync::OnceLock;
 
-/// Returns whether only the instructions that every processor has are used: if `PYTREE_PORTABLE=1` is in the environment.
-/// Results are then the same on all machines of one word size, and slower.
+/// Returns whether only the instructions that every processor has are used: with `PYTREE_PORTABLE=1` in the
+/// environment. Results are then the same on all machines of one word size, and take longer.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))

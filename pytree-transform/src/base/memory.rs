@@ -26,7 +26,7 @@ const SMALLEST: usize = 4 << 10;
 /// How many bytes are kept unless the program sets another limit.
 const LIMIT: usize = 256 << 20;
 
-/// How many lengths are known at a time.
+/// The most lengths that the pool remembers.
 const LENGTHS: usize = 1 << 10;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(LIMIT));
@@ -76,7 +76,7 @@ pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
     }
 }
 
-/// Returns an array of `length` elements whose values are whatever it last held, if one is kept.
+/// Returns an array of `length` elements with arbitrary values, if the pool keeps one.
 pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     if length.saturating_mul(size_of::<T>()) < SMALLEST {
         return None;
@@ -90,7 +90,7 @@ pub(crate) struct Pool {
     f64: Lengths<f64>,
     bytes: usize,
     limit: usize,
-    /// Counts uses, to tell which length was used last.
+    /// Counts uses, so that the least recently used length can be found.
     clock: u64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
 /// Arrays of one length.
 pub(crate) struct Bucket<T> {
     kept: Vec<Vec<T>>,
-    /// How often none was kept when one was needed: so many are in use at the same time.
+    /// The number of cache misses. It is how many arrays of the length are in use at the same time.
     misses: usize,
     last_use: u64,
 }
@@ -225,14 +225,14 @@ impl Pool {
     }
 }
 
-/// When the least recently used length that keeps something was used, and that length.
+/// Returns the least recently used length that keeps an array, and when it was used.
 fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
     let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
     kept.map(|(&length, bucket)| (bucket.last_use, length))
         .min()
 }
 
-/// Takes out one array and returns its bytes. A length that keeps no more starts anew.
+/// Removes one array and returns its bytes. A length that keeps no more arrays is forgotten.
 fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T>>) -> usize {
     if let Some(bucket) = lengths.get_mut(&length) {
         evicted.extend(bucket.kept.pop());
@@ -247,7 +247,7 @@ fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T
 mod tests {
     use super::*;
 
-    /// Allocates as arrays do: memory that is kept, or new memory.
+    /// Allocates as arrays do: from the pool, or new memory.
     fn allocate(pool: &mut Pool, length: usize) -> (Vec<f32>, bool) {
         match pool.take(length) {
             Some(elements) => (elements, true),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_memory_is_taken_again() {
+    fn freed_memory_is_reused() {
         let mut pool = Pool::new(LIMIT);
         let (elements, reused) = allocate(&mut pool, 5000);
         assert!(!reused);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn old_sizes_give_way_to_new() {
+    fn new_sizes_replace_old_sizes() {
         // An addition of 10^6 elements after 400 other sizes still finds the memory of its last result.
         let mut pool = Pool::new(64 << 20);
         for size in 0..400 {
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!((pool.bytes, evicted.f32.len()), (80_000, 6));
     }
 
-    /// The lengths of which something is kept.
+    /// Returns the lengths of the arrays that the pool keeps.
     fn kept<T>(lengths: &Lengths<T>) -> Vec<usize> {
         let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
         kept.map(|(&length, _)| length).collect()
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn both_element_types_give_way() {
+    fn both_dtypes_are_evicted() {
         for f32_is_older in [true, false] {
             let mut pool = Pool::new(LIMIT);
             let single = pool.take::<f32>(10_000).unwrap_or(vec![0.0; 10_000]);
@@ -398,7 +398,7 @@ mod tests {
 
     /// No other test has arrays of these lengths.
     #[test]
-    fn process_keeps_what_was_used_before() {
+    fn process_keeps_sizes_used_before() {
         let long = 70_001;
         assert_eq!(limit(), 256 << 20);
         for length in [3_001, long] {

@@ -1,4 +1,4 @@
-//! Arrays on this machine: storage, element types, errors, numeric functions, memory and threads. No tensors.
+//! Concrete arrays and what they need: storage, dtypes, errors, numeric functions, memory and threads. No tensors.
 
 pub(crate) mod array;
 pub(crate) mod axis_names;

@@ -1,15 +1,15 @@
-//! Text with places where lines may break: what jaxprs are laid out with.
+//! Text with places where lines may break. Jaxprs are laid out with it.
 //!
-//! A group stands on one line if it fits the rest of it; otherwise each break of it is a line's end, and its own
-//! groups are asked in turn (Wadler, "A prettier printer", 2003). Texts and their structure are written one after
-//! another, as in Oppen, "Prettyprinting" (1980), so that a long jaxpr needs no tree of small allocations.
+//! A group is written on one line if it fits the rest of that line. Otherwise each of its breaks ends a line, and the
+//! same rule applies to the groups inside (Wadler, "A prettier printer", 2003). Texts and tokens are stored in
+//! sequence, as in Oppen, "Prettyprinting" (1980), so that a long jaxpr needs no tree of small allocations.
 
 use std::fmt::{Display, Write as _};
 
-/// A text whose lines are not broken yet.
+/// A text whose line breaks are not chosen yet.
 #[derive(Default)]
 pub(crate) struct Layout {
-    /// All texts, one after another.
+    /// All texts, in sequence.
     text: String,
     tokens: Vec<Token>,
 }
@@ -18,12 +18,12 @@ pub(crate) struct Layout {
 enum Token {
     /// The text up to this place.
     TextUpTo(usize),
-    /// A line's end, or this text.
+    /// A line break, or this text.
     Break(&'static str),
-    /// What follows has lines that begin two places further to the right.
+    /// The following lines are indented by two more spaces.
     Nest,
     EndNest,
-    /// What follows stands on one line if it fits.
+    /// The following tokens are written on one line if they fit.
     Group,
     EndGroup,
 }
@@ -54,7 +54,7 @@ impl Layout {
         self.tokens.push(Token::EndGroup);
     }
 
-    /// Items with a break between, which is `separator` if they stand on one line.
+    /// Writes items with a break between them, or `separator` if they are on one line.
     pub(crate) fn joined<I: IntoIterator>(
         &mut self,
         separator: &'static str,
@@ -69,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// Items on as few lines as possible.
+    /// Writes items on as few lines as possible.
     pub(crate) fn filled<I: IntoIterator>(
         &mut self,
         separator: &'static str,
@@ -89,7 +89,7 @@ impl Layout {
         });
     }
 
-    /// Something in brackets, which stand on lines of their own if it does not fit one.
+    /// Writes something in brackets. The brackets are on lines of their own if the content does not fit one line.
     pub(crate) fn bracketed(
         &mut self,
         [open, close]: [&'static str; 2],
@@ -106,11 +106,11 @@ impl Layout {
         });
     }
 
-    /// The text with lines of at most `width` characters where that can be.
+    /// Returns the text with lines of at most `width` characters where possible.
     pub(crate) fn format(&self, width: usize) -> String {
         let mut lines = String::with_capacity(self.text.len() + self.tokens.len());
         let (mut start, mut column, mut indent) = (0, 0, 0);
-        // For each open group, whether it stands on one line.
+        // Whether each open group is on one line.
         let mut flat = vec![false];
         for (position, &token) in self.tokens.iter().enumerate() {
             let is_flat = flat.last().copied().unwrap_or(false);
@@ -144,7 +144,7 @@ impl Layout {
         lines
     }
 
-    /// Whether the group whose tokens and text begin here fits on one line of this many characters.
+    /// Returns whether the group whose tokens and text begin here fits on one line of `width` characters.
     fn fits(&self, first: usize, mut start: usize, mut width: usize) -> bool {
         let mut depth = 0_usize;
         for &token in &self.tokens[first..] {

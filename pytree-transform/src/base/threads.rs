@@ -5,8 +5,8 @@
 //! Invariants:
 //! - A thread that waits here runs only parts of its own job. It never runs a task of the user, which would then run
 //!   inside the waiting thread's trace. This is why the library does not wait in a general thread pool.
-//! - The workers have one job at a time. A caller that finds them busy, or that runs inside a job, runs its parts
-//!   alone, so no caller waits for another one's job and nested calls cannot deadlock.
+//! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if it runs inside a
+//!   job. So no caller waits for another caller's job, and nested calls cannot deadlock.
 //! - How work is divided never changes a result: see [`crate::base::fold`] for sums, and
 //!   [`Loops::halves`](crate::primitives) for products.
 
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 
-/// The variables that set the number of threads. The second one is rayon's, which many machines have set.
+/// The variables that set the number of threads. The second one belongs to rayon; many machines have set it.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
-/// How often a waiting thread lets other threads run before it sleeps. The passes of a training step follow each
-/// other faster than a thread is woken.
+/// How often a waiting thread yields to other threads before it sleeps. The fused kernels of a training step follow
+/// each other faster than a thread wakes up.
 const YIELDS: usize = 64;
 
 /// Returns how many threads share long work, the calling one included: `PYTREE_NUM_THREADS`, else
@@ -34,7 +34,7 @@ pub(crate) fn count() -> usize {
     })
 }
 
-/// Returns the number of threads that the environment sets. What is not a positive number sets none.
+/// Returns the number of threads that the environment sets. A value that is not a positive number is ignored.
 fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
     VARIABLES.iter().find_map(|variable| {
         let count = environment(variable)?.trim().parse().ok()?;
@@ -45,7 +45,7 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
 /// Runs a function on every part, on the workers too if they are free. Returns when all parts are done.
 ///
 /// # Panics
-/// With the panic of a part, once no other part runs.
+/// With the panic of a part, after all other parts have stopped.
 pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     let helpers = parts.len().min(count()).saturating_sub(1);
     let parts = Mutex::new(parts.into_iter());
@@ -57,18 +57,18 @@ pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     });
 }
 
-/// What all threads of a job run: it takes parts until none is left.
+/// The function that all threads of a job run: it takes parts until none is left.
 type Job<'a> = &'a (dyn Fn() + Sync);
 
 /// The worker threads of the process.
 struct Workers {
-    /// How many threads were started, once they are needed.
+    /// The number of threads that were started at the first use.
     started: OnceLock<usize>,
     /// Held by the thread whose job the workers have.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// How many jobs there were, and how many workers run the present one. Written with the state locked, and read
-    /// without by threads that do not sleep yet.
+    /// The number of jobs so far, and of workers that run the present one. They are written with the state locked.
+    /// Threads that do not sleep yet read them without the lock.
     jobs: AtomicUsize,
     running: AtomicUsize,
     job_arrives: Condvar,
@@ -123,7 +123,7 @@ impl Workers {
         }
     }
 
-    /// Starts one thread less than [`count`] at the first call. Where the system refuses threads, callers work alone.
+    /// Starts [`count`] - 1 threads at the first call. If the system refuses threads, callers work alone.
     fn started(&'static self) -> usize {
         *self.started.get_or_init(|| {
             let start = |_: &usize| {
@@ -155,7 +155,7 @@ impl Workers {
         (0..woken).for_each(|_| self.job_arrives.notify_one());
     }
 
-    /// Runs one job after another: what a worker does as long as the process lives.
+    /// Runs one job after another until the process ends. This is the main function of a worker.
     fn serve(&self) {
         loop {
             let job = self.next_job();
@@ -199,7 +199,7 @@ impl Workers {
     }
 }
 
-/// Lets other threads run until a condition holds, a limited number of times. Returns whether it holds.
+/// Yields to other threads until a condition holds, a limited number of times. Returns whether it holds.
 fn rest_until(holds: impl Fn() -> bool) -> bool {
     (0..YIELDS).any(|_| {
         thread::yield_now();
@@ -207,7 +207,7 @@ fn rest_until(holds: impl Fn() -> bool) -> bool {
     })
 }
 
-/// A job that workers may run, until this is dropped.
+/// A job that workers may run until this guard is dropped.
 struct Posted(&'static Workers);
 
 impl Drop for Posted {
@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// Adds the numbers of all parts, which are as many as asked for.
+    /// Runs `parts` parts and returns the sum of their numbers.
     fn total(parts: usize, run: impl Fn(usize) + Sync) -> usize {
         let total = AtomicUsize::new(0);
         run_parts((0..parts).collect(), |part| {
@@ -317,9 +317,9 @@ mod tests {
     #[test]
     fn sleeping_callers_are_woken() {
         let (done, is_done) = mpsc::channel();
-        // Where no worker wakes it, the caller sleeps for ever.
+        // If no worker wakes the caller, it sleeps for ever.
         thread::spawn(move || {
-            // A caller rests the longer before it sleeps, the more the machine has to do.
+            // A caller yields for longer before it sleeps when the machine is busy.
             for round in 0..7 {
                 run_parts(vec![0, 1], |_: usize| {
                     let is_worker = thread::current().name() == Some("pytree-worker");
@@ -336,11 +336,11 @@ mod tests {
         assert!(woken.is_ok(), "a caller was not woken in 50 s");
     }
 
-    /// Runs two parts that wait for each other until they meet: on two threads.
+    /// Runs two parts that wait for each other, so they need two threads.
     fn parts_meet() {
         let met = [AtomicBool::new(false), AtomicBool::new(false)];
         for _ in 0..1000 {
-            // Another test may have the workers; then this thread runs both parts and gives up waiting.
+            // Another test may have the workers. Then this thread runs both parts and stops waiting.
             run_parts(vec![0, 1], |part: usize| {
                 met[part].store(true, Ordering::Release);
                 for _ in 0..10_000 {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_threads_is_that_of_the_environment() {
+    fn environment_sets_number_of_threads() {
         let set = count_in(|variable| std::env::var(variable).ok());
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
         assert_eq!(count(), set.unwrap_or_else(cores));

@@ -9,13 +9,13 @@
 
 use crate::base::special::polynomial_f64;
 
-/// 1 - erf(x) without loss of digits where erf(x) is near 1; rounded from double precision.
+/// Returns 1 - erf(x) without loss of digits where erf(x) is near 1; computed in double precision, then rounded.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn erfc_f32(x: f32) -> f32 {
     erfc_f64(f64::from(x)) as f32
 }
 
-/// The error function (Cody, "Rational Chebyshev approximations for the error function", 1969).
+/// Computes the error function (Cody, "Rational Chebyshev approximations for the error function", 1969).
 pub(crate) fn erf_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return erf_near_zero(x);
@@ -27,7 +27,7 @@ pub(crate) fn erf_f64(x: f64) -> f64 {
     if x.is_nan() { x } else { value.copysign(x) }
 }
 
-/// 1 - erf(x) by the approximations of [`erf_f64`], without loss of digits where erf(x) is near 1.
+/// Returns 1 - erf(x) by the approximations of [`erf_f64`], without loss of digits where erf(x) is near 1.
 pub(crate) fn erfc_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return 1.0 - erf_near_zero(x);
@@ -39,7 +39,7 @@ pub(crate) fn erfc_f64(x: f64) -> f64 {
     if x < 0.0 { 2.0 - value } else { value }
 }
 
-/// Up to 0.46875.
+/// Computes erf(x) for |x| up to 0.46875.
 fn erf_near_zero(x: f64) -> f64 {
     let square = x * x;
     let numerator = polynomial_f64(
@@ -65,7 +65,7 @@ fn erf_near_zero(x: f64) -> f64 {
     x * (numerator / denominator)
 }
 
-/// The complement from 0.46875 on: exp(-x²) times a rational function.
+/// Computes 1 - erf(x) from 0.46875 on: exp(-x²) times a rational function.
 fn erfc_beyond(x: f64) -> f64 {
     let factor = if x <= 4.0 {
         polynomial_f64(x, MIDDLE_NUMERATOR) / polynomial_f64(x, MIDDLE_DENOMINATOR)
@@ -74,7 +74,7 @@ fn erfc_beyond(x: f64) -> f64 {
         let rest = z * polynomial_f64(z, FAR_NUMERATOR) / polynomial_f64(z, FAR_DENOMINATOR);
         (std::f64::consts::FRAC_2_SQRT_PI / 2.0 - rest) / x
     };
-    // What rounding takes from x² counts in its exponential.
+    // The rounding error of x² matters in the exponential.
     let square = x * x;
     let rest = x.mul_add(x, -square);
     let exponential = (-square).exp();
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::base::elementary::erf_f32;
 
-    /// erf and erfc by the series of Abramowitz and Stegun 7.1.6 and the continued fraction 7.1.14.
+    /// Computes erf and erfc by the series of Abramowitz and Stegun 7.1.6 and the continued fraction 7.1.14.
     fn slow(x: f64) -> (f64, f64) {
         let scale = std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp();
         if x < 2.5 {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn both_functions_agree_with_series_and_continued_fraction() {
+    fn erf_agrees_with_series_and_continued_fraction() {
         for step in 1..2600 {
             let x = f64::from(step) / 100.0;
             let (erf, erfc) = slow(x);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn known_values_are_met_to_the_last_digits() {
+    fn known_values_agree_to_last_digits() {
         // By the power series with 120 decimal digits.
         assert!((erf_f64(0.5) - 0.520_499_877_813_046_5).abs() < 4e-16);
         assert!((erf_f64(1.0) - 0.842_700_792_949_714_9).abs() < 4e-16);

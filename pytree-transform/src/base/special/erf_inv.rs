@@ -1,7 +1,7 @@
 //! The inverse of the error function.
 //!
-//! The f32 version follows XLA's for the CPU step by step, fused multiply-adds included, so that random
-//! numbers agree with JAX's bit for bit. `mul_add` rounds the same on every machine, if slowly on some.
+//! The f32 version follows each step of XLA's CPU version, including its fused multiply-adds, so that random numbers
+//! agree with JAX's bit for bit. `mul_add` rounds the same way on every machine, but is slow on some.
 #![allow(
     clippy::unreadable_literal,
     clippy::excessive_precision,
@@ -12,7 +12,7 @@
 
 use crate::base::special::{polynomial_f32, polynomial_f64};
 
-/// The inverse of the error function (Giles, "Approximating the erfinv function", 2010): infinite at ±1
+/// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). It is infinite at ±1
 /// and NaN beyond.
 pub(crate) fn erf_inv_f32(x: f32) -> f32 {
     if x.abs() == 1.0 {
@@ -53,7 +53,7 @@ pub(crate) fn erf_inv_f32(x: f32) -> f32 {
     factor * x
 }
 
-/// ln(1 + x) as XLA computes it on the CPU.
+/// Computes ln(1 + x) as XLA does on the CPU.
 fn log1p_f32(x: f32) -> f32 {
     if x.abs() >= 0.41421357 {
         return log_f32(x + 1.0);
@@ -87,7 +87,7 @@ fn log1p_f32(x: f32) -> f32 {
     x + square.mul_add(-0.5, cube * (numerator / denominator))
 }
 
-/// ln(x) as XLA computes it on the CPU, after Cephes' `logf`.
+/// Computes ln(x) as XLA does on the CPU, after Cephes' `logf`.
 fn log_f32(x: f32) -> f32 {
     if x.is_nan() || x < 0.0 {
         return f32::NAN;
@@ -117,7 +117,7 @@ fn log_f32(x: f32) -> f32 {
     exponent.mul_add(6.933594e-1, fraction)
 }
 
-/// As [`erf_inv_f32`], by the same author's polynomials for double precision.
+/// Computes the inverse of the error function by Giles's polynomials for double precision.
 pub(crate) fn erf_inv_f64(x: f64) -> f64 {
     if x.abs() == 1.0 {
         return x * f64::INFINITY;
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn erf_inv_is_infinite_at_the_ends_and_nan_beyond() {
+    fn erf_inv_is_infinite_at_ends() {
         assert_eq!(erf_inv_f32(1.0), f32::INFINITY);
         assert_eq!(erf_inv_f32(-1.0), f32::NEG_INFINITY);
         assert_eq!(erf_inv_f64(-1.0), f64::NEG_INFINITY);

@@ -1,4 +1,4 @@
-//! Special functions of single numbers, which Rust's standard library lacks or does not have for all numbers.
+//! Special functions of single numbers that Rust's standard library lacks or does not compute for all arguments.
 
 #![allow(
     clippy::inline_always,
@@ -11,7 +11,7 @@ mod erf_inv;
 pub(crate) use erf::{erf_f64, erfc_f32, erfc_f64};
 pub(crate) use erf_inv::{erf_inv_f32, erf_inv_f64};
 
-/// The value of a polynomial by Horner's scheme, highest power first, by fused multiply-adds.
+/// Evaluates a polynomial by Horner's scheme with fused multiply-adds, highest power first.
 #[inline(always)]
 pub(super) fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     coefficients
@@ -19,7 +19,7 @@ pub(super) fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> 
         .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
 }
 
-/// As [`polynomial_f32`].
+/// Evaluates a polynomial in double precision by Horner's scheme with fused multiply-adds, highest power first.
 #[inline(always)]
 pub(super) fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     coefficients
@@ -27,13 +27,13 @@ pub(super) fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> 
         .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
 }
 
-/// The inverse hyperbolic sine, by double precision.
+/// Computes the inverse hyperbolic sine in double precision, then rounds.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn asinh_f32(x: f32) -> f32 {
     f64::from(x).asinh() as f32
 }
 
-/// The inverse hyperbolic sine, where the standard library's overflows too.
+/// Computes the inverse hyperbolic sine, also where the standard library's version overflows.
 pub(crate) fn asinh_f64(x: f64) -> f64 {
     if x.abs() > LARGE {
         (x.abs().ln() + std::f64::consts::LN_2).copysign(x)
@@ -42,14 +42,14 @@ pub(crate) fn asinh_f64(x: f64) -> f64 {
     }
 }
 
-/// The inverse hyperbolic cosine, by double precision.
+/// Computes the inverse hyperbolic cosine in double precision, then rounds.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn acosh_f32(x: f32) -> f32 {
     acosh_f64(f64::from(x)) as f32
 }
 
-/// The inverse hyperbolic cosine by the distance from 1, which keeps all digits there: the standard library's
-/// log(x + √(x² - 1)) keeps half of them, and overflows.
+/// Computes the inverse hyperbolic cosine from `x - 1`, which keeps all digits near 1. The standard library's log(x +
+/// √(x² - 1)) keeps half of them, and overflows.
 pub(crate) fn acosh_f64(x: f64) -> f64 {
     if x < 1.0 {
         return f64::NAN;
@@ -61,17 +61,17 @@ pub(crate) fn acosh_f64(x: f64) -> f64 {
     (above + (above * (above + 2.0)).sqrt()).ln_1p()
 }
 
-/// The inverse hyperbolic tangent, by double precision.
+/// Computes the inverse hyperbolic tangent in double precision, then rounds.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn atanh_f32(x: f32) -> f32 {
     atanh_f64(f64::from(x)) as f32
 }
 
-/// The inverse hyperbolic tangent, as exact near -1 as near 1.
+/// Computes the inverse hyperbolic tangent with the same accuracy near -1 and near 1.
 pub(crate) fn atanh_f64(x: f64) -> f64 {
     let distance = x.abs();
     (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
 }
 
-/// From here on x² + 1 and x² - 1 are x² to the last digit, and 2x is what the logarithm is of.
+/// From here on x² + 1 and x² - 1 equal x² to the last digit, and the argument of the logarithm is 2x.
 const LARGE: f64 = 1e10;
