@@ -1,4 +1,4 @@
-//! Where NaN comes from: each result is looked at as soon as it is there.
+//! Finds the origin of NaN and infinities: each result is checked as soon as it exists.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use crate::base::array::{Array, Data};
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// What results are looked at for.
+/// What results are checked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     nans: bool,
@@ -28,7 +28,7 @@ impl Checks {
         Self { infs: true, ..self }
     }
 
-    /// Runs a function with these checks besides those that are on.
+    /// Runs a function with these checks in addition to those that are already on.
     pub(crate) fn within<R>(self, function: impl FnOnce() -> R) -> R {
         struct Restore(Checks);
         impl Drop for Restore {
@@ -45,7 +45,7 @@ impl Checks {
         function()
     }
 
-    /// What the environment asks for.
+    /// Returns the checks that the environment turns on.
     fn of_environment() -> Self {
         let is_set =
             |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
@@ -60,11 +60,12 @@ thread_local! {
     static CHECKS: Cell<Checks> = Cell::new(Checks::of_environment());
 }
 
-/// Runs a function in which an operation that gives NaN panics, with the operation, the line it was written at, and
-/// what its operands hold. Compiled functions run operation by operation in it.
+/// Runs a function and panics if one of its operations returns NaN. The message names the operation, its line in the
+/// source, and what its operands hold. Compiled functions run operation by operation here.
 ///
-/// It holds for this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns it on for the whole program, and
-/// [`Jit::check_nans`](crate::Jit::check_nans) for one compiled function. It is `jax.debug_nans`.
+/// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns it on for the whole program,
+/// and [`Jit::check_nans`](crate::Jit::check_nans) for one compiled function. The counterpart in JAX is
+/// `jax.debug_nans`.
 ///
 /// # Examples
 /// ```
@@ -85,7 +86,8 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_nans().within(function)
 }
 
-/// As [`debug_nans`], for infinities; its variable is `PYTREE_DEBUG_INFS`. It is `jax.debug_infs`.
+/// Runs a function and panics if one of its operations returns an infinity. It works as [`debug_nans`] does; the
+/// variable is `PYTREE_DEBUG_INFS`, and the counterpart in JAX is `jax.debug_infs`.
 ///
 /// # Examples
 /// ```should_panic
@@ -99,12 +101,12 @@ pub fn debug_infs<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_infs().within(function)
 }
 
-/// Whether results are looked at on this thread.
+/// Returns whether results are checked on this thread.
 pub(crate) fn active() -> bool {
     CHECKS.get().any()
 }
 
-/// The elements of an array that matter here: how many are NaN, how many infinite, and the range of the others.
+/// Facts about the elements of an array: how many are NaN, how many are infinite, and the range of the others.
 struct Summary {
     nans: usize,
     infs: usize,
@@ -148,7 +150,7 @@ impl Summary {
     }
 }
 
-/// The results of a primitive, if they pass the checks. The equation is what an error shows.
+/// Returns the results of a primitive if they pass the checks. `equation` is the text that an error shows.
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
     operands: Operands,
@@ -192,7 +194,7 @@ pub(crate) fn evaluate(
     Ok(results)
 }
 
-/// An operation outside of a jaxpr as an equation without names.
+/// Writes an operation outside a jaxpr as an equation without names.
 fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> String {
     let operands: Vec<String> = operands
         .iter()

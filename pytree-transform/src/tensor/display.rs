@@ -1,7 +1,7 @@
-//! How tensors print: as NumPy prints arrays.
+//! Prints tensors as NumPy prints arrays.
 //!
-//! After NumPy's `arrayprint.py` with its default options: eight digits, lines of 75 characters, and
-//! three items at each end of a long axis once there are more than 1000 elements.
+//! The code follows NumPy's `arrayprint.py` with its default options: eight digits, lines of 75 characters, and three
+//! items at each end of a long axis once there are more than 1000 elements.
 
 mod numbers;
 
@@ -17,7 +17,7 @@ const EDGE_ITEMS: usize = 3;
 const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
-    /// As NumPy's `str`; a traced tensor shows the transformation, its element type and shape.
+    /// Writes as NumPy's `str` does. A traced tensor shows its transformation, dtype and shape.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.array() {
             Some(array) => f.write_str(&display(array)),
@@ -26,7 +26,7 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// As NumPy's `repr`, in our words: `Tensor([1., 2.], dtype=f32)`.
+/// Writes as NumPy's `repr` does, but with our names: `Tensor([1., 2.], dtype=f32)`.
 pub(crate) fn write_debug(tensor: &Tensor, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match tensor.array() {
         Some(array) => f.write_str(&debug(array, "Tensor(", Some(&array.dtype().to_string()))),
@@ -77,14 +77,14 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     format!("{text} {extras}")
 }
 
-/// How the elements are laid out in lines.
+/// The layout of the elements in lines.
 #[derive(Clone, Copy)]
 struct Layout {
     separator: &'static str,
     width: usize,
 }
 
-/// What stays the same while an array is written.
+/// The settings that stay the same while an array is written.
 struct Writer<'a> {
     layout: Layout,
     array: &'a Array,
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// The indices that are shown of an axis; none stands for those left out.
+/// Returns the indices of an axis that are shown; `None` marks the omitted ones.
 fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>> {
     let summary = summarised && 2 * EDGE_ITEMS < length;
     let leading = if summary { EDGE_ITEMS } else { 0 };
@@ -128,7 +128,7 @@ fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>>
 }
 
 impl Writer<'_> {
-    /// The part of the array below the axis, from the row-major number `start` of its first part on.
+    /// Writes the part of the array below an axis, beginning at the row-major position `start`.
     fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
         let shape = self.array.shape();
         let Some(&length) = shape.get(axis) else {
@@ -154,7 +154,7 @@ impl Writer<'_> {
         format!("[{}]", &text[indent..])
     }
 
-    /// The elements along the last axis, in as many lines as they need.
+    /// Writes the elements along the last axis, in as many lines as they need.
     fn row(&self, start: usize, length: usize, indent: usize, width: usize) -> String {
         let separator = self.layout.separator;
         let room = width - separator.trim_end().len().max(1);

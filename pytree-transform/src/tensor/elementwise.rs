@@ -1,8 +1,8 @@
-//! Operations element by element: the names of what is done to each element. Their rules are primitives.
+//! The names of elementwise operations. Their rules are primitives.
 
 use crate::base::dtype::DType;
 
-/// An element-by-element operation, as the executor fuses it.
+/// An elementwise operation that the executor can fuse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Elementwise {
     Unary(Unary),
@@ -51,7 +51,7 @@ pub(crate) enum Unary {
     StopGradient,
 }
 
-/// Where a number halfway between two whole ones goes.
+/// How a number halfway between two whole numbers is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     AwayFromZero,
@@ -79,7 +79,7 @@ pub(crate) enum Binary {
     ShiftRightArithmetic,
 }
 
-/// A comparison of two tensors; its result is of bools.
+/// A comparison of two tensors; its result has the dtype bool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Comparison {
     Eq,

@@ -1,4 +1,4 @@
-//! The tensor: a handle to an array, or to what a transformation knows of one.
+//! The tensor: a handle to an array, or to a tracer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::tensor::trace::{Payload, Tracer};
 
-/// An array of any shape and element type, or a stand-in for one inside a transformation.
+/// An array of any shape and dtype, or a tracer for it inside a transformation.
 ///
-/// Cloning shares the elements. Operations never change a tensor; they make new ones. Element types are
-/// never promoted: `f32` and `f64` tensors don't add, while Rust numbers take the element type of the
-/// tensor beside them. Shapes broadcast as NumPy's do.
+/// Cloning shares the elements. Operations never change a tensor; they return new tensors. Dtypes are never promoted:
+/// adding `f32` to `f64` tensors is an error, while Rust numbers take the dtype of the tensor they are combined with.
+/// Shapes broadcast as in NumPy.
 ///
 /// # Examples
 /// ```
@@ -36,10 +36,10 @@ enum Handle {
 }
 
 impl Tensor {
-    /// A tensor from its elements in row-major order.
+    /// Makes a tensor from its elements in row-major order.
     ///
     /// # Panics
-    /// If the number of elements does not fit the shape, or if there are no elements, but axes longer than memory.
+    /// If the number of elements does not fit the shape, or if a shape without elements has axes longer than memory.
     #[panicking_twin(new, Length | TooLarge)]
     pub fn try_new<T: TensorElement>(
         shape: impl AsRef<[usize]>,
@@ -59,12 +59,12 @@ impl Tensor {
         Ok(Self::from_array(Array::new(shape, elements)))
     }
 
-    /// A tensor without axes.
+    /// Makes a tensor without axes.
     pub fn scalar<T: TensorElement>(value: T) -> Self {
         Self::from_array(Array::new([], vec![value]))
     }
 
-    /// A constant without axes of the given element type; never recorded, so that jaxprs show it inline.
+    /// Makes a constant without axes of the given dtype. It is never recorded, so that jaxprs show it inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
         #[allow(
             clippy::cast_possible_truncation,
@@ -93,7 +93,7 @@ impl Tensor {
         Self(Handle::Traced(tracer))
     }
 
-    /// The array, if the tensor has one.
+    /// Returns the array, if the tensor has one.
     pub(crate) fn array(&self) -> Option<&Arc<Array>> {
         match &self.0 {
             Handle::Concrete(array) => Some(array),
@@ -101,7 +101,7 @@ impl Tensor {
         }
     }
 
-    /// The array by value, if the tensor has one.
+    /// Returns the array by value, if the tensor has one.
     pub(crate) fn into_array(self) -> Option<Arc<Array>> {
         match self.0 {
             Handle::Concrete(array) => Some(array),
@@ -109,7 +109,7 @@ impl Tensor {
         }
     }
 
-    /// What a transformation knows of the tensor, if it stands for one.
+    /// Returns the tracer, if the tensor is traced.
     pub(crate) fn tracer(&self) -> Option<&Tracer> {
         match &self.0 {
             Handle::Concrete(_) => None,
@@ -117,7 +117,7 @@ impl Tensor {
         }
     }
 
-    /// Whether two handles lead to the same array or stand-in.
+    /// Returns whether two handles refer to the same array or tracer.
     pub(crate) fn same_handle(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Handle::Concrete(left), Handle::Concrete(right)) => Arc::ptr_eq(left, right),
@@ -126,7 +126,7 @@ impl Tensor {
         }
     }
 
-    /// What two handles have in common exactly if they lead to the same array or stand-in, while both are held.
+    /// Returns a number that two handles share exactly if they refer to the same array or tracer, while both are alive.
     pub(crate) fn handle(&self) -> usize {
         match &self.0 {
             Handle::Concrete(array) => Arc::as_ptr(array).addr(),
@@ -134,7 +134,7 @@ impl Tensor {
         }
     }
 
-    /// Element type and shape.
+    /// Returns dtype and shape.
     pub fn info(&self) -> &AbstractArray {
         match &self.0 {
             Handle::Concrete(array) => &array.info,
@@ -142,37 +142,37 @@ impl Tensor {
         }
     }
 
-    /// The length of each axis.
+    /// Returns the length of each axis.
     pub fn shape(&self) -> &[usize] {
         &self.info().shape
     }
 
-    /// The element type.
+    /// Returns the dtype.
     pub fn dtype(&self) -> DType {
         self.info().dtype
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.info().rank()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.info().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the tensor stands for another inside `jit`, `vmap` or `grad`.
+    /// Returns whether the tensor is traced by `jit`, `vmap` or `grad`.
     pub fn is_traced(&self) -> bool {
         self.tracer().is_some()
     }
 
-    /// The array of the tensor's value: under `grad` that of the primal.
+    /// Returns the array of the tensor's value; under `grad` that is the value of the primal.
     fn value(&self) -> Result<&Arc<Array>, TensorError> {
         match &self.0 {
             Handle::Concrete(array) => Ok(array),
@@ -183,12 +183,12 @@ impl Tensor {
         }
     }
 
-    /// The only element of a tensor with one, for printing and for Rust's `if`.
+    /// Returns the only element of a tensor, for printing and for Rust's `if`.
     ///
-    /// Under `grad` it is the value at hand; under `jit` and `vmap` there is none yet.
+    /// Under `grad` this is the current value. Under `jit` and `vmap` no value is known yet.
     ///
     /// # Panics
-    /// If there is not exactly one element, if it is of another type, or under `jit` and `vmap`.
+    /// If the tensor does not have exactly one element, if the element is of another type, or under `jit` and `vmap`.
     #[panicking_twin(item, Shape | Read | Traced)]
     pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
         if self.len() != 1 {
@@ -203,7 +203,7 @@ impl Tensor {
         self.read::<T>().map(|elements| elements[0])
     }
 
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order.
     ///
     /// # Panics
     /// If they are of another type, or under `jit` and `vmap`.
@@ -212,7 +212,7 @@ impl Tensor {
         self.read::<T>().map(<[T]>::to_vec)
     }
 
-    /// The elements by reference, in row-major order.
+    /// Returns the elements by reference, in row-major order.
     ///
     /// # Errors
     /// [`TensorError::Read`] or [`TensorError::Traced`].
@@ -223,7 +223,7 @@ impl Tensor {
         })
     }
 
-    /// The tensor as an array of ndarray, by reference.
+    /// Returns the tensor as an array of ndarray, by reference.
     ///
     /// # Errors
     /// [`TensorError::Read`] or [`TensorError::Traced`].
@@ -235,7 +235,7 @@ impl Tensor {
         })
     }
 
-    /// The tensor as an owned array of ndarray.
+    /// Returns the tensor as an owned array of ndarray.
     ///
     /// # Errors
     /// [`TensorError::Read`] or [`TensorError::Traced`].
@@ -306,13 +306,13 @@ impl<T: TensorElement> From<T> for Tensor {
     }
 }
 
-/// Nested arrays of numbers: `[[1.0, 2.0], [3.0, 4.0]]`.
+/// A nested array of numbers, such as `[[1.0, 2.0], [3.0, 4.0]]`.
 pub trait NestedArray {
     /// The type of the numbers.
     type Number: TensorElement;
-    /// Adds the lengths of this level and those below.
+    /// Appends the lengths of this level and of those below.
     fn push_shape(shape: &mut Vec<usize>);
-    /// Adds the numbers in row-major order.
+    /// Appends the numbers in row-major order.
     fn push_numbers(&self, numbers: &mut Vec<Self::Number>);
 }
 
@@ -362,12 +362,11 @@ impl fmt::Debug for Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Whether element type, shape and all elements are the same; under `grad` those of the values at hand.
+    /// Returns whether dtype, shape and all elements are the same. Under `grad` it compares the current values.
     ///
     /// # Panics
-    /// Under `jit` and `vmap`, where there are no values yet, unless the tensors differ in type or shape or are
-    /// one and the same: compare element by element with [`equal`](Self::equal) and choose with
-    /// [`select`](Self::select).
+    /// Under `jit` and `vmap`, where no values are known, unless the tensors differ in dtype or shape or are the same
+    /// tensor. Compare element by element with [`equal`](Self::equal) and choose with [`select`](Self::select) there.
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         if self.same_handle(other) && self.is_traced() {

@@ -1,7 +1,7 @@
 //! Jaxprs: recorded functions of tensors as values.
 //!
-//! Invariants: each variable is assigned once, before its first use; a finished jaxpr holds no traced
-//! tensor, since captured ones become inputs; each equation knows the user's line. [`verify`](crate::verify()) checks them.
+//! Invariants: each variable is assigned once, before its first use. A finished jaxpr holds no traced tensors, because
+//! captured ones become inputs. Each equation knows the user's line. [`verify`](crate::verify()) checks these rules.
 
 mod builder;
 
@@ -24,7 +24,7 @@ use crate::tensor::primitive::Primitive;
 pub(crate) struct Variable(pub(crate) u32);
 
 impl Variable {
-    /// The variable of a position. So many that 32 bits do not count them would need over 100 GB.
+    /// Makes the variable of a position. A jaxpr with more variables than 32 bits can count would need over 100 GB.
     pub(crate) fn at(position: usize) -> Self {
         match u32::try_from(position) {
             Ok(position) => Self(position),
@@ -39,7 +39,8 @@ impl Variable {
     }
 }
 
-/// The invariants that those who run a jaxpr rely on: where a value is missing, all behind it would move up by one.
+/// The invariants that code which runs a jaxpr relies on: if one value were missing, all later values would move up by
+/// one place.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -56,11 +57,11 @@ pub(crate) struct Equation {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// A recorded function of tensors: inputs, equations, outputs. [`make_jaxpr`](crate::make_jaxpr) records one.
+/// A recorded function of tensors: inputs, equations, outputs. [`make_jaxpr`](crate::make_jaxpr) records it.
 ///
-/// It displays in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function of
-/// a vector `a` that gives its sines. Before the semicolon stand captured tensors; those without axes stand
-/// inline where they are used, as `2.0:f32[]`. What nobody uses is called `_`.
+/// A jaxpr displays in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function from a
+/// vector `a` to the sines of its elements. Captured tensors are before the semicolon; those without axes are written
+/// inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
 ///
 /// # Examples
 /// ```
@@ -82,45 +83,45 @@ pub struct Jaxpr {
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
     pub(crate) outputs: Vec<Variable>,
-    /// The batch axes that it was recorded under and depends on, with their lengths.
+    /// The batch axes that the jaxpr was recorded under and depends on, with their lengths.
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
 impl Jaxpr {
-    /// Element types and shapes of the inputs.
+    /// Returns dtypes and shapes of the inputs.
     pub fn inputs(&self) -> Vec<&AbstractArray> {
         self.inputs.iter().map(|&input| self.info(input)).collect()
     }
 
-    /// Element types and shapes of the outputs.
+    /// Returns dtypes and shapes of the outputs.
     pub fn outputs(&self) -> Vec<&AbstractArray> {
         self.output_infos().collect()
     }
 
-    /// The tensors that the recorded function captured or wrote as numbers.
+    /// Returns the tensors that the recorded function captured or wrote as numbers.
     pub fn constants(&self) -> impl ExactSizeIterator<Item = &Tensor> {
         self.constants.iter().map(|(_, tensor)| tensor)
     }
 
-    /// Whether running it does something besides computing its outputs, such as printing.
+    /// Returns whether running the jaxpr does something besides computing its outputs, such as printing.
     pub fn has_effect(&self) -> bool {
         self.equations
             .iter()
             .any(|equation| equation.primitive.has_effect())
     }
 
-    /// The outputs for inputs of the recorded shapes and element types, operation by operation. Inputs may
-    /// be traced, so that a jaxpr is differentiated, batched and recorded like any function.
+    /// Evaluates the jaxpr operation by operation on inputs of the recorded shapes and dtypes, and returns the outputs.
+    /// Inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///
     /// # Panics
-    /// If number, shapes or element types of the inputs differ from the recorded ones: the message names everything that does not fit.
+    /// If number, shapes or dtypes of the inputs differ from the recorded ones. The message names every difference.
     #[panicking_twin(evaluate, Shape)]
     pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let expected = self.inputs();
         let mut problems = Vec::new();
         if inputs.len() != expected.len() {
             problems.push(format!(
-                "it takes {} inputs and was given {}",
+                "expected {} inputs, found {}",
                 expected.len(),
                 inputs.len()
             ));
@@ -128,7 +129,7 @@ impl Jaxpr {
         for (position, (input, expected)) in inputs.iter().zip(expected).enumerate() {
             if input.info() != expected {
                 problems.push(format!(
-                    "input {position} was recorded as {expected} and is {}",
+                    "expected {expected} for input {position}, found {}",
                     input.info()
                 ));
             }
@@ -140,12 +141,12 @@ impl Jaxpr {
             operation: "evaluate a jaxpr on",
             found: inputs.iter().map(|input| input.info().clone()).collect(),
             problem: problems.join(", "),
-            mend: "give it what it was recorded for, or record it again with `make_jaxpr`"
+            mend: "pass inputs of the recorded shapes and dtypes, or record it again with `make_jaxpr`"
                 .to_owned(),
         })
     }
 
-    /// All variables, in order.
+    /// Returns all variables, in order.
     pub(crate) fn all_variables(&self) -> impl Iterator<Item = Variable> + use<> {
         (0..self.variables.len()).map(Variable::at)
     }
@@ -154,12 +155,12 @@ impl Jaxpr {
         &self.variables[variable.index()]
     }
 
-    /// Element types and shapes of the outputs.
+    /// Returns dtypes and shapes of the outputs.
     pub(crate) fn output_infos(&self) -> impl Iterator<Item = &AbstractArray> {
         self.outputs.iter().map(|&variable| self.info(variable))
     }
 
-    /// The names of the batch axes that its operations work over, each once.
+    /// Returns the names of the batch axes that the operations work over, each once.
     pub(crate) fn axis_names(&self) -> Vec<AxisName> {
         let mut names = Vec::new();
         for equation in &self.equations {
@@ -172,7 +173,7 @@ impl Jaxpr {
         names
     }
 
-    /// The length of the batch axis of a name that it was recorded under, if it depends on one.
+    /// Returns the length of a named batch axis, if the jaxpr was recorded under it and depends on it.
     pub(crate) fn batch_axis(&self, name: &AxisName) -> Option<usize> {
         let mut axes = self.batch_axes.iter();
         axes.find_map(|(known, length)| (known == name).then_some(*length))
@@ -184,7 +185,7 @@ impl Jaxpr {
         Variable::at(self.variables.len() - 1)
     }
 
-    /// For each variable, the constant that it is, if it is one.
+    /// For each variable, returns the constant that defines it, if any.
     pub(crate) fn constants_by_variable(&self) -> Vec<Option<&Tensor>> {
         let mut constants = vec![None; self.variables.len()];
         for (variable, tensor) in &self.constants {
@@ -193,7 +194,7 @@ impl Jaxpr {
         constants
     }
 
-    /// For each variable, the position of the equation that makes it, if one does.
+    /// For each variable, returns the position of the equation that makes it, if any.
     pub(crate) fn makers(&self) -> Vec<Option<usize>> {
         let mut makers = vec![None; self.variables.len()];
         for (position, equation) in self.equations.iter().enumerate() {
@@ -204,7 +205,7 @@ impl Jaxpr {
         makers
     }
 
-    /// For each variable, the position of the input that it is, if it is one: the first, if it is several.
+    /// For each variable, returns the position of the first input that it is, if any.
     pub(crate) fn input_positions(&self) -> Vec<Option<usize>> {
         let mut positions = vec![None; self.variables.len()];
         for (position, input) in self.inputs.iter().enumerate() {
@@ -213,7 +214,7 @@ impl Jaxpr {
         positions
     }
 
-    /// For each variable, whether it depends on one of these inputs.
+    /// For each variable, returns whether it depends on one of these inputs.
     pub(crate) fn depending_on(&self, inputs: &[Variable]) -> Vec<bool> {
         let mut depends = vec![false; self.variables.len()];
         inputs
@@ -230,7 +231,7 @@ impl Jaxpr {
         depends
     }
 
-    /// For each variable, whether one of these outputs needs it.
+    /// For each variable, returns whether one of these outputs needs it.
     pub(crate) fn needed_by(&self, outputs: impl Iterator<Item = Variable>) -> Vec<bool> {
         let mut needed = vec![false; self.variables.len()];
         outputs.for_each(|output| needed[output.index()] = true);
@@ -245,7 +246,7 @@ impl Jaxpr {
         needed
     }
 
-    /// Without the equations and constants that no output needs, effects included.
+    /// Removes the equations and constants that no output needs, effects included.
     pub(crate) fn only_needed(mut self) -> Self {
         let needed = self.needed_by(self.outputs.iter().copied());
         self.equations
@@ -255,7 +256,7 @@ impl Jaxpr {
         self
     }
 
-    /// Without the equations and constants that neither an output nor an effect needs.
+    /// Removes the equations and constants that neither an output nor an effect needs.
     pub(crate) fn without_dead_code(mut self) -> Self {
         let mut needed = vec![false; self.variables.len()];
         for output in &self.outputs {
@@ -279,7 +280,7 @@ impl Jaxpr {
         self
     }
 
-    /// Applies the recorded function to tensors of whatever levels, operation by operation.
+    /// Applies the recorded function to tensors of any levels, operation by operation.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
         for (variable, input) in pairs(&self.inputs, inputs, INPUTS) {

@@ -1,4 +1,4 @@
-//! Tensors and what they refer to: traces, the trait of primitives, recorded functions.
+//! Tensors and their foundations: traces, the trait of primitives, and recorded functions.
 
 pub(crate) mod checks;
 mod display;

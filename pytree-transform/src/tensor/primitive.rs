@@ -1,7 +1,7 @@
-//! What a primitive is: one operation with all its rules.
+//! A primitive: one operation with all its rules.
 //!
-//! Every rule is a required method, so a primitive without one does not compile. Rules are written in
-//! tensor operations and are therefore traced themselves: that is why transformations nest.
+//! Every rule is a required method, so a primitive without one of its rules does not compile. Rules are written in
+//! tensor operations, which are traced themselves. That is why transformations nest.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -20,38 +20,38 @@ use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::trace::Recorder;
 
-/// The results of a primitive; nearly always one.
+/// The results of a primitive; nearly always a single one.
 pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
 
-/// The operands handed to an evaluation. Who is the only holder of one may reuse its memory.
+/// The operands of an evaluation. If an evaluation holds the only handle to an operand, it may reuse its memory.
 pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
 
-/// What a shape rule gives: element types and shapes, or what does not fit.
+/// The result of a shape rule: dtypes and shapes, or an error.
 pub(crate) type AbstractResults = Result<Outputs<AbstractArray>, TensorError>;
 
-/// What a JVP rule gives: results and their tangents, none of which stands for zeros.
+/// The result of a JVP rule: results and their tangents. `None` means zeros.
 pub(crate) type WithTangents = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
-/// What a transpose rule gives: for each operand its cotangent, none of which stands for zeros.
+/// The result of a transpose rule: a cotangent for each operand. `None` means zeros.
 pub(crate) type Cotangents = SmallVec<[Option<Tensor>; 2]>;
 
-/// What a batching rule gives: results, and the axis over which each is mapped.
+/// The result of a batching rule: results, and the batch axis of each.
 pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
 
-/// An operand under transposition.
+/// An operand of a transpose rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
-    /// The function is linear in it; its cotangent is wanted.
+    /// The function is linear in it, and its cotangent is needed.
     Unknown(AbstractArray),
     /// A known factor.
     Known(Tensor),
 }
 
 impl Linear {
-    /// The known value.
+    /// Returns the known value.
     ///
     /// # Panics
-    /// If it is not known: a transpose rule asked for the wrong operand.
+    /// If the value is not known, which is a bug of the transpose rule.
     #[track_caller]
     pub(crate) fn known(&self) -> &Tensor {
         match self {
@@ -74,7 +74,7 @@ impl Linear {
     }
 }
 
-/// What a body must take and give.
+/// The inputs and outputs that a body must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub(crate) inputs: Vec<AbstractArray>,
@@ -93,7 +93,7 @@ impl Signature {
     }
 }
 
-/// The operands from one position to before another, or what is expected of their number.
+/// Returns the operands from one position to before another, or an error about their number.
 pub(crate) fn operands_at<'a>(
     operands: &[&'a AbstractArray],
     range: std::ops::Range<usize>,
@@ -126,10 +126,10 @@ impl Fold {
     }
 }
 
-/// **Equality**: two primitives are equal exactly if they compute the same from the same operands; the executor then
-/// computes it once. What a primitive derives `Eq` and `Hash` for has these rules.
+/// **Equality**: two primitives are equal exactly if they compute the same results from the same operands; the executor
+/// then computes the results once. Every primitive that derives `Eq` and `Hash` has these rules.
 pub(crate) trait Equality {
-    /// Whether the other is a primitive of the same type with the same parameters.
+    /// Returns whether the other value is a primitive of the same type with the same parameters.
     fn equals(&self, other: &dyn Any) -> bool;
 
     /// Adds the type and the parameters to a hash.
@@ -147,9 +147,9 @@ impl<P: Any + Eq + Hash> Equality for P {
     }
 }
 
-/// **Sharing**: a copy of a primitive that an equation keeps. Whatever can be cloned has it.
+/// **Copy**: every primitive can be cloned, so that a jaxpr can hold it.
 pub(crate) trait ToShared {
-    /// The copy.
+    /// Returns a copy of the primitive.
     fn to_shared(&self) -> Arc<dyn Primitive>;
 }
 
@@ -175,46 +175,46 @@ impl Hash for dyn Primitive {
 
 /// One operation with all its rules.
 pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any {
-    /// Its name in jaxprs and messages.
+    /// Returns the name in jaxprs and messages.
     fn name(&self) -> &'static str;
 
-    /// **Shape**: element types and shapes of the results.
+    /// **Shape**: returns dtypes and shapes of the results.
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults;
 
-    /// **Evaluation** on concrete arrays that the shape rule accepts.
+    /// **Evaluation**: computes the results on concrete arrays that the shape rule accepts.
     fn evaluate(&self, operands: Operands) -> Outputs<Array>;
 
-    /// **JVP**: the results and their tangents. No tangent stands for zeros.
+    /// **JVP**: returns the results and their tangents. A tangent of `None` means zeros.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 
-    /// **Transpose**: for each operand the function is linear in, its cotangent from those of the results.
-    /// No cotangent stands for zeros. A primitive that is linear in nothing calls [`not_linear`].
+    /// **Transpose**: returns the cotangents of the operands in which the function is linear, from the cotangents of
+    /// the results. `None` means zeros. A primitive that is linear in no operand calls [`not_linear`].
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
-    /// **Batching**: the results for a batch of operands, each mapped over the axis given, and the axis
-    /// over which each result is mapped. If the axis of the batch has a name, the primitive works over it: the
-    /// results are for the batch axes that are left.
+    /// **Batching**: returns the results for a batch of operands, and the batch axis of each result. `axes` holds the
+    /// batch axis of each operand. If `batch` has a name, the primitive works over this axis, and the results have only
+    /// the other batch axes.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched;
 
-    /// **Display**: the parameters as a jaxpr shows them, for instance `axes=[0]`.
+    /// **Display**: writes the parameters as a jaxpr shows them, for instance `axes=[0]`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// The reduction over axes it is, if it is one that the executor fuses.
+    /// Returns the reduction and its axes, if the primitive is a reduction that the executor fuses.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
     }
 
-    /// **Bodies**: the jaxprs it holds as parameters, by the names under which a jaxpr shows them; several of
-    /// one name are shown as a list. [`write_parameters`](Self::write_parameters) leaves them out.
+    /// **Bodies**: returns the jaxprs among the parameters, with the names under which a jaxpr shows them. Several
+    /// jaxprs of one name are shown as a list. [`write_parameters`](Self::write_parameters) leaves them out.
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         Vec::new()
     }
 
-    /// **Signatures** of the [`bodies`](Self::bodies), in the same order: what each must take and give, for operands and
-    /// results of these types. [`verify`](crate::verify) compares them with the bodies.
+    /// **Signatures**: returns the inputs and outputs that each of the [`bodies`](Self::bodies) must have, in the same
+    /// order, for operands and results of these types. [`verify`](crate::verify) compares them with the bodies.
     ///
     /// # Errors
-    /// What is expected of the operands and not so.
+    /// A message if the operands do not have the expected form.
     fn signatures(
         &self,
         operands: &[&AbstractArray],
@@ -224,90 +224,93 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         Ok(Vec::new())
     }
 
-    /// If it is a call: the jaxpr whose inputs are its operands, and what recorded it.
+    /// Returns the jaxpr whose inputs are the operands, and what recorded it, if the primitive is a call.
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }
 
-    /// **Effect**: whether it does something besides computing results. Then it is neither left out, nor merged
-    /// with its like, nor moved before another effect.
+    /// **Effect**: returns whether the primitive does something besides computing results. Such an equation is never
+    /// removed, merged with an equal one, or moved before another effect.
     fn has_effect(&self) -> bool {
         self.bodies().iter().any(|(_, body)| body.has_effect())
     }
 
-    /// The element-by-element operation it is, if it is one: what the executor fuses.
+    /// Returns the elementwise operation, if the primitive is one that the executor fuses.
     fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
-    /// The names of the batch axes that it works over; none for most. It is refused where they are not bound.
+    /// Returns the names of the batch axes that the primitive works over; most primitives have none. Binding it fails
+    /// where a name is not bound.
     fn axis_names(&self) -> &[AxisName] {
         &[]
     }
 
-    /// The length of the batch axis that it works over, where its parameters depend on it. It is refused where the axis has
-    /// another.
+    /// Returns the length of the batch axis that the primitive works over, if its parameters depend on this length.
+    /// Binding it fails where the axis has another length.
     fn axis_length(&self) -> Option<usize> {
         None
     }
 }
 
-/// The axis of a batch.
+/// A batch axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BatchAxis {
     pub(crate) size: usize,
-    /// Its name; for a batching rule only if the primitive works over the axis.
+    /// The name of the axis; a batching rule receives it only if the primitive works over the axis.
     pub(crate) name: Option<AxisName>,
 }
 
 impl BatchAxis {
-    /// An axis that no operation works over.
+    /// Makes an axis that no operation works over.
     pub(crate) fn unnamed(size: usize) -> Self {
         Self { size, name: None }
     }
 }
 
-/// A primitive of one operand that is linear in it: the tangent goes through it as the value does.
+/// A primitive of one operand that is linear in it: its tangent is computed as its value is.
 ///
-/// What is written for each is what differs. The other rules follow, by the implementation of
-/// [`Primitive`] below.
+/// An implementation writes only the rules that differ. The other rules follow from the implementation of [`Primitive`]
+/// below.
 pub(crate) trait LinearPrimitive:
     fmt::Debug + Clone + Eq + Hash + Send + Sync + Any
 {
-    /// As [`Primitive::name`].
+    /// Returns the name in jaxprs and messages.
     fn name(&self) -> &'static str;
 
-    /// **Shape**: element type and shape of the result.
+    /// **Shape**: returns dtype and shape of the result.
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError>;
 
-    /// **Evaluation** on an array that the shape rule accepts.
+    /// **Evaluation**: computes the result on an array that the shape rule accepts.
     fn evaluate(&self, operand: Arc<Array>) -> Array;
 
-    /// **Transpose**: the cotangent of the operand from that of the result.
+    /// **Transpose**: returns the cotangent of the operand from the cotangent of the result.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor;
 
-    /// **Batching**: the results for operands that lie along `axis`, and the axis along which they lie.
+    /// **Batching**: returns the batch of results for operands with the batch axis `axis`, and the batch axis of the
+    /// results.
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize);
 
-    /// As [`Primitive::write_parameters`].
+    /// **Display**: writes the parameters; see [`Primitive::write_parameters`].
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// As [`Primitive::reduction`].
+    /// Returns the reduction and its axes; see [`Primitive::reduction`].
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
     }
 
-    /// As [`Primitive::axis_names`].
+    /// Returns the names of the batch axes that the primitive works over; see [`Primitive::axis_names`].
     fn axis_names(&self) -> &[AxisName] {
         &[]
     }
 
-    /// As [`Primitive::axis_length`].
+    /// Returns the length of that batch axis; see [`Primitive::axis_length`].
     fn axis_length(&self) -> Option<usize> {
         None
     }
 
-    /// **Batching over one of its own axes**, as [`Primitive::batch`]: for what has [`axis_names`](Self::axis_names).
+    /// **Batching over a named axis** that the primitive works over, for primitives with
+    /// [`axis_names`](Self::axis_names); see [`Primitive::batch`].
     fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
         bug(format_args!(
             "a rule over batch axes of `{}`, of {} at {axis:?}",
@@ -316,7 +319,8 @@ pub(crate) trait LinearPrimitive:
         ))
     }
 
-    /// The primitive of a tensor; it may do without an equation where it changes nothing.
+    /// Applies the primitive to a tensor. An implementation may return the operand without an equation where it is a
+    /// no-op.
     #[track_caller]
     fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
         crate::tensor::trace::bind_one(self, &[operand])
@@ -378,8 +382,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// The results of a primitive with nothing beside them: no tangents, where they are constant nearly everywhere; no
-/// batch axes, where nothing is batched.
+/// Returns the results of a primitive alone: without tangents, if they are constant nearly everywhere, or without batch
+/// axes, if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,
@@ -391,7 +395,7 @@ pub(crate) fn alone<T>(
     (results, nothing)
 }
 
-/// What a transpose rule calls that can't be reached, since its primitive is linear in no operand.
+/// Reports a bug: a transpose rule was called for a primitive that is linear in no operand.
 #[track_caller]
 pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
     bug(format_args!(
@@ -400,12 +404,12 @@ pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
     ))
 }
 
-/// The single result of a primitive.
+/// Wraps the single result of a primitive.
 pub(crate) fn one<T>(value: T) -> Outputs<T> {
     smallvec::smallvec![value]
 }
 
-/// The operands as an array; their number is the primitive's.
+/// Returns the operands as an array; their number is fixed for the primitive.
 pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
     let count = operands.len();
     let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());

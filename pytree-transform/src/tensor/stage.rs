@@ -1,4 +1,4 @@
-//! How functions of tensors are recorded.
+//! Records functions of tensors.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace};
 
-/// Records a function of tensors. Gives the traced tensors that it captured from levels below, too: they are the last
+/// Records a function of tensors. Also returns the traced tensors that it captured from levels below; they are the last
 /// inputs of the jaxpr.
 pub(crate) fn stage<R>(
     recorder: Recorder,
@@ -42,8 +42,8 @@ pub(crate) fn stage<R>(
     (jaxpr, captured, rest)
 }
 
-/// Gives every recorded function, as its last inputs, the traced tensors that any of them captured; `given`
-/// inputs they have in common.
+/// Gives all recorded functions the same last inputs: the traced tensors that any of them captured. They already have
+/// `given` inputs in common.
 pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,

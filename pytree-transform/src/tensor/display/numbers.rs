@@ -1,9 +1,9 @@
-//! Numbers as text: one by itself, and many in the same width.
+//! Numbers as text: a single number, and several with the same width.
 
 use super::PRECISION;
 use crate::base::array::{Array, Data};
 
-/// A float without axes, as Python writes its floats; `scientific` is its shortest form with exponent.
+/// Writes a float without axes as Python writes floats; `scientific` is its shortest form with an exponent.
 pub(super) fn scalar(value: f64, scientific: &str) -> String {
     if !value.is_finite() {
         return not_finite(value).to_owned();
@@ -47,7 +47,7 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
-/// The decimal digits of a float without zeros at the end: `digits[0].digits[1..] × 10^exponent`.
+/// The decimal digits of a float without trailing zeros: `digits[0].digits[1..] × 10^exponent`.
 struct Decimal {
     negative: bool,
     digits: String,
@@ -55,7 +55,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// From a form such as `-1.25e-3`.
+    /// Parses a form such as `-1.25e-3`.
     fn shortest(scientific: &str) -> Self {
         let (negative, unsigned) = match scientific.strip_prefix('-') {
             Some(unsigned) => (true, unsigned),
@@ -73,7 +73,7 @@ impl Decimal {
     }
 }
 
-/// The digits before and behind the point.
+/// Returns the digits before and after the decimal point.
 fn positional(digits: &str, exponent: i32) -> (String, String) {
     match usize::try_from(exponent) {
         Ok(exponent) if digits.len() > exponent + 1 => (
@@ -92,15 +92,15 @@ fn positional(digits: &str, exponent: i32) -> (String, String) {
     }
 }
 
-/// A float by parts, rounded to [`PRECISION`] digits behind the point.
+/// The parts of a float, rounded to [`PRECISION`] digits after the decimal point.
 struct Parts {
     whole: String,
     fraction: String,
-    /// With its sign, two digits at least.
+    /// The exponent with its sign, at least two digits.
     exponent: String,
 }
 
-/// A float to be printed: exactly, with the shortest digits that tell it from others of its type.
+/// A float to print: its exact value, and the shortest digits that identify it among the floats of its type.
 #[derive(Clone)]
 pub(super) struct Float {
     value: f64,
@@ -108,7 +108,7 @@ pub(super) struct Float {
 }
 
 impl Float {
-    /// Shortest digits, unless they are too many; then the exact value rounded.
+    /// Returns the shortest digits, or the rounded exact value if they are too many.
     fn parts(&self, with_exponent: bool) -> Parts {
         let Decimal {
             negative,
@@ -142,9 +142,9 @@ impl Float {
     }
 }
 
-/// How the elements of one array are written, so that they align.
+/// The common format of the elements of one array, so that they align.
 pub(super) enum Format {
-    /// Right-aligned.
+    /// Right-aligned text.
     Padded { width: usize },
     Float {
         with_exponent: bool,
@@ -154,7 +154,7 @@ pub(super) enum Format {
     },
 }
 
-/// An element to be printed.
+/// An element to print.
 pub(super) enum Item {
     Text(String),
     Float(Float),
@@ -196,7 +196,7 @@ impl Format {
             }
         }
         if matches!(array.data, Data::Bool(_)) && !array.shape().is_empty() {
-            // True is padded even where no False stands beside it.
+            // True is padded even if the array has no False.
             width = 5;
         }
         if floats.is_empty() {
@@ -269,7 +269,7 @@ impl Format {
             );
         }
         if with_exponent {
-            // All get as many digits as the longest, exact ones where the shortest form has fewer.
+            // All get as many digits as the longest; numbers with a shorter shortest form get exact digits.
             let text = format!("{:.right$e}", float.value);
             let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let (sign, digits) = exponent
@@ -288,7 +288,7 @@ impl Format {
     }
 }
 
-/// Whether a size calls for an exponent; compared in the type of the array, as NumPy does.
+/// Returns whether a size needs an exponent; compared in the type of the array, as NumPy does.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the value comes from an f32"

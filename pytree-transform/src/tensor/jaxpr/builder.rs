@@ -1,4 +1,4 @@
-//! The jaxpr under construction: what a trace records equation by equation.
+//! A jaxpr under construction, which a trace records equation by equation.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Remembers that what is recorded depends on a batch axis.
+    /// Notes that the recorded function depends on a batch axis.
     pub(crate) fn depend_on(&mut self, name: &AxisName, length: usize) {
         if !self.batch_axes.iter().any(|(known, _)| known == name) {
             self.batch_axes.push((name.clone(), length));
@@ -34,16 +34,16 @@ impl Builder {
         Variable::at(self.variables.len() - 1)
     }
 
-    /// A new input.
+    /// Adds an input.
     pub(crate) fn input(&mut self, info: AbstractArray) -> Variable {
         let variable = self.variable(info);
         self.inputs.push(variable);
         variable
     }
 
-    /// The variable of a tensor from a level below.
+    /// Returns the variable of a tensor from a level below.
     pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
-        // Only recent constants are looked through: a repeat is nearly always near.
+        // Only recent constants are searched: equal constants are nearly always close together.
         if let Some((variable, _)) = self
             .constants
             .iter()
@@ -79,7 +79,7 @@ impl Builder {
         outputs
     }
 
-    /// The recorded function, and the traced tensors it captured: they are its last inputs.
+    /// Returns the recorded function and the traced tensors it captured, which are its last inputs.
     pub(crate) fn finish(self, outputs: Vec<Variable>) -> (Jaxpr, Vec<Tensor>) {
         let mut inputs = self.inputs;
         let mut constants = Vec::new();

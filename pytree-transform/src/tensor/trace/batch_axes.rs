@@ -1,4 +1,4 @@
-//! The names of batch axes: which level binds one, and what depends on its length.
+//! The names of batch axes: which level binds a name, and what depends on its length.
 
 use pytree_core::level::{Level, with_levels};
 
@@ -8,14 +8,14 @@ use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
-/// The level that an operation over named axes goes to if no operand is from one above: the innermost that binds
-/// one of its names, or one above that which records for compilation.
+/// Returns the lowest level that may interpret an operation over named axes: the innermost level that binds one of its
+/// names, or a level above it that records for compilation.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
 }
 
-/// The name that a level binds, with the length of its batch axis.
+/// Returns the name that a level binds, with the length of its batch axis.
 fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     match &Content::of(level)?.interpreter {
         Interpreter::Batch(BatchAxis { name, size }) => name.as_ref().map(|name| (name, *size)),
@@ -23,7 +23,7 @@ fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     }
 }
 
-/// The innermost level that binds the name of a batch axis, and the length of the axis.
+/// Returns the innermost level that binds a name, and the length of the batch axis.
 fn binder(name: &AxisName) -> Option<(usize, usize)> {
     with_levels(|levels| {
         let mut levels = levels.iter().enumerate().rev();
@@ -34,12 +34,13 @@ fn binder(name: &AxisName) -> Option<(usize, usize)> {
     })
 }
 
-/// The length of the batch axis of a name, if it is bound.
+/// Returns the length of a named batch axis, if the name is bound.
 pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     binder(name).map(|(_, length)| length)
 }
 
-/// As [`bound_length`]; what is being recorded under the batch axis depends on it from now on.
+/// Returns the length of a named batch axis, and notes that a function which is being recorded under this axis depends
+/// on it.
 ///
 /// # Errors
 /// [`TensorError::UnboundAxis`] with the names that are bound.
@@ -62,7 +63,8 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
     Ok(length)
 }
 
-/// Fails if a primitive works over a batch axis that is not bound, or that has another length than the primitive is for.
+/// Fails if a primitive works over a batch axis that is not bound, or whose length is not the one that the primitive
+/// expects.
 ///
 /// # Errors
 /// [`TensorError::UnboundAxis`] or [`TensorError::Shape`].
@@ -87,7 +89,7 @@ pub(super) fn check_axes(
     Ok(())
 }
 
-/// The names of batch axes that are bound, innermost first.
+/// Returns the bound names of batch axes, innermost first.
 fn bound_names() -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     with_levels(|levels| {

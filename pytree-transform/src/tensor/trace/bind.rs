@@ -1,4 +1,4 @@
-//! Where an operation goes: it is evaluated, or interpreted by the innermost level among its operands.
+//! Dispatches operations: an operation is evaluated, or interpreted by the innermost level among its operands.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -21,7 +21,7 @@ use crate::tensor::trace::{
     Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
 };
 
-/// Applies a primitive to tensors of whatever levels. All operations go through here.
+/// Applies a primitive to tensors of any levels. All operations pass through this function.
 #[track_caller]
 pub(crate) fn bind(
     primitive: &dyn Primitive,
@@ -63,8 +63,8 @@ pub(crate) fn bind(
     }
 }
 
-/// Refuses a result that nothing can address, and one that is computed now if the system does not grant its memory.
-/// Where an operand is as large, the result may be written over it.
+/// Fails if a result cannot be addressed, or if it is computed now and the system does not grant its memory. No memory
+/// is requested if an operand is as large, because the result may be written over it.
 #[cold]
 fn check_memory(
     operation: &'static str,
@@ -86,7 +86,7 @@ fn check_memory(
     Err(TensorError::too_large(operation, result))
 }
 
-/// Refuses a tensor that nothing can address, and one that is made now if the system does not grant its memory.
+/// Fails if a tensor cannot be addressed, or if it is made now and the system does not grant its memory.
 pub(crate) fn check_creation(
     operation: &'static str,
     result: &AbstractArray,
@@ -97,7 +97,7 @@ pub(crate) fn check_creation(
     check_memory(operation, result, &[], innermost_stage())
 }
 
-/// The single result of a primitive applied to tensors.
+/// Applies a primitive and returns its single result.
 #[track_caller]
 pub(crate) fn bind_one(
     primitive: &dyn Primitive,
@@ -106,7 +106,7 @@ pub(crate) fn bind_one(
     bind(primitive, operands).map(first)
 }
 
-/// The first of some results.
+/// Returns the first result.
 #[track_caller]
 fn first<T>(results: Outputs<T>) -> T {
     match results.into_iter().next() {
@@ -164,7 +164,7 @@ fn interpret(
                 .collect::<Result<Vec<_>, _>>()?
                 .into_iter()
                 .unzip();
-            // A name that the primitive does not work over is nothing to its rule.
+            // The rule does not see the name of an axis that the primitive does not work over.
             let name = batch.name.as_ref();
             let batch = BatchAxis {
                 size: batch.size,
@@ -203,7 +203,7 @@ fn interpret(
     }
 }
 
-/// The level that interprets an operation. It stays on the stack while it does.
+/// Returns the level that interprets an operation. It stays on the stack meanwhile.
 fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     let found = with_levels(|levels| {
         let found = levels.get(level)?;
@@ -248,8 +248,8 @@ fn record(
         .collect()
 }
 
-/// While it lives, the levels from that of a rule on are not there for what the rule creates: its results are
-/// of a level below, and may outlive them.
+/// While this guard lives, the level of a rule and the levels above it are hidden from the tensors that the rule
+/// creates. Those tensors belong to a level below, and may outlive the hidden levels.
 struct InnermostGuard(Option<usize>);
 
 impl Drop for InnermostGuard {

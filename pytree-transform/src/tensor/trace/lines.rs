@@ -9,7 +9,7 @@ thread_local! {
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
-/// While it lives, operations are attributed to the user's line of the operation whose rule runs.
+/// While this guard lives, operations are attributed to the line of the operation whose rule runs.
 pub(super) struct LineGuard(Option<&'static Location<'static>>);
 
 impl LineGuard {
@@ -24,7 +24,7 @@ impl Drop for LineGuard {
     }
 }
 
-/// The user's line of the operation whose rule runs; the caller's if none does.
+/// Returns the user's line of the operation whose rule runs, or the caller's line if no rule runs.
 #[track_caller]
 pub(crate) fn current_line() -> &'static Location<'static> {
     // A closure would be its own caller.
@@ -40,7 +40,7 @@ pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce
     function()
 }
 
-/// As [`at_line`], unless operations are attributed to a line already.
+/// Runs `function` with operations attributed to `line`, unless they are already attributed to a line.
 pub(crate) fn at_line_by_default<R>(
     line: &'static Location<'static>,
     function: impl FnOnce() -> R,
@@ -49,7 +49,7 @@ pub(crate) fn at_line_by_default<R>(
     function()
 }
 
-/// Runs `function`, a user's, with operations attributed to the lines it calls them from.
+/// Runs `function`, a user's function, with operations attributed to its own lines.
 pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
     let _line = LineGuard(LINE.replace(None));
     let _called = called_by_user();

@@ -1,12 +1,12 @@
-//! Traces: what a transformation does at its level, and where an operation goes.
+//! Traces: how a transformation interprets operations at its level, and which level interprets an operation.
 //!
-//! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`, and keeps its
-//! interpreter there. An operation goes to the innermost level among its operands; there a rule of its primitive turns
-//! it into operations of the levels below. A level is removed by a guard, so a panic leaves the thread usable, and a
-//! traced tensor that outlived its level is recognised by the level's number, which is never used twice.
+//! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`, which holds the
+//! transformation's interpreter. The innermost level among the operands interprets an operation: a rule of the
+//! primitive turns it into operations of the levels below. A guard removes the level, so a panic leaves the thread
+//! usable. A traced tensor that outlives its level is recognised by the level's number, which is never used twice.
 //!
-//! An operation over a named batch axis goes to the innermost level that binds the name, also if no operand is
-//! batched there; levels above it see the operation first.
+//! The innermost level that binds the name of a batch axis interprets operations over this axis, also if no operand is
+//! batched there. Levels above it interpret the operation first.
 
 mod batch_axes;
 mod bind;
@@ -31,22 +31,22 @@ use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::BatchAxis;
 use pytree_core::bug::bug;
 
-/// What a level of the stack does with an operation.
+/// How a level of the stack interprets an operation.
 #[derive(Debug)]
 pub(crate) enum Interpreter {
-    /// Carries tangents along.
+    /// Computes tangents too.
     Jvp,
-    /// Carries a batch axis along, to which operations refer by its name, if it has one.
+    /// Batches operations. They refer to the batch axis by its name, if it has a name.
     Batch(BatchAxis),
     /// Records operations on tangents for transposition.
     Tape(Rc<RefCell<Builder>>),
-    /// Records operations for compilation, creations too.
+    /// Records operations for compilation, including creations.
     Stage(Rc<RefCell<Builder>>, Recorder),
 }
 
 impl Interpreter {
-    /// The transformation as messages name it, and whether it keeps what it records: then what a reference holds now
-    /// must not be in it.
+    /// Returns the name of the transformation for messages, and whether it keeps the recorded function. A kept function
+    /// must not contain the present values of references.
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
@@ -56,22 +56,22 @@ impl Interpreter {
     }
 }
 
-/// What a level keeps on the stack.
+/// What a level holds on the stack.
 #[derive(Debug)]
 struct Content {
     interpreter: Interpreter,
-    /// The level that was innermost when this one began.
+    /// The level that was innermost when this level began.
     below: Option<usize>,
 }
 
 impl Content {
-    /// What a level keeps, if a transformation of tensors began it.
+    /// Returns what a level holds, if a transformation of tensors began it.
     fn of(level: &Level) -> Option<&Self> {
         level.content().downcast_ref()
     }
 }
 
-/// A tensor under a transformation.
+/// A tensor that is traced by a transformation.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     place: Place,
@@ -79,24 +79,24 @@ pub(crate) struct Tracer {
     pub(crate) payload: Payload,
 }
 
-/// What a level knows of a tensor.
+/// What a level knows about a tensor.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
-    /// Value and tangent; none stands for zeros.
+    /// Value and tangent; `None` means zeros.
     Jvp {
         primal: Tensor,
         tangent: Option<Tensor>,
     },
-    /// All values, and the axis they lie along.
+    /// The values of all examples, and their batch axis.
     Batch { value: Tensor, axis: usize },
-    /// The variable of the jaxpr being recorded.
+    /// A variable of the jaxpr that is being recorded.
     Tape(Variable),
-    /// The variable of the jaxpr being recorded, and what records it.
+    /// A variable of the jaxpr that is being recorded, and what records it.
     Stage(Variable, Recorder),
 }
 
 impl Payload {
-    /// The transformation, as messages name it.
+    /// Returns the name of the transformation for messages.
     fn transformation(&self) -> &'static str {
         match self {
             Self::Jvp { .. } | Self::Tape(_) => "grad",
@@ -105,7 +105,7 @@ impl Payload {
         }
     }
 
-    /// The variable of what its level records.
+    /// Returns the variable in the jaxpr that its level records.
     fn variable(&self) -> Variable {
         match self {
             Self::Tape(variable) | Self::Stage(variable, _) => *variable,
@@ -115,19 +115,19 @@ impl Payload {
 }
 
 impl Tracer {
-    /// The transformation, as messages name it.
+    /// Returns the name of the transformation for messages.
     pub(crate) fn transformation(&self) -> &'static str {
         self.payload.transformation()
     }
 }
 
-/// Whether a transformation is in progress on this thread.
+/// Returns whether a transformation is in progress on this thread.
 pub(crate) fn is_transforming() -> bool {
     with_levels(|levels| !levels.is_empty())
 }
 
-/// Whether the operations on these tangents are recorded for transposition. Then nothing that does not
-/// depend on them may be computed together with them, or it would be recorded, too.
+/// Returns whether operations on these tangents are recorded for transposition. Then a value that does not depend on
+/// them must not be computed in the same operation, because it would be recorded too.
 pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
     tangents.any(|tangent| {
         tangent
@@ -137,11 +137,11 @@ pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
 }
 
 thread_local! {
-    /// The innermost level for the code that runs: while a rule runs, the one below its own.
+    /// The innermost level for the running code: while a rule runs, the level below the rule's own.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Where a level is: makes and reads the tensors of the level.
+/// A handle to a level, which makes and reads the tensors of this level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     level: usize,
@@ -153,7 +153,7 @@ pub(crate) struct Place {
 pub(crate) struct Trace {
     place: Place,
     below: Option<usize>,
-    /// Removes the level from the stack when it is dropped.
+    /// Removes the level from the stack when dropped.
     _level: TraceLevel,
 }
 
@@ -191,7 +191,7 @@ impl Drop for Trace {
 }
 
 impl Place {
-    /// A tensor of this level.
+    /// Makes a tensor of this level.
     pub(crate) fn tensor(&self, info: AbstractArray, payload: Payload) -> Tensor {
         Tensor::traced(Arc::new(Tracer {
             place: *self,
@@ -200,22 +200,22 @@ impl Place {
         }))
     }
 
-    /// A tensor of this level with a value and a tangent.
+    /// Makes a tensor of this level with a value and a tangent.
     pub(crate) fn dual(&self, primal: Tensor, tangent: Option<Tensor>) -> Tensor {
         self.tensor(primal.info().clone(), Payload::Jvp { primal, tangent })
     }
 
-    /// A tensor of this level whose values lie along an axis.
+    /// Makes a tensor of this level from the values of all examples and their batch axis.
     pub(crate) fn batched(&self, value: Tensor, axis: usize) -> Tensor {
         let mut info = value.info().clone();
         info.shape.remove(axis);
         self.tensor(info, Payload::Batch { value, axis })
     }
 
-    /// What this level knows of a tensor; nothing if it is from a level below.
+    /// Returns what this level knows about a tensor, or `None` if the tensor is from a level below.
     ///
     /// # Errors
-    /// If the tensor is from a transformation that is over.
+    /// If the transformation of the tensor has finished.
     fn payload<'t>(&self, tensor: &'t Tensor) -> Result<Option<&'t Payload>, TensorError> {
         match tensor.tracer() {
             Some(tracer) if tracer.place.id == self.id => Ok(Some(&tracer.payload)),
@@ -227,15 +227,16 @@ impl Place {
         }
     }
 
-    /// The variable of a tensor in what this level records; nothing if it is from a level below.
+    /// Returns the variable of a tensor in the jaxpr that this level records, or `None` if the tensor is from a level
+    /// below.
     ///
     /// # Errors
-    /// If the tensor is from a transformation that is over.
+    /// If the transformation of the tensor has finished.
     pub(crate) fn variable(&self, tensor: &Tensor) -> Result<Option<Variable>, TensorError> {
         Ok(self.payload(tensor)?.map(Payload::variable))
     }
 
-    /// Value and tangent of a tensor at this level.
+    /// Returns value and tangent of a tensor at this level.
     pub(crate) fn undual(&self, tensor: &Tensor) -> Result<(Tensor, Option<Tensor>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Jvp { primal, tangent }) => (primal.clone(), tangent.clone()),
@@ -244,7 +245,7 @@ impl Place {
         })
     }
 
-    /// All values of a tensor at this level, and the axis they lie along.
+    /// Returns the values of all examples of a tensor at this level, and their batch axis.
     pub(crate) fn unbatched(
         &self,
         tensor: &Tensor,
@@ -257,7 +258,7 @@ impl Place {
     }
 }
 
-/// A level has tensors of one sort: this one has another.
+/// Reports a bug: all tensors of a level are of one kind, and this tensor is of another.
 #[cold]
 #[track_caller]
 fn mixed(expected: &str, found: &Payload) -> ! {
@@ -267,7 +268,7 @@ fn mixed(expected: &str, found: &Payload) -> ! {
     ))
 }
 
-/// Whether the tracer's level is running on this thread.
+/// Checks that the tracer's level is running on this thread.
 fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorError> {
     let place = tracer.place;
     let alive = with_levels(|levels| {
@@ -285,8 +286,8 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
     })
 }
 
-/// The innermost level that records for compilation: creations go there, or a jitted `zeros` would
-/// become a stored constant; and effects, or they would happen while the function is recorded.
+/// Returns the innermost level that records for compilation. It records creations, because a jitted `zeros` would
+/// otherwise become a stored constant, and effects, because they would otherwise happen during recording.
 fn innermost_stage() -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
@@ -300,7 +301,7 @@ fn innermost_stage() -> Option<usize> {
     })
 }
 
-/// What a level keeps that a transformation of tensors began.
+/// Returns the content of a level that a transformation of tensors began.
 #[track_caller]
 fn content_at(levels: &[Level], place: usize) -> &Content {
     match levels.get(place).and_then(Content::of) {
@@ -312,7 +313,7 @@ fn content_at(levels: &[Level], place: usize) -> &Content {
     }
 }
 
-/// Whether something records for compilation.
+/// Returns whether a function is being recorded for compilation.
 pub(crate) fn is_staging() -> bool {
     innermost_stage().is_some()
 }

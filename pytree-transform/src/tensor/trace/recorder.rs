@@ -1,4 +1,4 @@
-//! What records functions.
+//! The functions of the library that record functions.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) enum Recorder {
 }
 
 impl Recorder {
-    /// Its name, as messages and jaxprs show it.
+    /// Returns the name that messages and jaxprs show.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Jit => "jit",
@@ -42,7 +42,8 @@ impl Recorder {
         }
     }
 
-    /// Whether it keeps what it records: then what a reference holds now must not be in it.
+    /// Returns whether the recorded function is kept. A kept function must not contain the present values of
+    /// references.
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
             Self::Jit | Self::MakeJaxpr => LevelKind::Recording,
