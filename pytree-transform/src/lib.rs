@@ -1,7 +1,7 @@
 //! Tensors and function transformations over pytrees.
 //!
-//! [`Tensor`] is the array; [`jit`], [`grad`] and [`vmap`] transform functions of pytrees of tensors, in
-//! any nesting.
+//! [`Tensor`] is the array. [`jit`], [`grad`] and [`vmap`] transform functions of pytrees of tensors, and can be nested
+//! in any order.
 
 mod base;
 mod executor;
@@ -61,7 +61,7 @@ pub use crate::transformations::retrace::{Retrace, RetraceDifference};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 
-/// What pytree's own crates need beside the public operations; not for users, and without promises.
+/// Functions that pytree's own crates need besides the public operations. Not for users; they may change at any time.
 #[doc(hidden)]
 pub mod raw {
     use crate::base::dtype::AbstractArray;
@@ -72,18 +72,18 @@ pub mod raw {
     pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;
 
-    /// Refuses a shape that no memory holds, in the name of a function that makes a tensor of it in parts.
+    /// Fails if memory cannot hold a shape. Errors name `function`, which makes a tensor of this shape in parts.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] if nothing can address the elements, or the system does not grant their memory.
+    /// [`TensorError::TooLarge`] if the elements cannot be addressed, or the system does not grant their memory.
     pub fn check_memory(function: &'static str, found: &AbstractArray) -> Result<(), TensorError> {
         crate::tensor::trace::check_creation(function, found)
     }
 
-    /// As [`called`], of a function of floats.
+    /// Makes errors name `function`, and checks that its operand has a float dtype; see [`called`].
     ///
     /// # Panics
-    /// If the tensor is of another element type.
+    /// If the tensor has another dtype.
     #[track_caller]
     pub fn called_with_floats(function: &'static str, operand: &Tensor) -> Called {
         let called = called(function);
@@ -91,12 +91,12 @@ pub mod raw {
         called
     }
 
-    /// An operand of a macro.
+    /// Returns an operand of a macro by reference.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
         operand.borrow()
     }
 
-    /// Whether a derivative is being taken of this tensor, directly or inside a `vmap`.
+    /// Returns whether this tensor is being differentiated, directly or inside a `vmap`.
     pub fn is_differentiated(tensor: &Tensor) -> bool {
         match tensor.tracer().map(|tracer| &tracer.payload) {
             Some(Payload::Jvp { tangent, .. }) => tangent.is_some(),
@@ -105,18 +105,18 @@ pub mod raw {
         }
     }
 
-    /// The next value that a macro prints.
+    /// Returns the next value that a macro prints.
     ///
     /// # Panics
-    /// If there is none, which is a bug of ours: there are as many values as operands.
+    /// If no value is left, which is a bug of ours: there are as many values as operands.
     pub fn next_operand<'t>(operands: &mut std::slice::Iter<'t, Tensor>) -> &'t Tensor {
         pytree_core::bug::expect_next(operands, "a value for each operand of a callback")
     }
 
-    /// The two words that threefry2x32 with 20 rounds makes of each pair of counters, all four of one shape.
+    /// Computes threefry2x32 with 20 rounds: two words for each pair of counters. All four tensors have the same shape.
     ///
     /// # Panics
-    /// If the element types are not u32, or the shapes differ.
+    /// If a dtype is not u32, or the shapes differ.
     #[track_caller]
     pub fn threefry2x32(
         key0: &Tensor,

@@ -1,4 +1,4 @@
-//! `eval_shape`: the form of a result without the result.
+//! `eval_shape`: computes the structure, shapes and dtypes of a result, but not its values.
 
 use pytree_core::bug::bug;
 use pytree_core::{Tree, graph};
@@ -11,8 +11,8 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
 use crate::transformations::function::Function;
 
-/// Element types and shapes of what a function gives, in the structure of its result. Nothing is computed, and no
-/// memory is taken for what the function makes. What it writes to references of its argument is written to none.
+/// Returns dtypes and shapes of a function's result, in the structure of the result. Nothing is computed, and no memory
+/// is allocated for tensors. Values that the function writes to references of its argument are discarded.
 ///
 /// # Examples
 /// ```
@@ -24,7 +24,7 @@ use crate::transformations::function::Function;
 /// ```
 ///
 /// # Panics
-/// As the function does; it must not look at values.
+/// If the function panics, for instance because it reads values.
 #[track_caller]
 pub fn eval_shape<M, R, F>(function: F, argument: &M) -> Tree<AbstractArray>
 where

@@ -1,10 +1,10 @@
-//! One node at several places must mean one thing at all of them.
+//! A node at several places must have the same property, such as its axis, at all of them.
 
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
-/// What is said differently of the places of one node: the first place of each leaf of which something else is said
-/// at a later one, and that, as text. `own` is what is said of the leaves where they are met first.
+/// Returns the conflicts between the places of a node as text: each later place whose property differs, with the first
+/// place of the leaf. `own` holds the properties of the leaves at their first places.
 pub(crate) fn conflicts<T: PartialEq>(
     treedef: &TreeDef,
     own: &[T],

@@ -1,4 +1,4 @@
-//! The argument of a function that is differentiated: its leaves, which of them are active, and how a gradient is made.
+//! The argument of a function that is differentiated: its leaves, which of them are active, and its gradient.
 
 use std::panic::Location;
 
@@ -9,21 +9,21 @@ use crate::tensor::Tensor;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::grad::Gradient;
 
-/// An argument, taken apart.
+/// A flattened argument.
 #[derive(Debug)]
 pub(crate) struct Argument {
     pub(crate) treedef: TreeDef,
     pub(crate) leaves: Vec<Tensor>,
-    /// Which leaves to differentiate.
+    /// Whether each leaf is differentiated.
     pub(crate) active: Vec<bool>,
     kinds: Vec<Option<LeafKind>>,
 }
 
 impl Argument {
-    /// The argument, of which the leaves that `wrt` accepts are differentiated; by default those that are not states.
+    /// Flattens an argument. The leaves that `wrt` accepts are differentiated; by default all leaves except states.
     ///
     /// # Panics
-    /// If a node has several kinds, if the filter cannot choose, or if a leaf to differentiate is not a float.
+    /// If a node has several kinds, if the filter fails, or if a leaf to differentiate is not a float.
     pub(crate) fn new(
         leaves: Vec<Tensor>,
         treedef: TreeDef,
@@ -38,7 +38,7 @@ impl Argument {
         let conflicts = conflicts(&treedef, &kinds, |all, _| Some(all.leaf_kinds()), show);
         assert!(
             conflicts.is_empty(),
-            "cannot differentiate: one node is at several places of different kinds: {}; give the fields one kind, or each a node of its own (gradient taken at {line})",
+            "cannot differentiate: one node is at several places of different kinds: {}; give these fields the same kind, or each its own node (gradient taken at {line})",
             conflicts.join("; ")
         );
         let active: Vec<bool> = match wrt {
@@ -79,16 +79,16 @@ impl Argument {
         }
     }
 
-    /// Puts the cotangents of the active leaves in the argument's structure. A leaf without a kind that received none has
-    /// a gradient of `zeros`, and so has a member of a tuple that is not differentiated; a parameter that received none is
-    /// absent.
+    /// Puts the cotangents of the active leaves in the argument's structure. Where the cotangent is `None`, a parameter
+    /// is absent from the gradient, and a leaf without a kind gets `zeros`. A member of a tuple that is not
+    /// differentiated also gets `zeros`.
     pub(crate) fn gradient<M: SelectPart<Tensor>>(
         &self,
         cotangents: Vec<Option<Tensor>>,
         zeros: impl Fn(&Tensor) -> Tensor,
     ) -> Gradient<M> {
         let mut cotangents = cotangents.into_iter();
-        // A tensor that is the argument, or a member of a tuple, has a gradient that is a tensor.
+        // If the argument, or a member of a tuple, is a tensor, its gradient is a tensor.
         let members = self.treedef.is_tuple_member();
         let gradients = self
             .leaves

@@ -1,7 +1,7 @@
-//! Axes: over which axis each leaf of an argument is mapped, or lies in a result.
+//! Axes: the batch axis of each leaf of an argument or result.
 //!
 //! Axes are a prefix of the structure: a number holds for everything below it. `Some`, shared nodes and boxed objects
-//! are looked through, as for prefixes of trees. What does not fit is told all at once.
+//! are transparent, as for prefixes of trees. All mismatches are reported at once.
 
 use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
@@ -12,12 +12,11 @@ use pytree_core::{
 
 use crate::tensor::Tensor;
 
-/// Over which axis each leaf of an argument is mapped, or lies in a result: a prefix of its structure.
+/// The batch axis of each leaf of an argument or result, as a prefix of its structure.
 ///
-/// A number holds for all leaves below it, and `None` maps none of them. Negative axes count from the end. A tuple goes
-/// with a tuple, an array or `Vec` with a list; [`dict`](Axes::dict), [`fields`](Axes::fields) and
-/// [`filter`](Axes::filter) go with maps and modules. A tree of axes, as `Tree::map` makes one of a model, goes with
-/// what it was made of.
+/// A number holds for all leaves below it, and `None` maps none of them. Negative axes count from the end. Use a tuple
+/// for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps, and [`fields`](Axes::fields) or
+/// [`filter`](Axes::filter) for modules. A tree of axes, which `Tree::map` makes from a model, fits that model.
 ///
 /// # Examples
 /// ```
@@ -29,7 +28,7 @@ use crate::tensor::Tensor;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Axes {
-    /// One axis for all leaves; negative ones count from the end. `None` maps nothing.
+    /// One axis for all leaves; negative axes count from the end. `None` maps nothing.
     All(Option<isize>),
     /// Axes for each member of a tuple.
     Tuple(Vec<Axes>),
@@ -39,14 +38,14 @@ pub enum Axes {
     Dict(Vec<(Key, Axes)>),
     /// Axes for each field of a struct.
     Fields(Vec<(String, Axes)>),
-    /// The axis of the leaves that each filter is the first to accept.
+    /// The axis of each leaf is that of the first filter that accepts it.
     Filter(Vec<(Filter, Option<isize>)>),
     /// A tree of axes.
     Tree(Tree<Option<isize>>),
 }
 
 impl Axes {
-    /// Axes for each field of a struct that holds leaves, by name.
+    /// Makes axes for each field of a struct that holds leaves, by name.
     ///
     /// # Examples
     /// ```
@@ -65,7 +64,7 @@ impl Axes {
         )
     }
 
-    /// Axes for each key of a map.
+    /// Makes axes for each key of a map.
     ///
     /// # Examples
     /// ```
@@ -94,8 +93,8 @@ impl Axes {
         )
     }
 
-    /// Axes by filters, of which the first that accepts a leaf decides; paths are those below this place. Each leaf
-    /// must be accepted by one, and [`Filter::everything`] is the last.
+    /// Makes axes by filters: the first filter that accepts a leaf decides. Paths are relative to this place. A filter
+    /// must accept each leaf, so let [`Filter::everything`] be the last.
     ///
     /// # Examples
     /// ```
@@ -114,10 +113,10 @@ impl Axes {
         )
     }
 
-    /// The axis of each leaf of a structure.
+    /// Returns the axis of each leaf of a structure.
     ///
     /// # Errors
-    /// All ways in which the axes are not prefix of the structure.
+    /// All reasons why the axes are not a prefix of the structure.
     pub(crate) fn of_leaves(
         &self,
         treedef: &TreeDef,
@@ -141,7 +140,7 @@ impl Axes {
         }
     }
 
-    /// Whether a tree of axes is among them.
+    /// Returns whether the axes contain a tree of axes.
     pub(crate) fn has_tree(&self) -> bool {
         match self {
             Self::All(_) | Self::Filter(_) => false,
@@ -152,7 +151,7 @@ impl Axes {
         }
     }
 
-    /// What the axes are for, as messages say it.
+    /// Returns the kind of the axes for messages.
     fn describe(&self) -> String {
         match self {
             Self::All(_) => "one axis".to_owned(),
@@ -166,7 +165,7 @@ impl Axes {
     }
 }
 
-/// A walk through axes and a structure at once.
+/// A walk through axes and a structure in parallel.
 struct Walk<'a> {
     leaves: &'a [Tensor],
     kinds: &'a [Option<LeafKind>],
@@ -176,7 +175,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds the axes of the leaves of a subtree.
+    /// Appends the axes of the leaves of a subtree.
     fn enter(&mut self, axes: &Axes, treedef: &TreeDef, path: &KeyPath) {
         let (start, count) = (self.axes.len(), treedef.num_leaves());
         match axes {
@@ -192,7 +191,7 @@ impl Walk<'_> {
                     .iter()
                     .for_each(|child| self.enter(axes, child, path));
             }
-            // `None` and a shared node at a later place have no leaves.
+            // `None`, and a later place of a shared node, have no leaves.
             _ if matches!(treedef.kind(), NodeKind::None | NodeKind::Alias) => {}
             Axes::Tuple(members) => self.in_order(axes, members, NodeKind::Tuple, treedef, path),
             Axes::List(members) => self.in_order(axes, members, NodeKind::List, treedef, path),
@@ -212,7 +211,7 @@ impl Walk<'_> {
                 self.by_key(axes, &kinds, entries.collect(), treedef, path);
             }
         }
-        // Where something is wrong the walk goes on behind the subtree.
+        // After a problem, the walk continues behind the subtree.
         self.axes.resize(start + count, None);
     }
 
@@ -329,7 +328,7 @@ fn below(path: &KeyPath, key: Key) -> KeyPath {
     path.keys().iter().cloned().chain([key]).collect()
 }
 
-/// A key as messages name it.
+/// Returns a key as messages show it.
 fn shown(key: &Key) -> String {
     match key {
         Key::Field(name) => format!("field `{name}`"),

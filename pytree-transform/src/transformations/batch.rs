@@ -1,4 +1,4 @@
-//! What `vmap` and `vmap_mut` share: the way of leaves into a batch and out of it.
+//! The common parts of `vmap` and `vmap_mut`: leaves get batch axes before the call and lose them afterwards.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
 use crate::transformations::function::Known;
 
-/// How a function is mapped.
+/// The options of a mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
     pub(crate) in_axes: Axes,
@@ -28,15 +28,15 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// What a mapping says of its leaves, and where written references are.
+/// The invariants of the lists of axes and of places.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a place of the argument for each reference that is written";
 
-/// All values of a result, and the axis they lie along.
+/// The values of all examples of a result, and their batch axis.
 pub(crate) type Unbatched = (Tensor, Option<usize>);
 
 impl Mapping {
-    /// Over axis 0 of everything.
+    /// Maps axis 0 of all leaves.
     pub(crate) fn new(line: &'static Location<'static>) -> Self {
         Self {
             in_axes: Axes::All(Some(0)),
@@ -47,7 +47,7 @@ impl Mapping {
         }
     }
 
-    /// The axis of each leaf of the argument counted from the front, and the length that all have.
+    /// Returns the axis of each leaf of the argument, counted from the front, and the common length of these axes.
     pub(crate) fn mapped(
         &self,
         treedef: &TreeDef,
@@ -81,7 +81,7 @@ impl Mapping {
         (resolved, size)
     }
 
-    /// The axis of each leaf as it was asked for.
+    /// Returns the axis of each leaf as the user wrote it.
     fn axes_of(
         &self,
         option: &str,
@@ -104,7 +104,7 @@ impl Mapping {
             let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
             match axes.of_leaves(all, &repeated) {
                 Ok(said) => Some(said),
-                // A tree of axes in the graph form says nothing of later places.
+                // A tree of axes in the graph form has no axes for later places.
                 Err(_) if axes.has_tree() => None,
                 Err(problems) => misfit(problems),
             }
@@ -116,14 +116,14 @@ impl Mapping {
         let conflicts = conflicts(treedef, &own, at_all_places, show);
         assert!(
             conflicts.is_empty(),
-            "cannot vmap: one node is at several places, for which `.{option}(…)` has different axes: {}; give the same for all, or each place a node of its own (vmap at {})",
+            "cannot vmap: one node is at several places, for which `.{option}(…)` has different axes: {}; pass the same axis for all of them, or give each place its own node (vmap at {})",
             conflicts.join("; "),
             self.line
         );
         own
     }
 
-    /// The length that all mapped axes have.
+    /// Returns the common length of all mapped axes.
     fn size(&self, treedef: &TreeDef, leaves: &[Tensor], axes: &[Option<usize>]) -> usize {
         let mut sizes: Vec<usize> = Vec::new();
         let mut seen = HashSet::new();
@@ -137,7 +137,7 @@ impl Mapping {
         match sizes[..] {
             [size] => size,
             [] => panic!(
-                "cannot vmap: no leaf of the argument {treedef} is mapped; map at least one, or give the number of examples by `.axis_size(…)` (vmap at {})",
+                "cannot vmap: no leaf of the argument {treedef} is mapped; map at least one leaf, or set the number of examples with `.axis_size(…)` (vmap at {})",
                 self.line
             ),
             _ => panic!(
@@ -148,7 +148,7 @@ impl Mapping {
         }
     }
 
-    /// For each length a line with the leaves that have it.
+    /// Writes a line for each length, with the leaves that have it.
     fn sizes_text(
         &self,
         sizes: &[usize],
@@ -169,13 +169,14 @@ impl Mapping {
         let mut text = String::new();
         for size in sizes {
             let places = expect_some(places.remove(size), "a place for each length");
-            // Writing to a text can't fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\n  {size}: {}", places.join(", "));
         }
         text
     }
 
-    /// What of the argument is itself again in a result: a shared node is, if it has its axes already.
+    /// Returns the parts of the argument that keep their identity in a result. A shared node
+    /// keeps it if the axes of argument and result are equal.
     pub(crate) fn known(&self) -> Known {
         match (&self.in_axes, &self.out_axes) {
             (Axes::All(Some(from)), Axes::All(Some(to))) if from == to => Known::All,
@@ -191,7 +192,7 @@ impl Mapping {
         }))
     }
 
-    /// The results with their batch axes where `out_axes` wants them.
+    /// Returns the results with their batch axes at the places that `out_axes` sets.
     pub(crate) fn results(
         &self,
         treedef: &TreeDef,
@@ -210,8 +211,8 @@ impl Mapping {
         placed
     }
 
-    /// The leaves of a value that was written, with their batch axes where `in_axes` has them. `whole` is the structure
-    /// of all arguments, which begin with that value.
+    /// Returns the leaves of the argument that was written, with their batch axes at the places that `in_axes` sets.
+    /// `whole` is the structure of all arguments, which begin with the written one.
     pub(crate) fn written(
         &self,
         whole: &TreeDef,
@@ -224,14 +225,14 @@ impl Mapping {
         let (placed, problems) = place(&axes, results, size);
         assert!(
             problems.is_empty(),
-            "cannot vmap: what was written does not fit: {}; map what is written with `.in_axes(…)`, or write what is the same for all examples, such as a mean by `pmean` (vmap at {})",
+            "cannot vmap: the written values do not fit: {}; map the written leaves with `.in_axes(…)`, or write values that are the same for all examples, such as a mean by `pmean` (vmap at {})",
             self.problem_text(&whole.leaf_paths(), examples, &axes, &problems),
             self.line
         );
         placed
     }
 
-    /// The values that were written to references, with their batch axes where those of the argument have them.
+    /// Returns the values that were written to references, with their batch axes at the places of the argument's.
     pub(crate) fn references(
         &self,
         argument: &TreeDef,
@@ -258,7 +259,7 @@ impl Mapping {
         let (placed, problems) = place(&wanted, results, size);
         assert!(
             problems.is_empty(),
-            "cannot vmap: what was written to references does not fit: {}; map the reference with `.in_axes(…)`, or write what is the same for all examples, such as a mean by `pmean` (vmap at {})",
+            "cannot vmap: the values written to references do not fit: {}; map the reference with `.in_axes(…)`, or write values that are the same for all examples, such as a mean by `pmean` (vmap at {})",
             self.problem_text(
                 &written_places(argument, outcome),
                 examples,
@@ -270,7 +271,8 @@ impl Mapping {
         placed
     }
 
-    /// For each leaf that differs between the examples though its axis is `None`, or that has no such axis, a text.
+    /// Describes each leaf that differs between the examples although its axis is `None`, or whose axis is out of
+    /// range.
     fn problem_text(
         &self,
         paths: &[KeyPath],
@@ -293,7 +295,7 @@ impl Mapping {
     }
 }
 
-/// The paths of the leaves that were written to references.
+/// Returns the paths of the leaves that were written to references.
 fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
     let places = argument.references();
     let mut paths = Vec::new();
@@ -306,7 +308,7 @@ fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
     paths
 }
 
-/// The leaves as examples of a batch.
+/// Makes the leaves tracers of the examples of a batch.
 pub(crate) fn enter(trace: &Trace, leaves: Vec<Tensor>, axes: &[Option<usize>]) -> Vec<Tensor> {
     let each = pairs(leaves, axes, AXES);
     each.map(|(leaf, axis)| match axis {
@@ -316,7 +318,7 @@ pub(crate) fn enter(trace: &Trace, leaves: Vec<Tensor>, axes: &[Option<usize>]) 
     .collect()
 }
 
-/// All values of results.
+/// Returns the values of all examples of the results.
 pub(crate) fn leave(trace: &Trace, results: &[Tensor]) -> Vec<Unbatched> {
     let each = results.iter();
     each.map(|result| or_panic(trace.unbatched(result)))
@@ -332,7 +334,8 @@ fn from_front(axis: isize, rank: usize) -> Option<usize> {
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
-/// The results with their batch axes at given places, and the positions of those for which that can't be.
+/// Returns the results with their batch axes at the given places, and the positions of the results for which this
+/// failed.
 fn place(
     axes: &[Option<isize>],
     results: Vec<Unbatched>,
@@ -355,7 +358,7 @@ fn place(
     (placed, problems)
 }
 
-/// The value for each example, along a new axis.
+/// Repeats a value for each example, along a new axis.
 fn repeated(value: &Tensor, axis: usize, size: usize) -> Tensor {
     let mut shape = value.info().shape.clone();
     shape.insert(axis, size);
@@ -363,13 +366,13 @@ fn repeated(value: &Tensor, axis: usize, size: usize) -> Tensor {
     or_panic(broadcast_in_dim(value, &shape, &places))
 }
 
-/// The options that `vmap` and `vmap_mut` have.
+/// Defines the options that `vmap` and `vmap_mut` share.
 macro_rules! mapping_options {
     ([$($generics:tt)*] $type:ty) => {
         impl<'f, $($generics)*> $type {
-            /// Maps over other axes, by a prefix of the argument: a number for all leaves, negative ones counted from
-            /// the end, `None` for leaves that are the same for all examples, a tuple of these for a tuple of
-            /// arguments, and so on: see [`Axes`].
+            /// Sets the mapped axes by a prefix of the argument. A number applies to all leaves below it; negative
+            /// numbers count from the end. `None` marks leaves that are the same for all examples. A tuple of axes fits
+            /// a tuple of arguments, and so on: see [`Axes`].
             ///
             /// # Examples
             /// ```
@@ -380,13 +383,14 @@ macro_rules! mapping_options {
             /// ```
             ///
             /// # Panics
-            /// When called: if the axes are not prefix of the argument, or a leaf has no such axis.
+            /// When called: if the axes are not a prefix of the argument, or an axis of a leaf is out of range.
             #[must_use]
             pub fn in_axes(self, axes: impl Into<Axes>) -> Self {
                 self.with(|mapping| mapping.in_axes = axes.into())
             }
 
-            /// The number of examples, where no leaf is mapped. Where some are, it must be their length.
+            /// Sets the number of examples, for a call in which no leaf is mapped. If leaves are mapped, it must be
+            /// their length.
             ///
             /// # Examples
             /// ```
@@ -399,8 +403,8 @@ macro_rules! mapping_options {
                 self.with(|mapping| mapping.axis_size = Some(size))
             }
 
-            /// Names the batch axis, so that operations such as [`psum`](crate::psum) can work over it. Of several
-            /// batch axes of one name, operations mean the innermost.
+            /// Names the batch axis, so that operations such as [`psum`](crate::psum) can work over it. If several
+            /// batch axes have the name, operations use the innermost.
             #[must_use]
             pub fn axis_name(self, name: impl AsRef<str>) -> Self {
                 self.with(|mapping| mapping.axis_name = Some(name.as_ref().into()))

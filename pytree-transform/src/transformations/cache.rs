@@ -1,8 +1,8 @@
-//! What a compiled function keeps: one entry for each structure, shapes and element types.
+//! The cache of a compiled function: one entry for each structure, shapes and dtypes.
 //!
-//! A call first looks at the newest entries, by a walk over the argument that allocates nothing. Then it looks by
-//! the hash of treedef, shapes and element types, so many entries cost no more than few. A bound keeps
-//! the entries from growing without end; the one that was used longest ago makes room.
+//! A call first compares the newest entries by a walk over the argument that allocates nothing. Then it looks up the
+//! hash of treedef, shapes and dtypes, so the time does not grow with the number of entries. The number of entries is
+//! limited; the least recently used entry is evicted.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -27,13 +27,13 @@ use crate::tensor::trace::{axis_length, bound_length};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::tracing::{Asked, Tracing};
 
-/// How many entries a function keeps by default: as many as JAX does.
+/// The default limit of entries, which is JAX's.
 pub(crate) const DEFAULT_SIZE: usize = 4096;
 
-/// How many entries are looked at before the hash is computed.
+/// How many entries are compared before the hash is computed.
 const NEWEST: usize = 4;
 
-/// What a function is compiled for.
+/// The key of an entry: the argument's structure, shapes and dtypes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Signature {
     pub(crate) treedef: TreeDef,
@@ -41,7 +41,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Whether leaves have these shapes and element types.
+    /// Returns whether leaves have these shapes and dtypes.
     fn is_of(&self, leaves: &[&Tensor]) -> bool {
         let mut pairs = leaves.iter().zip(&self.infos);
         leaves.len() == self.infos.len() && pairs.all(|(leaf, info)| leaf.info() == info)
@@ -55,16 +55,16 @@ impl Signature {
     }
 }
 
-/// What a function was compiled to for one signature.
+/// A function compiled for one signature.
 pub(crate) struct Entry {
     pub(crate) signature: Arc<Signature>,
     pub(crate) outcome: Outcome,
     pub(crate) body: Arc<Body>,
-    /// Traced tensors that the function captured from an enclosing transformation.
+    /// The traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
-    /// What runs the body, once it was called on arrays.
+    /// The program of the body, after its first call with arrays.
     executable: OnceLock<Arc<Executable>>,
-    /// When it was used last, by the cache's clock.
+    /// The time of the last use, by the cache's clock.
     used: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ impl Entry {
         }
     }
 
-    /// Runs the body on arrays, without the dynamic call that a body makes.
+    /// Runs the body on arrays, without the dynamic call of the body.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.body.jaxpr, operands);
@@ -99,19 +99,19 @@ impl Entry {
             .run_in(&mut Slots::new(), operands)
     }
 
-    /// Whether a call is repeated if another thread writes the references that it has read: the program writes
-    /// references, and does nothing else that would happen twice.
+    /// Returns whether a call is repeated if another thread has written the references that it read. The program must
+    /// write references, and have no other effect, which would happen twice.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.outcome.writes() && !self.body.has_effect
     }
 
-    /// Whether the batch axes that it depends on are bound here, with the same lengths.
+    /// Returns whether the batch axes that the entry depends on are bound here, with the same lengths.
     fn is_under_its_batch_axes(&self) -> bool {
         let mut axes = self.body.jaxpr.batch_axes.iter();
         axes.all(|(name, length)| bound_length(name) == Some(*length))
     }
 
-    /// What is being recorded depends on all that this depends on.
+    /// Notes that a function which is being recorded depends on the batch axes of this entry.
     pub(crate) fn depend_on_batch_axes(&self) {
         for (name, _) in &self.body.jaxpr.batch_axes {
             or_panic(axis_length("call a compiled function", name));
@@ -130,14 +130,14 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Entries {
-    /// From the oldest to the newest.
+    /// The entries from the oldest to the newest.
     newest: Vec<Arc<Entry>>,
     by_hash: HashMap<u64, Vec<Arc<Entry>>>,
     count: usize,
 }
 
 impl Cache {
-    /// A cache of at most `size` entries, and of at least one.
+    /// Makes a cache of at most `size` entries, but at least one.
     pub(crate) fn new(size: usize) -> Self {
         Self {
             size: size.max(1),
@@ -152,17 +152,17 @@ impl Cache {
         self.size
     }
 
-    /// How many times the function was traced.
+    /// Returns how many times the function was traced.
     pub(crate) fn traces(&self) -> usize {
         self.traces.load(Ordering::Relaxed)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.read(|entries| entries.count)
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         let forgotten =
             std::mem::take(&mut *self.entries.write().unwrap_or_else(PoisonError::into_inner));
@@ -178,7 +178,7 @@ impl Cache {
         entry.used.store(now, Ordering::Relaxed);
     }
 
-    /// The entry for an argument with the argument's leaves and references, if it is among the newest.
+    /// Returns the entry for an argument, with the argument's leaves and references, if it is among the newest entries.
     pub(crate) fn newest<A: Traceable>(
         &self,
         argument: &A,
@@ -204,11 +204,11 @@ impl Cache {
         Some(entry)
     }
 
-    /// The entry for a signature; made by `trace` if there is none. Another thread that asks for it meanwhile
-    /// waits, so that the function is traced once. Threads that would wait for each other trace it twice.
+    /// Returns the entry for a signature. On a cache miss `trace` makes it. Other threads with the same signature wait
+    /// meanwhile, so that the function is traced once. Threads that would wait for each other trace it twice.
     ///
     /// # Panics
-    /// If `trace` asks for the same signature.
+    /// If `trace` requests the same signature.
     pub(crate) fn get_or_trace(
         &self,
         signature: Signature,
@@ -220,14 +220,14 @@ impl Cache {
         let asked = self
             .tracing
             .ask((&signature, hash), line, || self.known(&signature, hash));
-        // No lock is held while the function is traced: it may call others or fail.
+        // No lock is held while the function is traced: it may call other compiled functions, or panic.
         let _begun = match asked {
             Asked::Known(entry) => return entry,
             Asked::Trace(begun) => begun,
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature));
-        // Another thread may have had to trace it, too.
+        // Another thread may have traced it too, to avoid a deadlock.
         if self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
@@ -247,21 +247,21 @@ impl Cache {
         entries.newest.push(Arc::clone(&entry));
         entries.by_hash.entry(hash).or_default().push(entry);
         entries.count += 1;
-        // What an entry holds is dropped without the lock.
+        // The contents of an entry are dropped without the lock.
         drop(entries);
         drop(removed);
     }
 }
 
-/// The newest entries of a cache, the newest first, without those whose batch axes are not bound here.
+/// The newest entries of a cache, newest first, without entries whose batch axes are not bound here.
 ///
-/// They are handles: comparing runs code of the user, for which no lock is held. Most calls look at the first only; the
-/// others are copied from the cache when one of them is looked at. If another thread changes the list meanwhile, an entry
-/// may be missed, which is then found by its hash.
+/// They are handles: comparing runs code of the user, so no lock may be held. Most calls compare only the first entry;
+/// the other entries are copied from the cache when one of them is compared. If another thread changes the list
+/// meanwhile, an entry may be missed; it is then found by its hash.
 struct Newest<'c> {
     cache: &'c Cache,
     first: Arc<Entry>,
-    /// The place of the first in the list.
+    /// The position of the first entry in the list.
     place: usize,
     others: OnceCell<Vec<Arc<Entry>>>,
 }
@@ -298,7 +298,7 @@ impl<'c> Newest<'c> {
         }
     }
 
-    /// The entry for leaves in the structure of the entry at a position.
+    /// Returns the position of the entry for these leaves, among entries that share the structure of the entry at `at`.
     #[inline]
     fn with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         if at == 0 && self.first.signature.is_of(leaves) {
@@ -307,8 +307,7 @@ impl<'c> Newest<'c> {
         self.older_with_leaves(at, leaves)
     }
 
-    /// As [`with_leaves`](Self::with_leaves), where it is not the first one. Entries before the position have other
-    /// structures.
+    /// Returns the same position where the first entry does not match. Entries before `at` have other structures.
     #[cold]
     fn older_with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         let treedef = &self.entry(at)?.signature.treedef;
@@ -329,7 +328,7 @@ impl<'c> Newest<'c> {
 }
 
 impl Entries {
-    /// Removes the entry that was used longest ago.
+    /// Removes the least recently used entry.
     fn remove_oldest(&mut self) -> Option<Arc<Entry>> {
         let used = |entry: &Arc<Entry>| entry.used.load(Ordering::Relaxed);
         let oldest = self

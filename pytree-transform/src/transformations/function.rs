@@ -1,7 +1,7 @@
-//! What transformations take and what they are: functions of one pytree.
+//! Transformations take and return functions of one pytree.
 //!
-//! A tuple serves as an argument list. Closures are functions, and so is the result of every
-//! transformation, which also derefs to `dyn Fn` and is therefore called like one.
+//! A tuple serves as an argument list. Closures are functions, and so is the result of every transformation. Such a
+//! result also derefs to `dyn Fn`, so it is called like a function.
 
 use std::panic::Location;
 
@@ -14,10 +14,10 @@ use crate::tensor::traceable::{Traceable, rebuilt};
 
 /// A function of one argument: a closure, or the result of a transformation.
 pub trait Function<A> {
-    /// What it returns.
+    /// The type of the result.
     type Output;
 
-    /// Calls it.
+    /// Calls the function.
     #[track_caller]
     fn call(&self, argument: A) -> Self::Output;
 }
@@ -33,14 +33,14 @@ where
     }
 }
 
-/// The result of a function, from which a gradient is taken: a scalar tensor, alone or first in a tuple
-/// with auxiliary results.
+/// The result of a function whose gradient is taken: a scalar tensor, alone or as the first member of a tuple with
+/// auxiliary results.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no loss: it must be a `Tensor`, or a tuple whose first member is one",
+    message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
     note = "return the scalar to differentiate, alone or before other results: `(loss, logits)`"
 )]
 pub trait Loss: Traceable {
-    /// The scalar to differentiate.
+    /// Returns the scalar to differentiate.
     fn loss(&self) -> &Tensor;
 }
 
@@ -60,18 +60,18 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
     }
 }
 
-/// As [`rebuild`], with the references that the value has inside.
+/// Unflattens a value together with the references inside it; see [`rebuild`].
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
     rebuilt(crossing::put_together(treedef, leaves))
 }
 
-/// A call that ends, as messages name it.
+/// The end of a call, as messages describe it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending<'l> {
     pub(crate) name: &'static str,
     pub(crate) line: &'l Location<'l>,
-    /// Why it is not repeated if another thread has written the references that it has read.
+    /// The reason why the call is not repeated if another thread has written the references that it read.
     pub(crate) unrepeated: Unrepeated,
 }
 
@@ -85,10 +85,10 @@ impl<'l> Ending<'l> {
         }
     }
 
-    /// What the call returns.
+    /// Returns the result of the call, after its writes to references.
     ///
     /// # Panics
-    /// If a reference may not be written, or another thread has written one that the call has read.
+    /// If a reference may not be written, or another thread has written a reference that the call read.
     #[track_caller]
     pub(crate) fn with<T>(self, outcome: Result<T, TreeError>) -> T {
         match outcome {
@@ -102,7 +102,7 @@ impl<'l> Ending<'l> {
     }
 }
 
-/// As [`rebuild`], with the references given, to which their new values are written.
+/// Unflattens a value with the given references, and writes their new values; see [`rebuild`].
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
     ending: Ending<'_>,
@@ -116,7 +116,8 @@ pub(crate) fn rebuild_with<T: Traceable>(
     ))
 }
 
-/// The result of a function, outside again: what it wrote is written to the references of the argument.
+/// Returns the result of a function outside its transformation, and writes the values that it wrote to references of
+/// the argument.
 #[track_caller]
 pub(crate) fn rebuild_result<R: Traceable>(
     ending: Ending<'_>,
@@ -127,8 +128,8 @@ pub(crate) fn rebuild_result<R: Traceable>(
     ending.with(outcome.put_together(leaves, references))
 }
 
-/// Calls a user's function with an argument of traced leaves: the leaves that come out, those of what was written to
-/// references of the argument last, and their structure.
+/// Calls a user's function with an argument of traced leaves. Returns the leaves of the result, followed by the leaves
+/// that were written to references of the argument, and their structure.
 #[track_caller]
 pub(crate) fn call_inside<A: Traceable, R: Traceable>(
     treedef: &TreeDef,
@@ -138,16 +139,17 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable>(
     call_inside_knowing(Known::All, treedef, leaves, function)
 }
 
-/// What of the argument of a function is itself again in its result.
+/// The parts of an argument that keep their identity in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// References and shared nodes.
     All,
-    /// References. Shared nodes have other leaves in the result.
+    /// References only: shared nodes have other leaves in the result.
     References,
 }
 
-/// As [`call_inside`], where the result may have to have leaves of its own.
+/// Calls a user's function as [`call_inside`] does. `known` says which nodes of the argument keep their identity in the
+/// result.
 #[track_caller]
 pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
     known: Known,
@@ -164,8 +166,8 @@ pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
     }
 }
 
-/// As [`call_inside`], with the values of all references of the argument, and which of them were written: so functions
-/// that write to different ones have results of one structure.
+/// Calls a user's function as [`call_inside`] does. Returns the values of all references of the argument, and which of
+/// them were written. So functions that write to different references have results with the same structure.
 #[track_caller]
 pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     treedef: &TreeDef,
@@ -180,7 +182,7 @@ pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     (leaves, (outcome, written))
 }
 
-/// Calls a user's function with an argument of traced leaves, where what is written to references can't come out.
+/// Calls a user's function with an argument of traced leaves, where writes to references cannot be returned.
 ///
 /// # Panics
 /// If a reference of the argument is written.
@@ -197,7 +199,7 @@ pub(crate) fn call_reading<A: Traceable, R>(
     result
 }
 
-/// Panics if a reference of an argument was written that can't come out.
+/// Panics if a reference of an argument was written although the write cannot be returned.
 #[track_caller]
 pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &References) {
     let written = references.written();
@@ -210,13 +212,14 @@ pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &Referen
         .map(|&position| places[position].path.or_root())
         .collect();
     panic!(
-        "cannot write the reference at {} inside of {operation}: what is written there does not come out; return the value instead",
+        "cannot write the reference at {} inside of {operation}: the write would be lost; return the value instead",
         paths.join(", ")
     );
 }
 
-/// Makes the struct that a transformation returns callable and a [`Function`]: of an argument that is given away, or, with
-/// `reference`, of one that is lent. With `callable`, which takes its argument to write it, it is called only.
+/// Makes the struct that a transformation returns callable, and a [`Function`] of an argument by value or, with
+/// `reference`, by reference. With `callable`, for structs that write their argument, it only makes the struct
+/// callable.
 macro_rules! transformed {
     ([$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty) => {
         transformed!(callable [$($generics)*] $type, dyn Fn($argument) -> $output);

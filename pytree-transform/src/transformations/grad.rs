@@ -18,14 +18,14 @@ use crate::transformations::function::{
     Ending, Function, Known, Loss, call_inside, call_inside_knowing, rebuild_result, transformed,
 };
 
-/// What the gradient with respect to an `M` is: a tensor for a tensor, a tuple for a tuple, and a
-/// [`Partition`](pytree_core::Partition) for everything else.
+/// The gradient with respect to an `M`: a tensor for a tensor, a tuple for a tuple, and a
+/// [`Partition`](pytree_core::Partition) for every other type.
 pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 
-/// The gradient of a loss with respect to the parameters of its argument.
+/// Returns the function that computes the gradient of a loss with respect to the parameters of its argument.
 ///
-/// Differentiated are the leaves of kind param, and leaves without a kind. [`wrt`](Grad::wrt) chooses
-/// others. A parameter that the loss does not depend on is absent from the gradient.
+/// The leaves of kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. A
+/// parameter that the loss does not depend on is absent from the gradient.
 ///
 /// # Examples
 /// ```
@@ -50,7 +50,7 @@ where
     )
 }
 
-/// The value of a loss with its gradient; both as [`grad`].
+/// Returns the function that computes a loss and its gradient; see [`grad`].
 ///
 /// # Examples
 /// ```
@@ -61,7 +61,7 @@ where
 /// ```
 ///
 /// # Panics
-/// When called: as [`grad`].
+/// When called: under the same conditions as [`grad`].
 #[track_caller]
 pub fn value_and_grad<'f, M, L, F>(function: F) -> ValueAndGrad<'f, M, L>
 where
@@ -80,7 +80,8 @@ where
     ValueAndGrad::new(Arc::new(compute), None)
 }
 
-/// As [`value_and_grad`], of a function that writes states of its argument, which are updated.
+/// Returns the function that computes a loss and its gradient and updates the argument. The loss function may write
+/// states of its argument; see [`value_and_grad`].
 ///
 /// # Examples
 /// ```
@@ -95,7 +96,7 @@ where
 /// ```
 ///
 /// # Panics
-/// When called: as [`grad`].
+/// When called: under the same conditions as [`grad`].
 #[track_caller]
 pub fn value_and_grad_mut<'f, M, L, F>(function: F) -> ValueAndGradMut<'f, M, L>
 where
@@ -117,7 +118,7 @@ where
     ValueAndGradMut::new(Arc::new(compute), None)
 }
 
-/// What a transformation returns that differentiates with respect to some leaves.
+/// Defines the result of a transformation that differentiates with respect to some leaves.
 macro_rules! differentiating {
     ($(#[$doc:meta])* $name:ident<M $(, $loss:ident)?>, ($model:ty) -> $output:ty) => {
         $(#[$doc])*
@@ -152,16 +153,15 @@ macro_rules! differentiating {
 }
 
 differentiating! {
-    /// What [`grad`] returns: a function from a model to its gradient.
+    /// The result of [`grad`]: a function from a model to its gradient.
     Grad<M>, (&M) -> Gradient<M>
 }
 differentiating! {
-    /// What [`value_and_grad`] returns: a function from a model to the loss and its gradient.
+    /// The result of [`value_and_grad`]: a function from a model to the loss and its gradient.
     ValueAndGrad<M, L>, (&M) -> (L, Gradient<M>)
 }
 differentiating! {
-    /// What [`value_and_grad_mut`] returns: a function from a model, which it updates, to the loss and its
-    /// gradient.
+    /// The result of [`value_and_grad_mut`]: a function from a model, which it updates, to the loss and its gradient.
     ValueAndGradMut<M, L>, (&mut M) -> (L, Gradient<M>)
 }
 
@@ -169,7 +169,7 @@ transformed!(reference [M: SelectPart<Tensor>] Grad<'f, M>, (M) -> Gradient<M>);
 transformed!(reference [M: SelectPart<Tensor>, L] ValueAndGrad<'f, M, L>, (M) -> (L, Gradient<M>));
 transformed!(callable [M: SelectPart<Tensor>, L] ValueAndGradMut<'f, M, L>, dyn Fn(&mut M) -> (L, Gradient<M>));
 
-/// Runs a function that gives a loss and results, and takes the gradient of the loss.
+/// Runs a function that returns a loss and results, and takes the gradient of the loss.
 fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
     model: &M,
     wrt: Option<&Filter>,
@@ -186,7 +186,7 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
             loss = Some(value);
             results
         });
-        // The loss is last, so that the others are where their structure has them.
+        // The loss is last, so that the other leaves keep the positions of their structure.
         results.extend(loss);
         (results, outcome)
     });
@@ -209,7 +209,8 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
     );
 }
 
-/// The result of a function, and the function from a cotangent of the result to that of the argument.
+/// Returns the result of a function, and the pullback: the function from a cotangent of the result to the cotangent of
+/// the argument.
 ///
 /// # Examples
 /// ```
@@ -233,12 +234,12 @@ where
     let line = Location::caller();
     let argument = Argument::new(leaves, treedef, None, line);
     let (results, mut tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
-        // The cotangent has leaves for all of the result.
+        // The cotangent has a leaf for each leaf of the result.
         call_inside_knowing::<M, R>(Known::References, &argument.treedef, traced, |model| {
             function.call(&model)
         })
     });
-    // What was written to references is behind the result, and has no cotangent.
+    // Leaves that were written to references follow the result and have no cotangent.
     let count = outcome.result().num_leaves();
     tape.outputs.truncate(count);
     let output_infos: Vec<AbstractArray> = results[..count]
@@ -258,7 +259,7 @@ where
     (output, pullback)
 }
 
-/// The function from a cotangent of a result to that of the argument: see [`vjp`].
+/// The function from a cotangent of a result to the cotangent of the argument: see [`vjp`].
 #[derive(Debug)]
 pub struct Pullback<M, R> {
     pub(crate) tape: Tape,
@@ -269,10 +270,10 @@ pub struct Pullback<M, R> {
 }
 
 impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
-    /// The cotangent of the argument.
+    /// Returns the cotangent of the argument.
     ///
     /// # Panics
-    /// If the cotangent has another structure, or a leaf another shape or element type, than the result.
+    /// If structure, shapes or dtypes of the cotangent differ from the result's.
     #[track_caller]
     pub fn call(&self, cotangent: &R) -> Gradient<M> {
         let (cotangents, treedef) = graph::flatten::<Tensor, R>(cotangent);

@@ -1,4 +1,4 @@
-//! `jacfwd`, `jacrev` and `hessian`: all partial derivatives at once.
+//! `jacfwd`, `jacrev` and `hessian`: compute all partial derivatives at once.
 
 use std::panic::Location;
 
@@ -20,19 +20,20 @@ use crate::transformations::argument::Argument;
 use crate::transformations::function::{Function, Loss, call_reading, transformed};
 use crate::transformations::grad::{Gradient, grad};
 
-/// A result that has a Jacobian: a tensor, or tensors in tuples, a `Vec` or a part of a model.
+/// A result that has a Jacobian: a tensor, or tensors in tuples, in a `Vec` or in a part of a model.
 ///
-/// The Jacobian of a tensor is a `P`, that is a gradient of the argument whose leaves have the axes of the result in
-/// front; that of everything else has the structure of the result with such a gradient for each tensor.
+/// The Jacobian of a tensor is a `P`: a gradient of the argument whose leaves have the axes of the result in front. The
+/// Jacobian of any other result has the structure of the result, with such a gradient for each tensor.
 #[diagnostic::on_unimplemented(
     message = "there is no Jacobian of a `{Self}`",
     note = "return a `Tensor`, or tensors in a tuple or a `Vec`"
 )]
 pub trait Jacobian<P>: Traceable {
-    /// What the Jacobian is.
+    /// The type of the Jacobian.
     type Rows;
 
-    /// The Jacobian from that of each tensor, asked for in the order of the leaves.
+    /// Builds the Jacobian from the Jacobians of the tensors. It calls `of_tensor` once for each, in the order of the
+    /// leaves.
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Self::Rows;
 }
 
@@ -68,19 +69,19 @@ macro_rules! tuples {
 }
 tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
-/// A function that gives derivatives at an argument.
+/// A function that computes derivatives at an argument.
 type Derivative<'f, M, D> = dyn Fn(&M) -> D + Send + Sync + 'f;
 
-/// What the Jacobian of an `R` with respect to an `M` is.
+/// The Jacobian of an `R` with respect to an `M`.
 pub type JacobianOf<M, R> = <R as Jacobian<Gradient<M>>>::Rows;
 
-/// The argument of a function, taken apart.
+/// Flattens the argument of a function.
 fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
     let (leaves, treedef, _) = take_apart::<Tensor, M>(model);
     Argument::new(leaves, treedef, None, line)
 }
 
-/// The Jacobian of one tensor from its blocks for the active leaves.
+/// Assembles the Jacobian of one tensor from its blocks for the active leaves.
 fn jacobian<M: SelectPart<Tensor>>(
     argument: &Argument,
     result: &AbstractArray,
@@ -95,10 +96,10 @@ fn jacobian<M: SelectPart<Tensor>>(
     argument.gradient::<M>(blocks, |leaf| Tensor::zeros(leaf.dtype(), shape(leaf)))
 }
 
-/// The Jacobian of a function by reverse mode: for each tensor of the result a gradient whose leaves are shaped
-/// `[result…, leaf…]`. The right choice where the result has fewer elements than the argument.
+/// Returns the function that computes a Jacobian by reverse mode. It contains a gradient for each tensor of the result,
+/// whose leaves have the shape `[result…, leaf…]`. Prefer it if the result has fewer elements than the argument.
 ///
-/// Differentiated are the leaves that [`grad`] takes. A parameter without influence is absent.
+/// The leaves that [`grad`] takes are differentiated. A parameter without influence is absent.
 ///
 /// # Examples
 /// ```
@@ -108,7 +109,7 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// ```
 ///
 /// # Panics
-/// When called: if a leaf to differentiate, or of the result, is not a float.
+/// When called: if a leaf to differentiate, or a leaf of the result, is not a float.
 #[track_caller]
 pub fn jacrev<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
 where
@@ -148,8 +149,8 @@ where
     }
 }
 
-/// The Jacobian of a function by forward mode: as [`jacrev`]. The right choice where the argument has fewer elements
-/// than the result.
+/// Returns the function that computes a Jacobian by forward mode; see [`jacrev`]. Prefer it if the argument has fewer
+/// elements than the result.
 ///
 /// # Examples
 /// ```
@@ -162,7 +163,7 @@ where
 /// ```
 ///
 /// # Panics
-/// As [`jacrev`].
+/// When called: under the same conditions as [`jacrev`].
 #[track_caller]
 pub fn jacfwd<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
 where
@@ -183,7 +184,7 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let argument = argument(model, line);
-    // One tangent for each element of each active leaf, one leaf after the other.
+    // There is one tangent for each element of each active leaf, one leaf after the other.
     let active = argument.leaves.iter().zip(&argument.active);
     let lengths: Vec<usize> = active
         .map(|(leaf, &active)| if active { leaf.len() } else { 0 })
@@ -250,7 +251,7 @@ fn next<T>(rows: &mut impl Iterator<Item = T>) -> T {
     expect_next(rows, "as many leaves of a result as tensors")
 }
 
-/// The unit vectors of an array, along a new first axis.
+/// Returns the unit vectors of an array, along a new first axis.
 fn basis(info: &AbstractArray) -> Tensor {
     let count = info.len();
     let mut shape = vec![count];
@@ -273,19 +274,20 @@ fn check_floats(treedef: &TreeDef, results: &[Tensor]) {
     );
 }
 
-/// What [`jacfwd`] and [`jacrev`] return: a function from an argument to the Jacobian there.
+/// The result of [`jacfwd`] and [`jacrev`]: a function from an argument to the Jacobian there.
 pub struct Jacobians<'f, M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>> {
     call: Box<Derivative<'f, M, JacobianOf<M, R>>>,
 }
 transformed!(reference [M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>] Jacobians<'f, M, R>, (M) -> JacobianOf<M, R>);
 
-/// What the second derivatives with respect to an `M` are: the Jacobian of its gradient.
+/// The second derivatives with respect to an `M`: the Jacobian of its gradient.
 pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 
-/// The second derivatives of a loss, forward mode over reverse mode: the Jacobian of its gradient.
+/// Returns the function that computes the second derivatives of a loss: the Jacobian of its gradient, by forward mode
+/// over reverse mode.
 ///
-/// For a tensor `x` it is a tensor shaped `[x…, x…]`, for a tuple a tuple of tuples, and for a model a part whose leaves
-/// are parts.
+/// For a tensor `x` the result is a tensor of shape `[x…, x…]`, for a tuple it is a tuple of tuples, and for a model it
+/// is a part whose leaves are parts.
 ///
 /// # Examples
 /// ```
@@ -298,7 +300,7 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// ```
 ///
 /// # Panics
-/// When called: as [`grad`].
+/// When called: under the same conditions as [`grad`].
 #[track_caller]
 pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M>
 where
@@ -313,7 +315,7 @@ where
     }
 }
 
-/// What [`hessian`] returns: a function from an argument to the second derivatives there.
+/// The result of [`hessian`]: a function from an argument to the second derivatives there.
 pub struct Hessian<'f, M: SelectPart<Tensor>>
 where
     Gradient<M>: Jacobian<Gradient<M>>,

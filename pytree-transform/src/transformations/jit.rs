@@ -1,4 +1,4 @@
-//! `jit`: a function is recorded once for each structure, shapes and element types, and run as compiled.
+//! `jit` records a function once for each structure, shapes and dtypes, and runs the compiled program.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -27,17 +27,18 @@ use crate::transformations::retrace::{Retrace, Traced};
 
 /// Compiles a function of a pytree.
 ///
-/// It runs once for each treedef (static values included), shapes and element types of its argument, and
-/// is replayed after that. It takes its argument by value and reuses the memory of what nobody else
-/// holds, unless it writes references: then it may run again. Captured tensors become constants. It can be stored, called like a function from several
-/// threads, and given to every other transformation.
+/// The function runs once for each treedef (static values included), shapes and dtypes of its argument, and the
+/// recorded program runs after that. The compiled function takes its argument by value and reuses the memory of tensors
+/// that nobody else holds, unless it writes references: then it may run again. Captured tensors become constants. The
+/// compiled function can be stored, called like a function from several threads, and passed to every other
+/// transformation.
 ///
 /// Threads that call it at the same time with the same shapes trace it once: the others wait, as for a
-/// [`OnceLock`](std::sync::OnceLock). What it was compiled to is kept for 4096 signatures, the number of JAX, or
-/// as many as [`cache_size`](Jit::cache_size) says.
+/// [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, the number of JAX, or for the
+/// number that [`cache_size`](Jit::cache_size) sets.
 ///
-/// Build it once and keep it: one that is built anew for every call is compiled anew, too. A line that has
-/// built and traced 32 of them is told so on stderr.
+/// Build a compiled function once and keep it: one that is built for every call is also compiled for every call. When a
+/// source line has built and traced 32 compiled functions, a warning on stderr names the line.
 ///
 /// # Examples
 /// ```
@@ -49,7 +50,7 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// ```
 ///
 /// # Panics
-/// When called: as the function does.
+/// When called: if the function panics.
 #[track_caller]
 pub fn jit<A, R, F>(function: F) -> Jit<A, R>
 where
@@ -67,7 +68,7 @@ where
     })
 }
 
-/// The name of a function's type without its path: `forward`, or `<closure>`.
+/// Returns the name of a function's type without its path: `forward`, or `<closure>`.
 fn function_name<F>() -> String {
     let name = std::any::type_name::<F>();
     let path = name.split('<').next().unwrap_or(name);
@@ -77,13 +78,13 @@ fn function_name<F>() -> String {
     }
 }
 
-/// What [`jit`] returns: a compiled function.
+/// A compiled function, the result of [`jit`].
 pub struct Jit<A, R> {
     compiled: Arc<Compiled<A, R>>,
     call: Arc<dyn Fn(A) -> R + Send + Sync>,
 }
 
-/// The function with what it was compiled to so far.
+/// The function and its cache.
 struct Compiled<A, R> {
     function: Arc<dyn Fn(A) -> R + Send + Sync>,
     name: String,
@@ -93,7 +94,7 @@ struct Compiled<A, R> {
     history: Mutex<History>,
 }
 
-/// What the last two traces were for.
+/// The signatures of the last two traces.
 #[derive(Default)]
 struct History {
     last: Option<Traced>,
@@ -101,7 +102,7 @@ struct History {
 }
 
 impl<A: Traceable, R: Traceable> Compiled<A, R> {
-    /// Runs it for an argument by value or by reference.
+    /// Runs the function for an argument by value or by reference.
     fn run(&self, argument: impl Borrow<A>) -> R {
         if self.checks.any() {
             return self.checks.within(|| self.run_now(argument));
@@ -117,7 +118,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                 let entered = (entry, leaves, references);
                 return self.run_repeatedly(argument.borrow(), attempts, entered);
             }
-            // What nobody else holds is used again.
+            // The memory of leaves that nobody else holds is reused.
             drop(argument);
             return self
                 .ending(&entry)
@@ -125,12 +126,12 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         }
         drop(argument);
         leaves.extend(entry.captured.iter().cloned());
-        // A call has no line of its own: what derefs to `dyn Fn` does not know its caller.
+        // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
         rebuild_result(self.ending(&entry), &entry.outcome, results, &references)
     }
 
-    /// Runs a program that writes references, again as long as other threads write those that it has read.
+    /// Runs a program that writes references. Repeats it as long as other threads write references that it read.
     fn run_repeatedly(&self, argument: &A, mut attempts: Attempts, mut entered: Entered) -> R {
         loop {
             let (entry, leaves, references) = entered;
@@ -144,7 +145,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         }
     }
 
-    /// How a call ends that is not repeated.
+    /// Returns the end of a call that is not repeated.
     fn ending(&self, entry: &Entry) -> Ending<'static> {
         let mut ending = Ending::of("jit", self.line);
         if entry.body.has_effect {
@@ -153,13 +154,13 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         ending
     }
 
-    /// What the function is compiled to for an argument, and the argument's leaves and references.
+    /// Returns the entry for an argument, and the argument's leaves and references.
     fn entry(&self, argument: &A, attempts: &mut Attempts) -> Entered {
         if let Some((entry, leaves, references)) = self.cache.newest(argument) {
             entry.depend_on_batch_axes();
             return (entry, leaves, references);
         }
-        // Other threads may be needed to trace it.
+        // Tracing may wait for other threads.
         attempts.end_turn();
         let (leaves, treedef, mut references) = crossing::take_apart::<Tensor, A>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
@@ -169,7 +170,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                 self.trace(signature)
             });
         entry.depend_on_batch_axes();
-        // What nobody holds is used again, and shared nodes that do not come out are held for nobody.
+        // Memory that nobody holds is reused, so shared nodes that the result does not contain are not held.
         entry.outcome.release(&mut references);
         (entry, leaves, references)
     }
@@ -190,7 +191,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         };
         let before = self.history().last.replace(traced);
         match &before {
-            // Signatures are compared by code of the user: no lock is held.
+            // Comparing signatures runs code of the user, so no lock is held.
             Some(before) => {
                 let why = Retrace::between(self.line, before, &signature);
                 self.history().why = Some(why);
@@ -204,9 +205,9 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
 /// A compiled function with the leaves and references of its argument.
 type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
-/// Whether a compiled function runs on these leaves now, and is not recorded or transformed.
+/// Returns whether the compiled function runs on these leaves now, and is not recorded or transformed.
 fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
-    // What prints while it runs is recorded by an enclosing `jit`, whatever its operands.
+    // An enclosing `jit` records programs that print, whatever their operands are.
     let is_recorded = entry.body.has_effect && is_staging();
     entry.captured.is_empty()
         && entry.body.axis_names.is_empty()
@@ -237,7 +238,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         }
     }
 
-    /// The same function, nothing compiled yet.
+    /// Makes a copy of the function with an empty cache.
     fn anew(&self, checks: Checks, size: usize) -> Self {
         let compiled = &self.compiled;
         Self::of(Compiled {
@@ -250,8 +251,8 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         })
     }
 
-    /// Keeps what the function was compiled to for at most `size` signatures, and for at least one. What was used
-    /// longest ago is forgotten first. The default is 4096, as in JAX.
+    /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used program is
+    /// evicted first. The default is 4096, as in JAX.
     ///
     /// # Examples
     /// ```
@@ -267,8 +268,8 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         self.anew(self.compiled.checks, size)
     }
 
-    /// Panics where an operation of the compiled function gives NaN, and names the equation, the line it was
-    /// written at, and its operands; see [`debug_nans`](crate::debug_nans). Operations are not fused then.
+    /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation, its
+    /// source line and its operands; see [`debug_nans`](crate::debug_nans). Operations are not fused then.
     ///
     /// # Examples
     /// ```should_panic
@@ -281,29 +282,30 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         self.anew(self.compiled.checks.with_nans(), self.compiled.cache.size())
     }
 
-    /// As [`check_nans`](Self::check_nans), for infinities.
+    /// Makes calls panic if an operation of the compiled function returns an infinity; see
+    /// [`check_nans`](Self::check_nans).
     #[must_use]
     pub fn check_infs(self) -> Self {
         self.anew(self.compiled.checks.with_infs(), self.compiled.cache.size())
     }
 
-    /// How many times the function was traced.
+    /// Returns how many times the function was traced.
     pub fn traces(&self) -> usize {
         self.compiled.cache.traces()
     }
 
-    /// For how many signatures it is compiled at the moment.
+    /// Returns how many signatures the cache holds now.
     pub fn cached(&self) -> usize {
         self.compiled.cache.len()
     }
 
-    /// Forgets what the function was compiled to; it is traced again when called.
+    /// Removes all compiled programs; the next call traces the function again.
     pub fn clear_cache(&self) {
         self.compiled.cache.clear();
     }
 
-    /// Why the function was traced the last time it was traced again: each difference to the argument of
-    /// the trace before. Nothing if it was traced at most once.
+    /// Returns why the last trace was necessary: each difference between its argument and the argument of the trace
+    /// before. Returns `None` if the function was traced at most once.
     ///
     /// # Examples
     /// ```
@@ -317,10 +319,10 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         self.compiled.history().why.clone()
     }
 
-    /// The recorded function for an argument, without what its result does not need.
+    /// Returns the recorded function for an argument, without dead code.
     ///
     /// # Panics
-    /// As the function does.
+    /// If the function panics.
     pub fn jaxpr(&self, argument: &A) -> Jaxpr {
         self.compiled
             .entry(argument, &mut Attempts::default())
@@ -330,10 +332,10 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
             .clone()
     }
 
-    /// What runs for an argument: the optimised jaxpr, its schedule and its memory.
+    /// Returns the program that runs for an argument: the optimized jaxpr, its schedule and its memory.
     ///
     /// # Panics
-    /// As the function does.
+    /// If the function panics.
     pub fn lower(&self, argument: &A) -> Lowered {
         Lowered::new(
             &self

@@ -12,7 +12,7 @@ use crate::transformations::function::{
     Ending, Function, Known, call_inside_knowing, rebuild_result,
 };
 
-/// The result of a function and its derivative along a direction, by forward-mode differentiation.
+/// Returns the result of a function and its derivative along a direction, by forward-mode differentiation.
 ///
 /// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored.
 ///

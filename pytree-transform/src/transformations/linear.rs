@@ -1,4 +1,4 @@
-//! `linearize`, `linear_transpose`, and what reverse mode would keep.
+//! `linearize`, `linear_transpose`, and the residuals of reverse mode.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -22,9 +22,9 @@ use crate::transformations::custom::check::Form;
 use crate::transformations::function::{Function, call_reading};
 use crate::transformations::grad::Pullback;
 
-/// The result of a function, and its derivative there as a linear function of the tangent.
+/// Returns the result of a function, and its derivative there as a linear function of the tangent.
 ///
-/// As [`jvp`](crate::jvp) for many tangents at one point: the function runs once.
+/// Use it instead of [`jvp`](crate::jvp) for many tangents at one point: the function runs once.
 ///
 /// # Examples
 /// ```
@@ -36,7 +36,7 @@ use crate::transformations::grad::Pullback;
 /// ```
 ///
 /// # Panics
-/// As the function does.
+/// If the function panics.
 #[track_caller]
 pub fn linearize<M, R, F>(function: F, primals: &M) -> (R, Linearization<M, R>)
 where
@@ -79,10 +79,10 @@ pub struct Linearization<M, R> {
 }
 
 impl<M: Traceable, R: Traceable> Linearization<M, R> {
-    /// The tangent of the result. Tangents of leaves that are not floats are ignored.
+    /// Returns the tangent of the result. Tangents of leaves that are not floats are ignored.
     ///
     /// # Panics
-    /// If the tangents differ from the point in structure, shapes or element types.
+    /// If structure, shapes or dtypes of the tangents differ from the point's.
     #[track_caller]
     pub fn call(&self, tangents: &M) -> R {
         let (leaves, treedef, _) = take_apart::<Tensor, M>(tangents);
@@ -111,10 +111,10 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
     }
 }
 
-/// What the linear part of a function takes besides tangents.
+/// The inputs of a function's linear part besides tangents.
 const RESIDUALS: &str = "an input of the linear part for each residual";
 
-/// A function recorded at an abstract point, with its derivative.
+/// A function and its derivative, recorded at an abstract point.
 struct Recorded {
     known: Jaxpr,
     captured: Vec<Tensor>,
@@ -151,10 +151,11 @@ where
     }
 }
 
-/// The transpose of a linear function: from a cotangent of the result to that of the argument.
+/// Returns the transpose of a linear function: the function from a cotangent of the result to the cotangent of the
+/// argument.
 ///
-/// Of the argument only structure, shapes and element types count; nothing is computed from its floats. A
-/// constant that the function adds does not count either.
+/// Only structure, shapes and dtypes of `example` matter; nothing is computed from its floats. A constant that the
+/// function adds does not matter either.
 ///
 /// # Examples
 /// ```
@@ -166,7 +167,7 @@ where
 /// ```
 ///
 /// # Panics
-/// If the function is not linear, or a leaf to transpose to is not a float.
+/// If the function is not linear, or a leaf of the example is not a float.
 #[track_caller]
 pub fn linear_transpose<M, R, F>(function: F, example: &M) -> Pullback<M, R>
 where
@@ -198,7 +199,7 @@ where
     let mut equations = linear.equations.iter();
     if let Some(equation) = equations.find(|equation| equation.inputs.iter().any(is_varying)) {
         panic!(
-            "cannot transpose: the function is not linear in its argument, by the operation at {}; take its derivative at a point, with `vjp`",
+            "cannot transpose: the function is not linear in its argument, because of the operation at {}; take its derivative at a point, with `vjp`",
             equation.line
         );
     }
@@ -225,8 +226,9 @@ where
     }
 }
 
-/// The values that reverse mode of a function would keep for its backward pass, as abstract arrays: what
-/// [`remat`](crate::remat) makes less of (JAX's `jax.ad_checkpoint.saved_residuals`). Nothing is computed.
+/// Returns the values that reverse mode of a function keeps for its backward pass, as abstract arrays.
+/// [`remat`](crate::remat) reduces them. Nothing is computed. The counterpart in JAX is
+/// `jax.ad_checkpoint.saved_residuals`.
 ///
 /// # Examples
 /// ```
@@ -238,7 +240,7 @@ where
 /// ```
 ///
 /// # Panics
-/// As the function does.
+/// If the function panics.
 #[track_caller]
 pub fn saved_residuals<M, R, F>(function: F, primals: &M) -> Vec<AbstractArray>
 where

@@ -1,4 +1,4 @@
-//! What a compiled function runs: the optimised jaxpr, its schedule, its memory.
+//! The program of a compiled function: the optimized jaxpr, its schedule and its memory.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use crate::executor::{Planned, plan};
 use crate::passes::optimize;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 
-/// A function compiled for one structure, shapes and element types, to be looked at. Displays as the optimised
-/// jaxpr, the schedule and the memory.
+/// The program that a compiled function runs for one structure, shapes and dtypes. Displays as the optimized jaxpr, the
+/// schedule and the memory.
 ///
 /// # Examples
 /// ```
@@ -30,18 +30,18 @@ pub struct Lowered {
 /// A step of a schedule: one equation, or several that run in one fused kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The positions of its equations in the jaxpr, in order. Of views in a row that an earlier step has, only the last
-    /// one is among them.
+    /// The positions of its equations in the jaxpr, in order. Of a chain of views that an earlier step contains, only
+    /// the last view is listed.
     pub equations: Vec<usize>,
-    /// Whether they are fused: what passes between them is never written to memory.
+    /// Whether the equations are fused: values between them are never written to memory.
     pub fused: bool,
-    /// How many tensors it reads.
+    /// The number of tensors that the step reads.
     pub reads: usize,
-    /// How many tensors it writes.
+    /// The number of tensors that the step writes.
     pub writes: usize,
 }
 
-/// How much memory a run takes, in bytes.
+/// The memory that a run needs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The inputs.
@@ -50,10 +50,10 @@ pub struct Memory {
     pub constants: usize,
     /// The outputs.
     pub outputs: usize,
-    /// The most that results of steps take at one time, outputs included. An operation that writes into the
-    /// memory of an operand is counted as if it did not, so it may be less.
+    /// The most memory that results of steps use at one time, outputs included. The real number may be less, because
+    /// this one ignores that an operation may write into the memory of an operand.
     pub peak: usize,
-    /// How many tensors are written to memory.
+    /// The number of tensors that are written to memory.
     pub buffers: usize,
 }
 
@@ -74,17 +74,17 @@ impl Lowered {
         }
     }
 
-    /// The jaxpr after all passes.
+    /// Returns the jaxpr after all compiler passes.
     pub fn jaxpr(&self) -> &Jaxpr {
         &self.jaxpr
     }
 
-    /// The steps in the order in which they run.
+    /// Returns the steps in execution order.
     pub fn schedule(&self) -> &[Step] {
         &self.schedule
     }
 
-    /// The memory that a run takes.
+    /// Returns the memory that a run needs.
     pub fn memory(&self) -> Memory {
         self.memory
     }
@@ -110,11 +110,11 @@ fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
 struct Between<'j> {
     jaxpr: &'j Jaxpr,
     makers: Vec<Option<usize>>,
-    /// For each variable, the number of the last search that met it: so nothing is cleared between two.
+    /// For each variable, the number of the last search that reached it, so that nothing is cleared between searches.
     met: Vec<usize>,
     search: usize,
-    /// For each equation, whether a step has it: what it needs is not listed again, or a row of views would be listed as
-    /// often as it is read.
+    /// For each equation, whether a step contains it. Its operands are not listed again: otherwise a chain of views
+    /// would be listed as often as it is read.
     listed: Vec<bool>,
 }
 
@@ -129,7 +129,7 @@ impl<'j> Between<'j> {
         }
     }
 
-    /// The equations that lead from some variables to others, in order.
+    /// Returns the equations that lead from the inputs to the outputs, in order.
     fn equations(&mut self, inputs: &[Variable], outputs: &[Variable]) -> Vec<usize> {
         self.search += 1;
         for input in inputs {
@@ -149,7 +149,7 @@ impl<'j> Between<'j> {
             }
         }
         found.sort_unstable();
-        // An equation of several results is met once for each.
+        // An equation with several results is reached once for each.
         found.dedup();
         found
     }

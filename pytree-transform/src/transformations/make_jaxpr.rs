@@ -1,4 +1,4 @@
-//! `make_jaxpr`: a function recorded as a value.
+//! `make_jaxpr`: records a function as a value.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Function, call_inside, transformed};
 
-/// The function that records another one: from an argument to the [`Jaxpr`] of the function for its structure,
-/// shapes and element types. Nothing is left out or rewritten.
+/// Returns the function that records `function`: from an argument to the [`Jaxpr`] for the argument's structure, shapes
+/// and dtypes. No equation is removed or rewritten.
 ///
-/// Inputs and outputs of the jaxpr are the leaves of argument and result. Traced tensors that the function
-/// captured follow the inputs; other captured tensors are constants.
+/// Inputs and outputs of the jaxpr are the leaves of argument and result. Traced tensors that the function captured
+/// follow the inputs; other captured tensors are constants.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,7 @@ use crate::transformations::function::{Function, call_inside, transformed};
 /// ```
 ///
 /// # Panics
-/// When called: as the function does.
+/// When called: if the function panics.
 pub fn make_jaxpr<'f, A, R, F>(function: F) -> MakeJaxpr<'f, A>
 where
     A: Traceable,
@@ -55,7 +55,7 @@ where
     }
 }
 
-/// What [`make_jaxpr`] returns: a function from an argument to a [`Jaxpr`].
+/// The result of [`make_jaxpr`]: a function from an argument to a [`Jaxpr`].
 pub struct MakeJaxpr<'f, A> {
     call: Arc<dyn Fn(A) -> Jaxpr + Send + Sync + 'f>,
 }

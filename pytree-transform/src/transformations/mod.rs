@@ -1,4 +1,4 @@
-//! The transformations: functions of pytrees in, functions of pytrees out.
+//! The transformations: they take and return functions of pytrees.
 
 pub(crate) mod abstract_shape;
 pub(crate) mod aliasing;

@@ -1,18 +1,18 @@
-//! Notices functions that are compiled anew for every call.
+//! Detects functions that are compiled again for every call.
 
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// How many functions a line may build and trace before it is told.
+/// How many functions a source line may build and trace before a warning.
 const MANY: usize = 32;
 
-/// How many compiled functions each line built that were traced.
+/// For each source line, how many of the compiled functions it built were traced.
 static BUILT: LazyLock<Mutex<HashMap<&'static Location<'static>, usize>>> =
     LazyLock::new(Mutex::default);
 
-/// Notes that a function built at this line was traced for the first time. Says on stderr if many were, once a
-/// line.
+/// Counts the first trace of a function that this line built. Prints a warning on stderr if the line has built many,
+/// once for each line.
 pub(crate) fn traced_first(line: &'static Location<'static>) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let count = built.entry(line).or_insert(0);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_counted_for_each_function_it_builds_and_traces() {
+    fn first_traces_of_built_functions_are_counted() {
         let x = Tensor::from(1.0_f32);
         let mut line = 0;
         for _ in 0..MANY + 3 {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warning_names_the_line_and_the_mend() {
+    fn warning_names_line_and_fix() {
         let text = message(Location::caller());
         assert!(text.contains("rebuilt.rs:"), "{text}");
         assert!(

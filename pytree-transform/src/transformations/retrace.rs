@@ -12,8 +12,8 @@ use crate::base::dtype::AbstractArray;
 use crate::tensor::trace::bound_length;
 use crate::transformations::cache::Signature;
 
-/// Why a compiled function was traced again: how its argument differs from that of the trace before. Displays
-/// as its differences, one a line.
+/// The reason why a compiled function was traced again: the differences between its argument and the argument of the
+/// trace before. Displays each difference on a line.
 ///
 /// # Examples
 /// ```
@@ -29,9 +29,9 @@ use crate::transformations::cache::Signature;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retrace {
-    /// Where the function was given to `jit`.
+    /// The line that called `jit`.
     pub line: &'static Location<'static>,
-    /// Every difference: those of the structure, or if there are none those of the leaves.
+    /// All differences of the structure or, if there are none, of the leaves.
     pub differences: Vec<RetraceDifference>,
 }
 
@@ -39,36 +39,36 @@ pub struct Retrace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetraceDifference {
-    /// A node of another type, with other children or keys, or with another static value.
+    /// A node has another type, other children or keys, or another static value.
     Structure(Difference),
-    /// A leaf of another shape or element type.
+    /// A leaf has another shape or dtype.
     Leaf {
-        /// Where it is.
+        /// The key path of the leaf.
         path: KeyPath,
-        /// What it was in the trace before.
+        /// The leaf in the trace before.
         before: AbstractArray,
-        /// What it is now.
+        /// The leaf now.
         now: AbstractArray,
     },
-    /// A named batch axis that the function works over.
+    /// A named batch axis that the function works over has another length.
     BatchAxis {
-        /// Its name.
+        /// The name of the axis.
         name: String,
-        /// Its length in the trace before.
+        /// The length in the trace before.
         before: usize,
-        /// Its length now, if it is there.
+        /// The length now, or `None` if the axis is not bound.
         now: Option<usize>,
     },
 }
 
-/// What a trace was for: the argument, and the batch axes that it depended on.
+/// The key of a trace: the argument, and the batch axes that the trace depends on.
 pub(crate) struct Traced {
     pub(crate) signature: Arc<Signature>,
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
 impl Retrace {
-    /// The differences between the last trace and one that begins here.
+    /// Returns the differences between the last trace and the trace that begins here.
     pub(crate) fn between(
         line: &'static Location<'static>,
         last: &Traced,
@@ -107,11 +107,11 @@ impl Retrace {
 impl fmt::Display for RetraceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Two functions of one type display alike.
+            // Two functions of one type display the same way.
             Self::Structure(difference) if difference.left == difference.right => {
                 write!(
                     f,
-                    "static value at {}: {}, another one of that type",
+                    "static value at {}: {}, another value of this type",
                     difference.path.or_root(),
                     difference.left
                 )
@@ -124,7 +124,7 @@ impl fmt::Display for RetraceDifference {
                 write!(f, "the batch axis `{name}`: {before} before, ")?;
                 match now {
                     Some(now) => write!(f, "{now} now"),
-                    None => f.write_str("not there now"),
+                    None => f.write_str("not bound now"),
                 }
             }
         }
@@ -140,7 +140,7 @@ impl fmt::Display for Retrace {
     }
 }
 
-/// As its text.
+/// Compares the displayed text.
 impl PartialEq<str> for Retrace {
     fn eq(&self, text: &str) -> bool {
         let own = self.to_string();

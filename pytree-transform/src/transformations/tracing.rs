@@ -1,8 +1,8 @@
-//! Which thread traces what, and who waits for it.
+//! Records which thread traces which signature, and which threads wait.
 //!
-//! A thread that asks for what another one traces waits for it, so that it is traced once. Before a thread waits, it
-//! looks whether the other one waits for it in turn, directly or through more threads: then nobody would ever end, and
-//! the thread traces the function itself.
+//! If another thread traces a signature, a thread waits for it, so that the function is traced once. Before it waits,
+//! it checks whether the other thread waits for it, directly or through more threads. In that case it traces the
+//! function itself, because both would wait for ever.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -12,7 +12,7 @@ use std::thread::ThreadId;
 
 use crate::transformations::cache::Signature;
 
-/// What is being traced for one cache.
+/// The traces in progress for one cache.
 #[derive(Default)]
 pub(crate) struct Tracing {
     running: Mutex<AllRunning>,
@@ -22,7 +22,7 @@ pub(crate) struct Tracing {
 #[derive(Default)]
 struct AllRunning {
     all: Vec<Running>,
-    /// How many began or ended so far.
+    /// How many traces began or ended so far.
     changes: u64,
 }
 
@@ -34,14 +34,14 @@ struct Running {
     hash: u64,
 }
 
-/// What a thread waits for: what is traced, and by whom.
+/// What a thread waits for: the trace, and the thread that runs it.
 #[derive(Clone, Copy)]
 struct Wait {
     id: u64,
     thread: ThreadId,
 }
 
-/// All threads that wait for a trace. Locked after the list of a cache, and only where a wait begins or ends.
+/// All threads that wait for a trace. It is locked after the list of a cache, and only when a wait begins or ends.
 static WAITS: Mutex<Option<HashMap<ThreadId, Wait>>> = Mutex::new(None);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -50,7 +50,7 @@ fn with_waits<R>(change: impl FnOnce(&mut HashMap<ThreadId, Wait>) -> R) -> R {
     change(waits.get_or_insert_default())
 }
 
-/// Notes that a thread waits; `false` if it would wait for itself.
+/// Registers that a thread waits. Returns `false` if the thread would wait for itself.
 fn begin_wait(this: ThreadId, wait: Wait) -> bool {
     with_waits(|waits| {
         let mut other = wait.thread;
@@ -65,7 +65,7 @@ fn begin_wait(this: ThreadId, wait: Wait) -> bool {
     })
 }
 
-/// Who asks for a signature has it, or traces it.
+/// The result of a request for a signature: its entry, or the task to trace it.
 pub(crate) enum Asked<'t, K> {
     Known(K),
     Trace(Begun<'t>),
@@ -76,11 +76,11 @@ impl Tracing {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives what is `known` of a signature with a hash, or begins to trace it. If another thread traces it, this one
-    /// waits.
+    /// Returns the entry that `known` finds for a signature, or begins a trace. If another thread traces the signature,
+    /// this thread waits.
     ///
     /// # Panics
-    /// If this thread traces it already: the function calls itself, without end.
+    /// If this thread already traces the signature: the function calls itself without end.
     pub(crate) fn ask<K>(
         &self,
         (signature, hash): (&Arc<Signature>, u64),
@@ -94,7 +94,7 @@ impl Tracing {
             let alike = running.all.iter().filter(|one| one.hash == hash);
             let alike: Vec<Running> = alike.cloned().collect();
             drop(running);
-            // Signatures are compared by code of the user: no lock is held.
+            // Comparing signatures runs code of the user, so no lock is held.
             if let Some(known) = known() {
                 return Asked::Known(known);
             }
@@ -142,7 +142,7 @@ fn recursive(signature: &Signature, line: &Location<'_>) -> ! {
     )
 }
 
-/// While it lives, other threads wait for what this one traces.
+/// While this guard lives, other threads wait for the signature that this thread traces.
 pub(crate) struct Begun<'t> {
     tracing: &'t Tracing,
     id: u64,
@@ -153,7 +153,7 @@ impl Drop for Begun<'_> {
         let mut running = self.tracing.running();
         running.all.retain(|one| one.id != self.id);
         running.changes += 1;
-        // Who waited for it no longer does, though it has not run yet.
+        // The threads that waited no longer do, though they have not run yet.
         with_waits(|waits| waits.retain(|_, wait| wait.id != self.id));
         drop(running);
         self.tracing.ended.notify_all();

@@ -1,4 +1,4 @@
-//! `vmap`: a function of one example becomes a function of a batch.
+//! `vmap`: turns a function of one example into a function of a batch.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::transformations::function::{
     Ending, Function, call_inside_knowing, rebuild_result, transformed,
 };
 
-/// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) chooses others.
+/// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) sets other axes.
 ///
-/// Results are stacked along axis 0, or where [`out_axes`](Vmap::out_axes) wants them. With an
-/// [`axis_name`](Vmap::axis_name) the examples can look at each other, as by [`psum`](crate::psum).
+/// Results are stacked along axis 0, or along the axes that [`out_axes`](Vmap::out_axes) sets. With an
+/// [`axis_name`](Vmap::axis_name), operations such as [`psum`](crate::psum) combine the examples.
 ///
 /// # Examples
 /// ```
@@ -42,7 +42,7 @@ where
     Vmap::new(function, Mapping::new(line))
 }
 
-/// What [`vmap`] returns: a function of a batch.
+/// The result of [`vmap`]: a function of a batch.
 pub struct Vmap<'f, A, R> {
     function: Arc<dyn Fn(A) -> R + Send + Sync + 'f>,
     mapping: Mapping,
@@ -71,10 +71,10 @@ impl<'f, A: Traceable, R: Traceable> Vmap<'f, A, R> {
 mapping_options!([A: Traceable, R: Traceable] Vmap<'f, A, R>);
 
 impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
-    /// Over which axis the examples lie in each leaf of the result: by default 0.
+    /// Sets the batch axis of each leaf of the result; the default is 0.
     ///
-    /// `None` is for results that are the same for all examples, and stay as they are. A reference of the argument in the
-    /// result is itself, and its axis that of the argument.
+    /// `None` is for results that are the same for all examples; they get no batch axis. A reference of the argument in
+    /// the result keeps its identity and the axis that it has in the argument.
     ///
     /// # Examples
     /// ```
@@ -86,8 +86,8 @@ impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
     /// ```
     ///
     /// # Panics
-    /// When called: if the axes are not prefix of the result, if a result has no such axis, or if the axis of one that
-    /// differs between the examples is `None`.
+    /// When called: if the axes are not a prefix of the result, if an axis of a result is out of range, or if the axis
+    /// of a result that differs between the examples is `None`.
     #[must_use]
     pub fn out_axes(self, axes: impl Into<Axes>) -> Self {
         self.with(|mapping| mapping.out_axes = axes.into())

@@ -1,4 +1,4 @@
-//! `vmap_mut`: as `vmap`, of a function that writes its first argument.
+//! `vmap_mut`: maps a function that writes its first argument.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result, transformed};
 
-/// As [`vmap`](crate::vmap), of a function that writes its first argument, which is updated.
+/// Maps a function that writes its first argument, and updates that argument; see [`vmap`](crate::vmap).
 ///
-/// Both arguments are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes) chooses others, as a pair. What is
-/// written to a mapped leaf lies along the axis over which the leaf is mapped. What is written to one that is not
-/// mapped must be the same for all examples, as what [`pmean`](crate::pmean) gives.
+/// Both arguments are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes) sets other axes, as a pair. A
+/// value written to a mapped leaf gets the batch axis of this leaf. A value written to a leaf that is not mapped must
+/// be the same for all examples, such as a result of [`pmean`](crate::pmean).
 ///
 /// # Examples
 /// ```
@@ -33,8 +33,8 @@ use crate::transformations::function::{Ending, call_inside_knowing, rebuild_resu
 /// ```
 ///
 /// # Panics
-/// When called: as [`vmap`](crate::vmap), and if what is written to a leaf that is not mapped differs between the
-/// examples; then nothing is written.
+/// When called: under the same conditions as [`vmap`](crate::vmap), and if a value written to a leaf that is not mapped
+/// differs between the examples; then nothing is written.
 #[track_caller]
 pub fn vmap_mut<'f, M, A, R, F>(function: F) -> VmapMut<'f, M, A, R>
 where
@@ -48,7 +48,7 @@ where
 
 type Writing<'f, M, A, R> = dyn Fn((&mut M, A)) -> R + Send + Sync + 'f;
 
-/// What [`vmap_mut`] returns: a function of a model, which it updates, and a batch.
+/// The result of [`vmap_mut`]: a function of a model, which it updates, and a batch.
 pub struct VmapMut<'f, M, A, R> {
     function: Arc<Writing<'f, M, A, R>>,
     mapping: Mapping,
@@ -73,7 +73,7 @@ impl<'f, M: Traceable, A: Traceable, R: Traceable> VmapMut<'f, M, A, R> {
         Self::new(self.function, mapping)
     }
 
-    /// Over which axis the examples lie in each leaf of the result: as [`Vmap::out_axes`](crate::Vmap::out_axes).
+    /// Sets the batch axis of each leaf of the result; see [`Vmap::out_axes`](crate::Vmap::out_axes).
     #[must_use]
     pub fn out_axes(self, axes: impl Into<Axes>) -> Self {
         self.with(|mapping| mapping.out_axes = axes.into())
@@ -110,7 +110,7 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     let mut all_output = all.split_off(of_model.num_leaves());
     let in_references = output.split_off(of_result.num_leaves());
     let all_in_references = all_output.split_off(of_result.num_leaves());
-    // What was written may have another structure; the axes are a prefix of that, too.
+    // The written argument may have another structure; the axes are a prefix of this structure too.
     results.extend_from_slice(&examples[examples.len() - of_argument.num_leaves()..]);
     let whole = TreeDef::tuple(vec![of_model, of_argument]);
     let mut placed = mapping.written(&whole, &results, all, size);
@@ -129,7 +129,7 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     output
 }
 
-/// The structures of a pair.
+/// Returns the structures of a pair's members.
 fn members(pair: &TreeDef) -> [TreeDef; 2] {
     match pair.children().try_into() {
         Ok(members) => members,

@@ -1,4 +1,4 @@
-//! `associative_scan`: all partial combinations, in a tree of few steps.
+//! `associative_scan`: computes all prefix combinations in a tree of few steps.
 
 use std::panic::Location;
 
@@ -16,11 +16,11 @@ use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::call_reading;
 
-/// The combinations of the first 1, 2, 3, … elements along axis 0 by an associative function.
+/// Combines the first 1, 2, 3, … elements along axis 0 by an associative function.
 ///
-/// The function is called with stacks of elements, which it must combine pair by pair: about 2 log₂ n times for n
-/// elements, instead of the n - 1 times of a [`scan`](crate::scan), since `(a + b) + (c + d)` is
-/// `a + (b + (c + d))` (Blelloch 1990, "Prefix sums and their applications").
+/// The function is called with stacks of elements, which it must combine pair by pair. For n elements it is called
+/// about 2 log₂ n times, instead of the n - 1 times of a [`scan`](crate::scan). This uses that `(a + b) + (c + d)`
+/// equals `a + (b + (c + d))` (Blelloch 1990, "Prefix sums and their applications").
 ///
 /// # Examples
 /// ```
@@ -31,15 +31,15 @@ use crate::transformations::function::call_reading;
 /// ```
 ///
 /// # Panics
-/// If the elements differ in the length of their first axis, or have none, or the function gives another
-/// structure, shape or element type.
+/// If the elements differ in the length of their first axis, or have no axes, or if the function changes structure,
+/// shape or dtype.
 #[track_caller]
 pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X) -> X {
     associative_scan_with(ScanOptions::new(), function, elements)
 }
 
-/// As [`associative_scan`], with options: in reverse it gives the combinations of the last 1, 2, 3, … elements,
-/// and the function gets the later element first.
+/// Combines elements as [`associative_scan`] does, with options. In reverse it combines the last 1, 2, 3, … elements,
+/// and the first argument of the function is the later element.
 ///
 /// # Examples
 /// ```
@@ -50,7 +50,7 @@ pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X)
 /// ```
 ///
 /// # Panics
-/// As [`associative_scan`]; and if a length is given that is not that of the elements.
+/// Under the same conditions as [`associative_scan`], and if the length option differs from the length of the elements.
 #[track_caller]
 pub fn associative_scan_with<X: Traceable>(
     options: ScanOptions,
@@ -111,7 +111,7 @@ fn infos(leaves: &[Tensor]) -> Vec<AbstractArray> {
     leaves.iter().map(|leaf| leaf.info().clone()).collect()
 }
 
-/// Every `step`-th element from `start` up to `limit`.
+/// Returns every `step`-th element from `start` up to `limit`.
 fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
     let mut starts: Shape = leaf.shape().iter().map(|_| 0).collect();
     let mut limits = Shape::from_slice(leaf.shape());
@@ -120,10 +120,10 @@ fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
     or_panic(slice(leaf, &starts, &limits, &steps))
 }
 
-/// Combines stacks pair by pair; none if the result does not fit.
+/// Combines stacks pair by pair, or returns `None` if the result does not fit.
 type Combine<'c> = dyn FnMut(Vec<Tensor>, Vec<Tensor>) -> Option<Vec<Tensor>> + 'c;
 
-/// Neighbours are combined, their prefixes are found, and the elements in between follow from these.
+/// Combines neighbours, computes their prefixes, and derives the elements in between from these.
 fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor>> {
     let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
     if length < 2 {
@@ -152,7 +152,7 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
     Some(both.map(|(even, odd)| interleaved(even, odd)).collect())
 }
 
-/// The elements of two stacks in turn; the first may have one more.
+/// Interleaves the elements of two stacks; the first stack may have one more.
 fn interleaved(even: &Tensor, odd: &Tensor) -> Tensor {
     let count = odd.shape()[0];
     let pairs = [part(even, 0, count, 1), odd.clone()];

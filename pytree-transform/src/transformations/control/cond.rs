@@ -1,4 +1,4 @@
-//! `cond` and `switch`: one of several functions, chosen by a value.
+//! `cond` and `switch`: apply one of several functions, chosen by a value.
 
 use std::panic::Location;
 
@@ -19,12 +19,12 @@ use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::{Ending, call_inside_with_all, rebuild_result};
 
-/// Applies `on_true` or `on_false` to an operand, as a predicate says.
+/// Applies `on_true` or `on_false` to an operand, depending on a predicate.
 ///
-/// Both are traced, and must give the same structure, shapes and element types; only one of them runs. Under
-/// `vmap` with a predicate for each example both run for all examples, and `select` chooses. With a
-/// predicate whose value is at hand Rust's `if` does the same without tracing; `cond` is for `jit`, `vmap` and
-/// the bodies of loops.
+/// Both functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under
+/// `vmap` with a predicate for each example both run for all examples, and `select` chooses the results. If the
+/// predicate is concrete, Rust's `if` does the same without tracing; `cond` is for `jit`, `vmap` and the bodies of
+/// loops.
 ///
 /// # Examples
 /// ```
@@ -60,12 +60,12 @@ where
     )
 }
 
-/// Applies one of several functions to an operand, as an index says. An index below 0 chooses the first, one
-/// that is too large the last.
+/// Applies one of several functions to an operand, chosen by an index. An index below 0 chooses the first function, and
+/// an index that is too large chooses the last.
 ///
-/// All are traced, and must give the same structure, shapes and element types; only one of them runs. Under
-/// `vmap` with an index for each example all run for all examples, and `select` chooses. The first branch
-/// says the operand's type, the others infer it.
+/// All functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under `vmap`
+/// with an index for each example all run for all examples, and `select` chooses the results. Write the operand's type
+/// in the first closure; the others infer it.
 ///
 /// # Examples
 /// ```
@@ -96,13 +96,13 @@ where
     );
     assert!(
         !branches.is_empty(),
-        "cannot choose among no branches; give switch at least one"
+        "cannot choose from an empty list of branches; pass at least one branch to `switch`"
     );
     let names: Vec<String> = (0..branches.len())
         .map(|position| format!("branch {position}"))
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // Clipped before it is converted, so that a large index stays large.
+    // The index is clipped before it is converted, so that a large index stays large.
     let last = (branches.len() - 1) as f64;
     let index = index.clip(0.0, last).convert(DType::I32);
     choose(Recorder::Switch, &names, &index, branches, &operand)
@@ -127,7 +127,7 @@ fn choose<A: Traceable, R: Traceable>(
             })
         })
         .collect();
-    // What no branch writes stays as it is.
+    // References that no branch writes stay unchanged.
     let written = recorded.iter().flat_map(|(.., (_, written))| written);
     let written: Vec<usize> = written.copied().collect();
     let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
@@ -156,7 +156,7 @@ fn choose<A: Traceable, R: Traceable>(
     }
     assert!(
         problems.is_empty(),
-        "cannot choose by {recorder}: {}; all branches must give the same structure, shapes and element types: {}",
+        "cannot choose by {recorder}: {}; all branches must return the same structure, shapes and element types: {}",
         problems.join("; "),
         mend(&problems)
     );
@@ -177,8 +177,8 @@ fn choose<A: Traceable, R: Traceable>(
     rebuild_result(ending, &outcome, results, &references)
 }
 
-/// The differences of two outcomes with their leaves, of the results and of what references of the argument hold
-/// afterwards; nothing if there are none.
+/// Returns the differences between two outcomes and their leaves, in the results and in the final values of references
+/// of the argument; `None` if there are none.
 fn differing(
     argument: &TreeDef,
     expected: (&Outcome, &[AbstractArray]),

@@ -1,4 +1,4 @@
-//! `scan`, `fori_loop` and `map`: loops whose number of iterations is known.
+//! `scan`, `fori_loop` and `map`: loops with a known number of iterations.
 
 use std::panic::Location;
 
@@ -19,7 +19,7 @@ use crate::transformations::control::mismatch::{differences, in_both, mend, move
 use crate::transformations::control::while_loop::repeat;
 use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 
-/// How a [`scan_with`] or [`associative_scan_with`](crate::associative_scan_with) goes over its inputs.
+/// The options of [`scan_with`] and [`associative_scan_with`](crate::associative_scan_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOptions {
     reverse: bool,
@@ -27,12 +27,12 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// From the first element to the last, as many as there are: what [`scan`] does.
+    /// Makes the options of [`scan`]: all elements, from the first to the last.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From the last element to the first; outputs stay in the places of their inputs.
+    /// Iterates from the last element to the first; outputs stay at the positions of their inputs.
     #[must_use]
     pub fn reverse(self) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl ScanOptions {
         }
     }
 
-    /// The number of iterations, for a scan without inputs: `()`.
+    /// Sets the number of iterations, for a scan without inputs: `()`.
     #[must_use]
     pub fn length(self, length: usize) -> Self {
         Self {
@@ -59,11 +59,11 @@ impl ScanOptions {
     }
 }
 
-/// Applies a function to each element along axis 0 of `inputs`, handing a carry on; gives the last carry and the
-/// stacked outputs.
+/// Applies a function to each element along axis 0 of `inputs` and passes a carry from one call to the next. Returns
+/// the last carry and the stacked outputs.
 ///
-/// The function is traced once, and its gradient is a scan in the other direction. An input is a pytree whose
-/// leaves have one more axis than in the function; all first axes have one length, which may be 0.
+/// The function is traced once, and its gradient is a scan in the other direction. The leaves of the inputs have one
+/// more axis than in the function. All first axes must have the same length, which may be 0.
 ///
 /// # Examples
 /// ```
@@ -82,8 +82,8 @@ impl ScanOptions {
 /// ```
 ///
 /// # Panics
-/// If the function gives a carry of another structure, shape or element type or with other references, or the inputs
-/// differ in the length of their first axis, or have none, or have a reference that is in the carry.
+/// If the function changes structure, shape, dtype or references of the carry, or if the inputs differ in the length of
+/// their first axis, have no axes, or share a reference with the carry.
 #[track_caller]
 pub fn scan<C, X, Y>(function: impl Fn(C, X) -> (C, Y), init: C, inputs: X) -> (C, Y)
 where
@@ -94,7 +94,7 @@ where
     scan_with(ScanOptions::new(), function, init, inputs)
 }
 
-/// As [`scan`], with options.
+/// Applies a function to each element along axis 0 of `inputs` as [`scan`] does, with options.
 ///
 /// # Examples
 /// ```
@@ -110,7 +110,7 @@ where
 /// ```
 ///
 /// # Panics
-/// As [`scan`]; and if the length is not that of the inputs.
+/// Under the same conditions as [`scan`], and if the length differs from the inputs'.
 #[track_caller]
 pub fn scan_with<C, X, Y>(
     options: ScanOptions,
@@ -127,7 +127,8 @@ where
     run(Recorder::Scan, options, None, step, init, inputs)
 }
 
-/// The loop under another name, and with the number of the iteration from `first` if there is one.
+/// Runs the loop under another name. If `first` is set, the function also receives the number of the iteration, counted
+/// from `first`.
 #[track_caller]
 fn run<C, X, Y>(
     recorder: Recorder,
@@ -148,7 +149,7 @@ where
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
     assert!(
         both.is_empty(),
-        "cannot loop: references are in the carry of {recorder} and among what it goes over: {}; inside they would be two, so that what is written to one is not read from the other: give each place one of its own",
+        "cannot loop: references are in the carry of {recorder} and among its inputs: {}; the loop would have two copies, so writes to one would not be read from the other; use a separate reference at each place",
         both.join("; ")
     );
     let length = length_of(recorder.name(), &inputs_treedef, &stacked, options.length);
@@ -169,7 +170,7 @@ where
             let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
             let index = tensors.pop();
             let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
-            let of_inputs = format!("{recorder}, among what it goes over,");
+            let of_inputs = format!("{recorder}, among its inputs,");
             let (carry, outputs) =
                 call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
                     function(index, carry, elements)
@@ -193,11 +194,11 @@ where
     }
     assert!(
         problems.is_empty(),
-        "cannot loop: the carry that the function of {recorder} gives differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
+        "cannot loop: the carry that the function of {recorder} returns differs from the carry it received: {}; a carry must keep its structure, shapes and element types: {}",
         problems.join("; "),
         mend(&problems)
     );
-    // What was captured comes first.
+    // Captured tensors are first.
     jaxpr.inputs.rotate_left(infos.len());
     let primitive = Scan {
         body: Body::new(recorder, jaxpr, compile),
@@ -216,7 +217,7 @@ where
     let mut results = bind_all(&primitive, &operands);
     let outputs = results.split_off(of_index + of_carry.len());
     let ending = Ending::of(recorder.name(), Location::caller());
-    // What it goes over is read, too.
+    // References of the inputs are read too.
     let references = references.beside(of_inputs);
     let carry = results.split_off(of_index);
     (
@@ -225,7 +226,7 @@ where
     )
 }
 
-/// The length that the first axes of all leaves have.
+/// Returns the common length of the first axes of all leaves.
 #[track_caller]
 pub(crate) fn length_of(
     operation: &str,
@@ -240,7 +241,7 @@ pub(crate) fn length_of(
             "cannot {operation} over {treedef}: its leaves have no axes; stack the elements along axis 0"
         );
         panic!(
-            "cannot {operation} over {treedef}: it has no leaves to tell the number of iterations; give it, with `ScanOptions::new().length(…)`"
+            "cannot {operation} over {treedef}: it has no leaves, so the number of iterations is unknown; set it with `ScanOptions::new().length(…)`"
         )
     };
     let paths = treedef.leaf_paths();
@@ -258,13 +259,13 @@ pub(crate) fn length_of(
     length
 }
 
-/// A bound of a [`fori_loop`]: a number, or a tensor.
+/// A bound of a [`fori_loop`]: a number or a tensor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Bound {
-    /// Known when the loop is traced.
+    /// A number that is known when the loop is traced.
     Number(i32),
-    /// An integer without axes.
+    /// An integer tensor without axes.
     Tensor(Tensor),
 }
 
@@ -284,10 +285,11 @@ impl From<&Tensor> for Bound {
     }
 }
 
-/// Applies a function to the numbers from `lower` up to, not including, `upper`, handing a carry on.
+/// Applies a function to the integers from `lower` up to, but not including, `upper`, and passes a carry from one call
+/// to the next.
 ///
-/// The number is an i32 tensor without axes. With bounds that are numbers, or tensors whose value is at hand, this
-/// is a [`scan`] and has gradients; with traced bounds it is a [`while_loop`](crate::while_loop).
+/// The number is an i32 tensor without axes. If the bounds are numbers or concrete tensors, the loop is a [`scan`] and
+/// has gradients; if they are traced, it is a [`while_loop`](crate::while_loop).
 ///
 /// # Examples
 /// ```
@@ -299,8 +301,8 @@ impl From<&Tensor> for Bound {
 /// ```
 ///
 /// # Panics
-/// If a bound is not an i32 without axes, or the function gives a carry of another structure, shape or element type, or
-/// with other references.
+/// If a bound is not an i32 without axes, or if the function changes structure, shape, dtype or references of the
+/// carry.
 #[track_caller]
 pub fn fori_loop<C: Traceable>(
     lower: impl Into<Bound>,
@@ -310,7 +312,7 @@ pub fn fori_loop<C: Traceable>(
 ) -> C {
     let (lower, upper) = (value_of(lower.into()), value_of(upper.into()));
     if let (Bound::Number(from), Bound::Number(to)) = (&lower, &upper) {
-        // As in JAX, an upper bound below the lower one is for no iteration.
+        // As in JAX, an upper bound below the lower bound means no iterations.
         let length = usize::try_from(i64::from(*to) - i64::from(*from)).unwrap_or(0);
         let step = |index: Option<Tensor>, carry, (): ()| {
             let index = expect_some(index, "the number of an iteration");
@@ -337,7 +339,7 @@ pub fn fori_loop<C: Traceable>(
     .1
 }
 
-/// A bound as a number, if its value is at hand.
+/// Returns a bound as a number, if it is concrete.
 #[track_caller]
 fn value_of(bound: Bound) -> Bound {
     if let Bound::Tensor(tensor) = &bound {
@@ -355,7 +357,7 @@ fn value_of(bound: Bound) -> Bound {
 
 /// Applies a function to each element along axis 0 of `inputs`, one after the other, and stacks the results.
 ///
-/// As `vmap`, with less memory: only one element is worked on at a time.
+/// It needs less memory than `vmap`, because it processes one element at a time.
 ///
 /// # Examples
 /// ```
@@ -365,7 +367,7 @@ fn value_of(bound: Bound) -> Bound {
 /// ```
 ///
 /// # Panics
-/// If the inputs differ in the length of their first axis, or have none.
+/// If the inputs differ in the length of their first axis, or have no axes.
 #[track_caller]
 pub fn map<X, Y>(function: impl Fn(X) -> Y, inputs: X) -> Y
 where

@@ -1,4 +1,4 @@
-//! What a branch or a loop must give back, beside what it gives: all differences at once.
+//! Compares the results of a branch or a loop with the expected ones, and finds all differences at once.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use pytree_core::{References, TreeDef};
 
 use crate::base::dtype::AbstractArray;
 
-/// The difference of what was found to what was expected, one line each; nothing if there is none.
+/// Returns the differences between the found and the expected leaves, one line each, or nothing if there are none.
 pub(crate) fn differences(
     expected: (&TreeDef, &[AbstractArray]),
     found: (&TreeDef, &[AbstractArray]),
@@ -26,25 +26,25 @@ pub(crate) fn differences(
         .collect()
 }
 
-/// The references of a carry that are others than those it was given at the same places, one line each. Reading one in
-/// the next iteration would read what another holds, and afterwards the values would be in the wrong ones.
+/// Returns the references of a carry that differ from the references it received at the same places, one line each.
+/// Such a carry would read and write the values of other references in the next iteration.
 pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) -> Vec<String> {
     let (given, found) = (before.identities(), after.identities());
     let places = treedef.references();
-    // Where the structures differ, those are reported, and these are not.
+    // If the structures differ, only they are reported.
     let both = given.iter().zip(&found).zip(&places);
     both
         .filter(|((given, found), _)| given != found)
         .map(|(_, place)| {
             format!(
-                "at {}: another reference than was given there; write to that with `.set(…)` and give it back",
+                "at {}: a different reference than was passed there; write to the passed one with `.set(…)` and return it",
                 place.path.or_root()
             )
         })
         .collect()
 }
 
-/// The references that two values share, with their places in each.
+/// Returns the references that two values share, with their places in each.
 pub(crate) fn in_both(
     carry: (&TreeDef, &References),
     inputs: (&TreeDef, &References),
@@ -73,11 +73,11 @@ pub(crate) fn in_both(
     shared.into_iter().map(text).collect()
 }
 
-/// How to mend results that differ: if all do in shapes and element types only, or else in their structures.
+/// Returns how to fix results that differ: in shapes and dtypes only, or else in structure.
 pub(crate) fn mend(differences: &[String]) -> &'static str {
     if differences.iter().all(|text| text.contains(": expected ")) {
         "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`"
     } else {
-        "give back the structure that is expected, with the same references at the same places; what comes up inside, such as values sown, is returned beside it, or popped before"
+        "return the expected structure, with the same references at the same places; return other values, such as sown ones, beside it, or pop them first"
     }
 }

@@ -1,4 +1,4 @@
-//! `while_loop`: a loop as long as a condition holds.
+//! `while_loop`: repeats while a condition holds.
 
 use std::panic::Location;
 
@@ -16,12 +16,12 @@ use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend, moved};
 use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 
-/// Applies `body` to a carry for as long as `condition` holds for it.
+/// Applies `body` to a carry as long as `condition` holds for the carry.
 ///
-/// Both are traced once. Under `vmap` with a condition for each example the loop runs until it holds for
-/// none, and an example keeps its carry from where its own ended. The number of iterations is not known
-/// beforehand, so there is forward-mode differentiation only: reverse mode needs [`scan`](crate::scan), or
-/// [`fori_loop`](crate::fori_loop) with bounds that are numbers.
+/// Both functions are traced once. Under `vmap` with a condition for each example, the loop runs until the condition
+/// holds for no example; the carry of an example stops changing as soon as its own condition fails. The number of
+/// iterations is not known in advance, so only forward-mode differentiation works. For reverse mode use
+/// [`scan`](crate::scan), or [`fori_loop`](crate::fori_loop) with bounds that are numbers.
 ///
 /// # Examples
 /// ```
@@ -35,8 +35,8 @@ use crate::transformations::function::{Ending, call_reading, inside, rebuild_wit
 /// ```
 ///
 /// # Panics
-/// If the condition is not a bool without axes, or the body gives a carry of another structure, shape or element
-/// type, or with other references.
+/// If the condition is not a bool without axes, or if the body changes structure, shape, dtype or references of the
+/// carry.
 #[track_caller]
 pub fn while_loop<C: Traceable>(
     condition: impl Fn(&C) -> Tensor,
@@ -46,7 +46,7 @@ pub fn while_loop<C: Traceable>(
     repeat(Recorder::WhileLoop, "", condition, body, init)
 }
 
-/// The loop under another name; `of_carry` says what the carry is there.
+/// Runs the loop under another name; `of_carry` describes the carry in messages.
 #[track_caller]
 pub(crate) fn repeat<C: Traceable>(
     recorder: Recorder,
@@ -68,7 +68,7 @@ pub(crate) fn repeat<C: Traceable>(
     });
     assert!(
         info.rank() == 0 && info.dtype == DType::Bool,
-        "cannot loop while a {info} holds: the condition of {recorder} must give a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
+        "cannot loop while a {info} holds: the condition of {recorder} must return a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
     );
     let (mut body, body_captured, (after, moved)) = stage(recorder, &infos, |tensors| {
         let (carry, given) = inside(&treedef, tensors);
@@ -84,11 +84,11 @@ pub(crate) fn repeat<C: Traceable>(
     }
     assert!(
         problems.is_empty(),
-        "cannot loop: the carry that the body of {recorder} gives{of_carry} differs from the one it was given: {}; a carry must keep its structure, shapes and element types: {}",
+        "cannot loop: the carry that the body of {recorder} returns{of_carry} differs from the carry it received: {}; a carry must keep its structure, shapes and element types: {}",
         problems.join("; "),
         mend(&problems)
     );
-    // What was captured comes first.
+    // Captured tensors are first.
     condition.inputs.rotate_left(infos.len());
     body.inputs.rotate_left(infos.len());
     let primitive = While::new(

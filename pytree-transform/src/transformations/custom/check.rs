@@ -1,4 +1,4 @@
-//! What rules must give, and how the functions that have rules are recorded.
+//! Checks the results of custom rules, and records the functions that have rules.
 
 use pytree_core::{TreeDef, graph};
 
@@ -11,7 +11,7 @@ use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, mend};
 use crate::transformations::function::call_reading;
 
-/// The structure of a value with the element types and shapes of its leaves.
+/// The structure of a value, and the dtypes and shapes of its leaves.
 pub(crate) struct Form {
     pub(crate) treedef: TreeDef,
     pub(crate) infos: Vec<AbstractArray>,
@@ -30,7 +30,7 @@ impl Form {
             .collect()
     }
 
-    /// How another value differs from what is expected, as an error; nothing if it does not.
+    /// Returns the differences of another value as a message, or `None` if there are none.
     pub(crate) fn mistake(&self, what: &str, other: &Self) -> Option<String> {
         let expected = (&self.treedef, self.infos.as_slice());
         let found = differences(expected, (&other.treedef, &other.infos));
@@ -38,7 +38,7 @@ impl Form {
     }
 }
 
-/// A recorded function, what it captured, and the form of its result.
+/// A recorded function, the tensors it captured, and the form of its result.
 pub(crate) struct Recorded {
     pub(crate) jaxpr: Jaxpr,
     pub(crate) captured: Vec<Tensor>,

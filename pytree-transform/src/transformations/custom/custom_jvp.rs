@@ -1,4 +1,4 @@
-//! `custom_jvp`: a function with a rule for its tangents.
+//! `custom_jvp`: a function with a custom rule for its tangents.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{call_reading, transformed};
 
-/// A function whose derivative is a rule: from the argument and its tangent to the result and its tangent.
+/// Gives a function a custom derivative: a rule from the argument and its tangent to the result and its tangent.
 ///
-/// The rule must be linear in the tangent; reverse mode transposes it, and derivatives of higher order
-/// differentiate it. Tangents of leaves that are not floats are zeros, and are ignored in the result.
-/// Function and rule may capture values; with respect to those there is no derivative.
+/// The rule must be linear in the tangent; reverse mode transposes it, and higher-order derivatives differentiate it.
+/// For leaves that are not floats, the rule receives zeros as tangents, and its tangents are ignored. Function and rule
+/// may capture values, but are not differentiated with respect to them.
 ///
 /// # Examples
 /// ```
@@ -37,8 +37,8 @@ use crate::transformations::function::{call_reading, transformed};
 /// ```
 ///
 /// # Panics
-/// When called under a transformation: if what the rule gives differs from the function's result in structure,
-/// shapes or element types.
+/// When called under a transformation: if the results of the rule differ from the function's result in structure,
+/// shapes or dtypes.
 #[track_caller]
 pub fn custom_jvp<'f, A, R>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
@@ -54,7 +54,7 @@ where
     }
 }
 
-/// What [`custom_jvp`] returns: the function with its rule.
+/// The result of [`custom_jvp`]: the function with its rule.
 pub struct CustomJvp<'f, A, R> {
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
@@ -97,11 +97,11 @@ fn run<A: Traceable, R: Traceable>(
             let (tangents, tangent_treedef) = graph::flatten::<Tensor, R>(&tangent);
             let mut mistakes = Vec::new();
             mistakes.extend(result.mistake(
-                "the value that the rule gives differs from the function's result",
+                "the value that the rule returns differs from the function's result",
                 &Form::of(value_treedef, &values),
             ));
             mistakes.extend(result.mistake(
-                "the tangent that the rule gives differs from the function's result",
+                "the tangent that the rule returns differs from the function's result",
                 &Form::of(tangent_treedef, &tangents),
             ));
             let tangents = if mistakes.is_empty() {

@@ -1,4 +1,4 @@
-//! `custom_vjp`: a function with a rule for its cotangents.
+//! `custom_vjp`: a function with a custom rule for its cotangents.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -22,13 +22,13 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{call_reading, transformed};
 
-/// A function whose gradient is a rule in two halves: `forward` gives the result with what the other half needs of
-/// it, the residuals; `backward` gives the cotangent of the argument from the residuals and the cotangent of the
-/// result.
+/// Gives a function a custom gradient, as two functions. `forward` returns the result and the residuals, which are the
+/// values that `backward` needs. `backward` takes the residuals and the cotangent of the result, and returns the
+/// cotangent of the argument.
 ///
-/// Derivatives of higher order differentiate both halves. In forward mode there is none. Cotangents of leaves
-/// that are not floats are zeros, and are ignored in the argument's. All three functions may capture
-/// values; with respect to those there is no derivative.
+/// Higher-order derivatives differentiate both functions. Forward mode is not supported. For leaves that are not
+/// floats, `backward` receives zeros as cotangents, and its cotangents are ignored. All three functions may capture
+/// values, but are not differentiated with respect to them.
 ///
 /// # Examples
 /// ```
@@ -43,8 +43,8 @@ use crate::transformations::function::{call_reading, transformed};
 /// ```
 ///
 /// # Panics
-/// When called under a transformation: if what a half gives differs from the function's result or argument in
-/// structure, shapes or element types.
+/// When called under a transformation: if the result of `forward` or `backward` differs from the function's result or
+/// argument in structure, shapes or dtypes.
 #[track_caller]
 pub fn custom_vjp<'f, A, R, S>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// What [`custom_vjp`] returns: the function with its rule.
+/// The result of [`custom_vjp`]: the function with its rule.
 pub struct CustomVjp<'f, A, R> {
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
@@ -102,7 +102,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         (leaves, (value, form))
     });
     let mistake = result.mistake(
-        "the value that `forward` gives differs from the function's result",
+        "the value that `forward` returns differs from the function's result",
         &value,
     );
     if let Some(mistake) = mistake {
@@ -122,7 +122,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         let cotangent = at_own_lines(|| backward(residuals, cotangent));
         let (leaves, treedef) = graph::flatten::<Tensor, A>(&cotangent);
         let mistake = form.mistake(
-            "the cotangent that `backward` gives differs from the argument",
+            "the cotangent that `backward` returns differs from the argument",
             &Form::of(treedef, &leaves),
         );
         match mistake {
@@ -133,7 +133,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     if let Some(mistake) = mistake {
         panic!("cannot apply the rule of the custom_vjp at {line}: {mistake}");
     }
-    // What `backward` captured comes to it as residuals, the last ones.
+    // Tensors that `backward` captured are passed to it as the last residuals.
     let captured_by_back = back.inputs.split_off(infos.len());
     let cotangents = back.inputs.split_off(residuals.infos.len());
     back.inputs.extend(captured_by_back);
@@ -173,8 +173,8 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     rebuild(&result.treedef, results)
 }
 
-/// Makes what `backward` captured the last residuals: the recorded functions get it as inputs, and the last
-/// of them, the known part, gives it on.
+/// Makes the tensors that `backward` captured the last residuals. The recorded functions take them as inputs, and the
+/// last function, the known part, returns them.
 fn forward_captured(
     captured: &[Tensor],
     arguments: usize,

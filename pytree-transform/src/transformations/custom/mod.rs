@@ -1,4 +1,4 @@
-//! Functions whose derivatives are computed in another way than from their operations as recorded.
+//! Functions with custom derivatives, which are not computed from the recorded operations.
 
 pub(crate) mod check;
 pub(crate) mod custom_jvp;

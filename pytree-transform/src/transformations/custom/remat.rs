@@ -1,4 +1,4 @@
-//! `remat`: derivatives that compute values again instead of keeping them.
+//! `remat`: derivatives that recompute values instead of keeping them.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::tensor::trace::{Recorder, at_line_by_default, is_transforming};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Ending, call_inside, rebuild_result, transformed};
 
-/// A function whose derivative keeps only its argument, and computes the values in between again.
+/// Returns a function whose derivative keeps only the argument and recomputes the intermediate values.
 ///
-/// Memory is traded for time: reverse mode keeps the values in between of everything outside, but not of this
-/// function (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`).
-/// [`policy`](Remat::policy) keeps some of them. Values and derivatives are those of the function itself.
+/// It trades time for memory: reverse mode keeps no intermediate values of this function (Chen et al. 2016, "Training
+/// Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) keeps some of them. Values
+/// and derivatives equal those of the original function.
 ///
 /// # Examples
 /// ```
@@ -31,7 +31,7 @@ use crate::transformations::function::{Ending, call_inside, rebuild_result, tran
 /// ```
 ///
 /// # Panics
-/// When called: as the function does.
+/// When called: if the function panics.
 #[track_caller]
 pub fn remat<'f, A, R>(function: impl Fn(&A) -> R + Send + Sync + 'f) -> Remat<'f, A, R>
 where
@@ -41,7 +41,7 @@ where
     Remat::new(Arc::new(function), RematPolicy::Nothing, Location::caller())
 }
 
-/// What [`remat`] returns: the function with another derivative.
+/// The result of [`remat`]: the function with another derivative.
 pub struct Remat<'f, A, R> {
     function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>,
     line: &'static Location<'static>,
@@ -63,7 +63,7 @@ impl<'f, A: Traceable, R: Traceable> Remat<'f, A, R> {
         }
     }
 
-    /// Keeps what a policy says.
+    /// Keeps the intermediate values that a policy selects.
     #[must_use]
     pub fn policy(self, policy: RematPolicy) -> Self {
         Self::new(self.function, policy, self.line)
