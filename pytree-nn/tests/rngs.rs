@@ -85,7 +85,7 @@ fn a_stream_counts_and_keeps_its_key() {
 
 #[test]
 #[should_panic(
-    expected = "the jit that made it is over, or runs on another thread; return the tensor from the function"
+    expected = "the jit that made it has finished, or runs on another thread; return the tensor from the function"
 )]
 fn a_stream_that_left_its_transformation_is_refused() {
     let left = Arc::new(Mutex::new(None));

@@ -3,13 +3,12 @@
 //!
 //! The tests cover the sharing that Flax NNX and refx test:
 //!
-//! - references that are swapped, added, made inside or turned into cycles under `jit`, also on a retrace
-//! - one reference at several places in the arguments of `jit`, `grad`, `vjp`, `jvp`, `vmap`, loops, branches and
-//!   `remat`
-//! - returned references keep their identity, and no result is a captured reference
-//! - a carry keeps its references, and none is in both the carry and the looped inputs
-//! - branches return the same references
-//! - finding the form of a result writes to no reference
+//! - references swapped, added, made inside and led back to themselves under `jit`, and when that traces again
+//! - one reference at several places of what `jit`, `grad`, `vjp`, `jvp`, `vmap`, loops, branches and `remat` take
+//! - what comes out is itself again, and no result is a reference that was captured
+//! - a carry keeps its references; no reference is both in the carry and among the inputs of a loop
+//! - branches agree in which references they give
+//! - the form of a result is found without writing to references
 //!
 //! The tests of writes, and of writes that are errors, are in `references.rs`.
 
@@ -359,7 +358,7 @@ fn branches_must_return_the_same_references() {
 fn carry_keeps_its_references() {
     let expected = |operation: &str, place: &str| {
         format!(
-            "cannot loop: the carry that the {operation} gives differs from the one it was given: at {place}: another reference than was given there; write to that with `.set(…)` and give it back;"
+            "cannot loop: the carry that the {operation} returns differs from the carry it received: at {place}: a different reference than was passed there; write to the passed one with `.set(…)` and return it;"
         )
     };
     let xs = Tensor::from([1.0, 2.0, 3.0]);
@@ -549,7 +548,7 @@ fn reference_in_carry_and_inputs_is_rejected() {
     });
     assert_eq!(
         text,
-        "cannot loop: references are in the carry of scan and among what it goes over: [1] of the carry is [0]; inside they would be two, so that what is written to one is not read from the other: give each place one of its own"
+        "cannot loop: references are in the carry of scan and among its inputs: [1] of the carry is [0]; the loop would have two copies, so writes to one would not be read from the other; use a separate reference at each place"
     );
     // The outputs of each iteration are stacked in a new reference.
     let total = number(0.0);
@@ -658,7 +657,7 @@ fn custom_rule_returns_one_shared_cotangent() {
     );
     let text = panics(|| grad(|pair: &Pair| apart(pair))(&pair));
     assert!(
-        text.contains("the cotangent that `backward` gives differs from the argument: node type at [1]: alias 0 against reference"),
+        text.contains("the cotangent that `backward` returns differs from the argument: node type at [1]: alias 0 against reference"),
         "{text}"
     );
 }

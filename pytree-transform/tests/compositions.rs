@@ -171,7 +171,7 @@ fn escaped_traced_tensor_is_rejected() {
         .downcast::<String>()
         .unwrap();
     assert!(
-        message.contains("the grad that made it is over"),
+        message.contains("the grad that made it has finished"),
         "{message}"
     );
 }
@@ -188,7 +188,7 @@ fn escaped_tensor_names_what_recorded_it() {
     let error = stolen.try_add(1.0).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot add a traced f64[]: the scan that made it is over, or runs on another thread; return the tensor from the function instead of storing it"
+        "cannot add a traced f64[]: the scan that made it has finished, or runs on another thread; return the tensor from the function instead of storing it"
     );
 }
 

@@ -410,12 +410,9 @@ fn jaxpr_is_callable() {
 fn jaxpr_call_error_names_expected_inputs() {
     let jaxpr = make_jaxpr(|(x, y): (Tensor, Tensor)| x + y)((ones(2), ones(2)));
     let error = jaxpr.try_evaluate(&[ones(3)]).unwrap_err().to_string();
+    assert!(error.contains("expected 2 inputs, found 1"), "{error}");
     assert!(
-        error.contains("it takes 2 inputs and was given 1"),
-        "{error}"
-    );
-    assert!(
-        error.contains("input 0 was recorded as f32[2] and is f32[3]"),
+        error.contains("expected f32[2] for input 0, found f32[3]"),
         "{error}"
     );
     assert!(

@@ -229,7 +229,7 @@ fn batch_in_unmapped_reference_is_rejected() {
     .in_axes((None, 0));
     let text = panics(|| write((total.clone(), Tensor::from([1, 2]))));
     assert!(
-        text.starts_with("cannot vmap: what was written to references does not fit: [0] (i32[]) differs between the examples, but its axis is `None`; map the reference with `.in_axes(…)`"),
+        text.starts_with("cannot vmap: the values written to references do not fit: [0] (i32[]) differs between the examples, but its axis is `None`; map the reference with `.in_axes(…)`"),
         "{text}"
     );
     assert_eq!(total.get().item::<i32>(), 0);
@@ -633,7 +633,7 @@ fn writes_without_destination_are_errors() {
     let text = panics(|| jacrev(write)(&reference));
     assert_eq!(
         text,
-        "cannot write the reference at the root inside of jacrev: what is written there does not come out; return the value instead"
+        "cannot write the reference at the root inside of jacrev: the write would be lost; return the value instead"
     );
     let text = panics(|| {
         scan(
@@ -647,7 +647,7 @@ fn writes_without_destination_are_errors() {
     });
     assert!(
         text.starts_with(
-            "cannot write the reference at the root inside of scan, among what it goes over,"
+            "cannot write the reference at the root inside of scan, among its inputs,"
         ),
         "{text}"
     );
@@ -735,7 +735,7 @@ fn shared_node_has_one_axis_and_kind() {
     };
     let text = panics(|| grad(|two: &Two| (&*two.trained * &*two.kept).sum())(&two));
     assert!(
-        text.starts_with("cannot differentiate: one node is at several places of different kinds: Param at trained, State at kept; give the fields one kind, or each a node of its own"),
+        text.starts_with("cannot differentiate: one node is at several places of different kinds: Param at trained, State at kept; give these fields the same kind, or each its own node"),
         "{text}"
     );
 }

@@ -152,7 +152,9 @@ fn jit_retraces_for_each_axis_length() {
     assert_eq!(plain.traces(), 1);
     let text = message(|| drop(f(Tensor::from(1.0))));
     assert!(
-        text.contains("cannot psum over the batch axis `i`: no `vmap` around it names one"),
+        text.contains(
+            "cannot psum over the batch axis `i`: no enclosing `vmap` names a batch axis"
+        ),
         "{text}"
     );
 }
@@ -254,7 +256,7 @@ fn axis_length_mismatch_groups_leaves() {
     );
     let text = message(|| drop(vmap(|x: Tensor| x).in_axes(None)(Tensor::from([1, 2]))));
     assert!(
-        text.contains("map at least one, or give the number of examples by `.axis_size(…)`"),
+        text.contains("map at least one leaf, or set the number of examples with `.axis_size(…)`"),
         "{text}"
     );
 }
@@ -354,7 +356,7 @@ fn recorded_function_requires_its_batch_axis() {
         assert_eq!(found.sum().item::<f64>() % 7.0, 0.0);
         let text = message(|| drop(run(Tensor::from(1.0))));
         assert!(
-            text.contains("over the batch axis `i`: no `vmap` around it names one"),
+            text.contains("over the batch axis `i`: no enclosing `vmap` names a batch axis"),
             "{text}"
         );
     }
@@ -379,11 +381,11 @@ fn unbound_and_repeated_names_are_errors() {
     let text = nested(|x| psum(&x, "column"));
     assert_eq!(
         text,
-        "cannot psum over the batch axis `column`: the ones named here are `columns`, `rows`; name it by `.axis_name(\"column\")` of a `vmap` around"
+        "cannot psum over the batch axis `column`: the bound names are `columns`, `rows`; bind it with `.axis_name(\"column\")` of an enclosing `vmap`"
     );
     let text = nested(|x| jit(|x: Tensor| pmean(&x, "j"))(x));
     assert!(
-        text.contains("cannot pmean over the batch axis `j`: the ones named here are"),
+        text.contains("cannot pmean over the batch axis `j`: the bound names are"),
         "{text}"
     );
     let text = nested(|x| psum(&x, ["rows", "rows"]));
@@ -394,7 +396,10 @@ fn unbound_and_repeated_names_are_errors() {
     let text = nested(|x| ppermute(&x, ("rows", "columns"), [(0, 1)]));
     assert!(text.contains("it works over one"), "{text}");
     let text = message(|| drop(axis_index("rows")));
-    assert!(text.contains("no `vmap` around it names one"), "{text}");
+    assert!(
+        text.contains("no enclosing `vmap` names a batch axis"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_number_that_an_integer_tensor_cannot_hold_is_an_error() {
     let error = x.try_less(0.5).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot put the number 0.5 beside i32[4]: i32 holds no such number; convert the tensor first, for instance with `.convert(DType::F32)`"
+        "cannot combine the number 0.5 with i32[4]: i32 cannot represent it; convert the tensor first, for instance with `.convert(DType::F32)`"
     );
     assert!(x.try_add(4_294_967_295_u32).is_err());
     assert!(Tensor::from([1_u32]).try_add(-1).is_err());

@@ -99,7 +99,7 @@ fn a_changed_static_retraces_and_says_why() {
         [1.0, 2.0]
     );
     assert!(
-        why().ends_with("activation = fn(&Tensor) -> Tensor, another one of that type"),
+        why().ends_with("activation = fn(&Tensor) -> Tensor, another value of this type"),
         "{}",
         why()
     );

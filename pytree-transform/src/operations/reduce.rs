@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(x.sum_axes([]).shape(), [2, 3, 4]);
         assert_eq!(
             x.try_sum_axes([3]).unwrap_err().to_string(),
-            "cannot sum f32[2,3,4]: axis 3 is not there; its axes are -3 to 2"
+            "cannot sum f32[2,3,4]: axis 3 is out of range; its axes are -3 to 2"
         );
         let error = x.try_max_axes([1, -2]).unwrap_err().to_string();
         assert!(

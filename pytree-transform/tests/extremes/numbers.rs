@@ -38,10 +38,10 @@ fn integers_wrap_as_in_xla() {
         Tensor::from(f64::from(i32::MAX) + 1.0).convert(DType::I32) => elements([2_147_483_647.0]);
         Tensor::from(NAN).convert(DType::I64) => elements([0.0]);
         Tensor::from(-INF).convert(DType::U32) => elements([0.0]);
-        Tensor::from([1, 2]) + 3_000_000_000_i64 => Panic("cannot put the number 3000000000 beside i32[2]");
-        Tensor::from([1_u32]) + -1 => Panic("cannot put the number -1 beside u32[1]");
+        Tensor::from([1, 2]) + 3_000_000_000_i64 => Panic("cannot combine the number 3000000000 with i32[2]");
+        Tensor::from([1_u32]) + -1 => Panic("cannot combine the number -1 with u32[1]");
         Tensor::from([1]) + 1e300 => Panic("cannot put the number");
-        Tensor::from([1]) + NAN => Panic("cannot put the number NaN beside i32[1]");
+        Tensor::from([1]) + NAN => Panic("cannot combine the number NaN with i32[1]");
         Tensor::full(DType::I32, [1], 1e300) => elements([2_147_483_647.0]);
         Tensor::full(DType::Bool, [1], NAN) => elements([1.0]);
         Tensor::from([i64::MAX, 1]).sum() => elements([-9_223_372_036_854_775_808.0]);
