@@ -239,7 +239,7 @@ fn returned_argument_keeps_its_vmap_axis() {
         ))
     });
     assert!(
-        text.contains("different axes: 0 for [0], 1 for [1]; give the same for all"),
+        text.contains("different axes: 0 for [0], 1 for [1]; pass the same axis for all of them"),
         "{text}"
     );
     let inner = (
@@ -376,7 +376,8 @@ fn carry_keeps_its_references() {
     );
     let text = panics(|| fori_loop(0, 3, |_, (a, b): Pair| (b, a), (count.clone(), number(1.0))));
     assert!(
-        text.contains("at [0]: another reference") && text.contains("at [1]: another reference"),
+        text.contains("at [0]: a different reference")
+            && text.contains("at [1]: a different reference"),
         "{text}"
     );
     let text = panics(|| {
@@ -415,7 +416,7 @@ fn carry_keeps_its_references() {
         };
         fori_loop(0, 2, replace, holder.clone())
     });
-    assert!(text.contains("at [0]: another reference"), "{text}");
+    assert!(text.contains("at [0]: a different reference"), "{text}");
     assert!(holder.get()[0].same(&count));
     // An unchanged reference keeps its identity, and a new shared node is a new value.
     let back = fori_loop(

@@ -697,7 +697,7 @@ fn shared_node_has_one_axis_and_kind() {
     let sum = |(a, b): (Shared<Tensor>, Shared<Tensor>)| &*a + &*b;
     let text = panics(|| vmap(sum).in_axes((0, None))(pair()));
     assert!(
-        text.starts_with("cannot vmap: one node is at several places, for which `.in_axes(…)` has different axes: 0 for [0], None for [1]; give the same for all"),
+        text.starts_with("cannot vmap: one node is at several places, for which `.in_axes(…)` has different axes: 0 for [0], None for [1]; pass the same axis for all of them"),
         "{text}"
     );
     // The axes of a later place must match too. Otherwise the other axes would not be checked.

@@ -7,7 +7,7 @@
 
 #![allow(
     clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
+    reason = "only inlined code is compiled for the wide instruction sets"
 )]
 #![allow(
     clippy::excessive_precision,
@@ -39,7 +39,7 @@ macro_rules! elementary {
         tanh $tanh:tt;
     ) => {
         impl Elementary for $float {
-            /// eˣ = 2ⁿ·eʳ with |r| ≤ ln 2 / 2, where eʳ = 1 + r + r²·p(r).
+            /// Computes eˣ = 2ⁿ·eʳ with |r| ≤ ln 2 / 2, where eʳ = 1 + r + r²·p(r).
             #[inline(always)]
             fn exp(self) -> Self {
                 let x = if self > $exp_greatest { $exp_greatest } else { self };
@@ -59,7 +59,7 @@ macro_rules! elementary {
                 y * power(half) * power(integer.wrapping_sub(half))
             }
 
-            /// log(2ᵉ·m) = e·ln 2 + log(1 + f) with √½ ≤ m < √2 and log(1 + f) = 2·artanh(s), s = f/(2 + f).
+            /// Computes log(2ᵉ·m) = e·ln 2 + log(1 + f) with √½ ≤ m < √2 and log(1 + f) = 2·artanh(s), s = f/(2 + f).
             #[inline(always)]
             fn log(self) -> Self {
                 let two_to_mantissa = Self::from_bits(($bias + $mantissa) << $mantissa);
@@ -83,7 +83,7 @@ macro_rules! elementary {
                 if self >= 0.0 { y } else { Self::NAN }
             }
 
-            /// x + x³·p(x²) near zero, 1 − 2/(e²ˣ + 1) elsewhere.
+            /// Computes tanh as x + x³·p(x²) near zero and 1 − 2/(e²ˣ + 1) elsewhere.
             #[inline(always)]
             fn tanh(self) -> Self {
                 let x = self.abs();
@@ -94,7 +94,7 @@ macro_rules! elementary {
                 y.copysign(self)
             }
 
-            /// 1 / (1 + e⁻ˣ).
+            /// Computes 1 / (1 + e⁻ˣ).
             #[inline(always)]
             fn logistic(self) -> Self {
                 1.0 / (1.0 + Elementary::exp(-self))
@@ -153,7 +153,7 @@ elementary! {
     ];
 }
 
-/// erf of an f32: x·p(x²) near zero, 1 − e^−q(x) elsewhere.
+/// Computes erf of an f32 as x·p(x²) near zero and 1 − e^−q(x) elsewhere.
 #[inline(always)]
 pub(crate) fn erf_f32(operand: f32) -> f32 {
     let x = operand.abs();

@@ -109,7 +109,7 @@ pub enum TensorError {
         bound: Vec<String>,
     },
     /// A batch axis is named twice.
-    #[error("cannot {operation} over the batch axis `{name}` twice; give each name once")]
+    #[error("cannot {operation} over the batch axis `{name}` twice; name each axis once")]
     DuplicateAxis {
         /// The operation.
         operation: &'static str,
@@ -145,7 +145,7 @@ pub enum TensorError {
 }
 
 impl TensorError {
-    /// Operands with incompatible shapes.
+    /// Makes the error of operands with incompatible shapes.
     pub(crate) fn shape(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -160,7 +160,7 @@ impl TensorError {
         }
     }
 
-    /// Operands with unsupported or different dtypes.
+    /// Makes the error of operands with unsupported or different dtypes.
     pub(crate) fn dtype(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -173,7 +173,7 @@ impl TensorError {
         }
     }
 
-    /// An axis out of range.
+    /// Makes the error of an axis out of range.
     pub(crate) fn axis(
         operation: &'static str,
         operand: &AbstractArray,
@@ -186,7 +186,7 @@ impl TensorError {
         }
     }
 
-    /// A result that does not fit memory.
+    /// Makes the error of a result that does not fit memory.
     pub(crate) fn too_large(operation: &'static str, found: &AbstractArray) -> Self {
         Self::TooLarge {
             operation: name_of(operation),

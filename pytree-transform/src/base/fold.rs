@@ -14,13 +14,13 @@
 
 #![allow(
     clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
+    reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
 
-/// How many elements are combined side by side.
+/// The number of accumulators that combine elements side by side.
 pub(crate) const LANES: usize = 32;
 
 /// The number of elements of a part of a row.

@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Smaller arrays are left to the system's allocator, which is quick with them.
 const SMALLEST: usize = 4 << 10;
 
-/// How many bytes are kept unless the program sets another limit.
+/// The default limit of the pool, in bytes.
 const LIMIT: usize = 256 << 20;
 
 /// The most lengths that the pool remembers.

@@ -5,7 +5,7 @@
 
 #![allow(
     clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
+    reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
 mod totals;

@@ -189,7 +189,7 @@ fn constant_expressions_are_folded() {
     assert_eq!(
         filled,
         ["full", "mul"],
-        "what is equal everywhere is not stored"
+        "a result with equal elements is not stored"
     );
     let big = left_of_given(
         |x| x + Tensor::iota(DType::F32, [2000], 0).sin(),

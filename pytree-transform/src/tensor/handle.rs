@@ -248,7 +248,7 @@ fn no_value(tracer: &Tracer) -> TensorError {
     let (stands_for, mend) = match tracer.payload {
         Payload::Batch { .. } => (
             "all values of the batch at once",
-            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, or map only what does not depend on the value",
+            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, or map only the parts that do not depend on the value",
         ),
         _ => (
             "a value that is known only when the compiled function runs",

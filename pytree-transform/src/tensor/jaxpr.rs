@@ -185,7 +185,7 @@ impl Jaxpr {
         Variable::at(self.variables.len() - 1)
     }
 
-    /// For each variable, returns the constant that defines it, if any.
+    /// Returns the constant that defines each variable, if any.
     pub(crate) fn constants_by_variable(&self) -> Vec<Option<&Tensor>> {
         let mut constants = vec![None; self.variables.len()];
         for (variable, tensor) in &self.constants {
@@ -194,7 +194,7 @@ impl Jaxpr {
         constants
     }
 
-    /// For each variable, returns the position of the equation that makes it, if any.
+    /// Returns the position of the equation that makes each variable, if any.
     pub(crate) fn makers(&self) -> Vec<Option<usize>> {
         let mut makers = vec![None; self.variables.len()];
         for (position, equation) in self.equations.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Jaxpr {
         makers
     }
 
-    /// For each variable, returns the position of the first input that it is, if any.
+    /// Returns the position of each variable among the inputs, if it is an input; the first position if it occurs twice.
     pub(crate) fn input_positions(&self) -> Vec<Option<usize>> {
         let mut positions = vec![None; self.variables.len()];
         for (position, input) in self.inputs.iter().enumerate() {
@@ -214,7 +214,7 @@ impl Jaxpr {
         positions
     }
 
-    /// For each variable, returns whether it depends on one of these inputs.
+    /// Returns, for each variable, whether it depends on one of these inputs.
     pub(crate) fn depending_on(&self, inputs: &[Variable]) -> Vec<bool> {
         let mut depends = vec![false; self.variables.len()];
         inputs
@@ -231,7 +231,7 @@ impl Jaxpr {
         depends
     }
 
-    /// For each variable, returns whether one of these outputs needs it.
+    /// Returns, for each variable, whether one of these outputs needs it.
     pub(crate) fn needed_by(&self, outputs: impl Iterator<Item = Variable>) -> Vec<bool> {
         let mut needed = vec![false; self.variables.len()];
         outputs.for_each(|output| needed[output.index()] = true);

@@ -76,7 +76,7 @@ pub(crate) struct Ending<'l> {
 }
 
 impl<'l> Ending<'l> {
-    /// The end of a transformation that has run a user's function.
+    /// Makes the end of a transformation that has run a user's function.
     pub(crate) fn of(name: &'static str, line: &'l Location<'l>) -> Self {
         Self {
             name,

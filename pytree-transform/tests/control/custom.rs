@@ -195,7 +195,7 @@ fn mistakes_in_rules_name_their_paths() {
             })(&x)
         },
         &[
-            "the tangent that the rule gives",
+            "the tangent that the rule returns",
             "at [0]: expected f64[2], found f64[]",
             "at [1]",
         ],
@@ -203,7 +203,7 @@ fn mistakes_in_rules_name_their_paths() {
     reports(
         || grad(|x: &Tensor| custom_vjp(|x: &Tensor| x.sum(), |x| (x.sum(), ()), |(), t| t)(x))(&x),
         &[
-            "the cotangent that `backward` gives",
+            "the cotangent that `backward` returns",
             "the root: expected f64[2], found f64[]",
         ],
     );

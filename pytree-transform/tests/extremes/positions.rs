@@ -75,12 +75,12 @@ fn indices_in_tensors_clip_or_wrap() {
         four().take(&Tensor::from([i32::MIN, i32::MAX]), 0) => elements([0.0, 3.0]);
         none().take(&Tensor::from([0]), 0) => Panic("cannot take from f32[0]");
         none().take(&Tensor::zeros(DType::I32, [0]), 0) => elements([]);
-        four().take(&Tensor::from([0]), isize::MIN) => Panic("axis -9223372036854775808 is not there");
+        four().take(&Tensor::from([0]), isize::MIN) => Panic("axis -9223372036854775808 is out of range");
         four().take_along_axis(&i64s([i64::MIN, i64::MAX, 1]), 0) => elements([0.0, 3.0, 1.0]);
         four().at_indices(&i64s([i64::MIN, i64::MAX, -1]), 0).set(9.0) => elements([0.0, 1.0, 2.0, 9.0]);
         four().at_indices(&Tensor::from([u32::MAX]), 0).add(9.0) => elements([0.0, 1.0, 2.0, 3.0]);
         four().at_indices(&Tensor::from([i32::MIN, i32::MAX]), 0).max(9.0) => elements([0.0, 1.0, 2.0, 3.0]);
-        four().at_indices(&Tensor::from([0]), isize::MAX).set(1.0) => Panic("axis 9223372036854775807 is not there");
+        four().at_indices(&Tensor::from([0]), isize::MAX).set(1.0) => Panic("axis 9223372036854775807 is out of range");
         four().dynamic_slice(&scalar(i64::MIN), [2]) => elements([0.0, 1.0]);
         four().dynamic_slice(&scalar(i64::MAX), [2]) => elements([2.0, 3.0]);
         four().dynamic_slice(&scalar(0), [HUGE]) => Panic("cannot dynamic_slice f32[4]: axis 0 has length 4, less than the size 18446744073709551615");
@@ -127,8 +127,8 @@ fn extreme_diagonal_offsets_are_accepted() {
 fn axis_out_of_range_is_named() {
     let (x, y) = (matrix, matrix);
     check(&rows! {
-        x().sum_axes([isize::MIN]) => Panic("cannot sum f32[2,3]: axis -9223372036854775808 is not there");
-        x().sum_axes([isize::MAX]) => Panic("axis 9223372036854775807 is not there");
+        x().sum_axes([isize::MIN]) => Panic("cannot sum f32[2,3]: axis -9223372036854775808 is out of range");
+        x().sum_axes([isize::MAX]) => Panic("axis 9223372036854775807 is out of range");
         x().mean_axes([isize::MAX]) => Panic("cannot take the mean of f32[2,3]");
         x().max_keep([isize::MIN]) => Panic("cannot take the maximum of f32[2,3]");
         x().min_axes([2]) => Panic("cannot take the minimum of f32[2,3]: axis 2");

@@ -219,7 +219,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         kernel.grain = grain * kernel.tile.div_ceil(grain);
     }
 
-    /// For each result, finds the inputs that are read only where the result is written.
+    /// Finds, for each result, the inputs that are read only where the result is written.
     fn find_memory_to_take(&mut self) {
         let kernel = &mut self.kernel;
         let mut levels: Vec<Option<Level>> = vec![None; kernel.inputs.len()];
