@@ -37,8 +37,8 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, the number of JAX, or for the
 /// number that [`cache_size`](Jit::cache_size) sets.
 ///
-/// Build a compiled function once and keep it: one that is built for every call is also compiled for every call. When a
-/// source line has built and traced 32 compiled functions, a warning on stderr names the line.
+/// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
+/// When a source line has built and traced 32 compiled functions, a warning on stderr names the line.
 ///
 /// # Examples
 /// ```
@@ -160,7 +160,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             entry.depend_on_batch_axes();
             return (entry, leaves, references);
         }
-        // Tracing may wait for other threads.
+        // Tracing may need other threads.
         attempts.end_turn();
         let (leaves, treedef, mut references) = crossing::take_apart::<Tensor, A>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
