@@ -58,7 +58,7 @@ impl Replacements {
         self.0[variable.index()]
     }
 
-    /// Replaces `variable` by `by` from here on. `by` must be a variable that is not replaced any more.
+    /// Replaces `variable` by `by` from here on. No later call may replace `by`.
     fn replace(&mut self, variable: Variable, by: Variable) {
         self.0[variable.index()] = by;
     }

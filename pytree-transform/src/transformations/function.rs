@@ -60,7 +60,7 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
     }
 }
 
-/// Unflattens a value together with the references inside it; see [`rebuild`].
+/// Unflattens a value together with the references inside it; see [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
     rebuilt(crossing::put_together(treedef, leaves))
@@ -102,7 +102,7 @@ impl<'l> Ending<'l> {
     }
 }
 
-/// Unflattens a value with the given references, and writes their new values; see [`rebuild`].
+/// Unflattens a value with the given references, and writes their new values; see [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
     ending: Ending<'_>,
