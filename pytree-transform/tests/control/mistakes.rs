@@ -74,7 +74,10 @@ fn wrong_predicates_and_indices_are_errors() {
         || switch(&Tensor::from(0.5_f32), &[&|x: Tensor| x], x()),
         &["f32[]", "an integer without axes"],
     );
-    reports(|| switch(&Tensor::from(0), &[], x()), &["no branches"]);
+    reports(
+        || switch(&Tensor::from(0), &[], x()),
+        &["empty list of branches"],
+    );
     reports(
         || while_loop(|x: &Tensor| x.less(3.0), |x| x, x()),
         &["bool[2] holds", "bool without axes"],
