@@ -1,5 +1,5 @@
-//! What the rules of all primitives that hold recorded functions share: how results, tangents, cotangents and batch axes
-//! are put together from what a body gives.
+//! Code shared by the rules of primitives that hold recorded functions. It assembles results, tangents, cotangents and
+//! batch axes from the results of a body.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, Cotangents, Linear, Outputs, Primitive, WithTangents};
 use crate::tensor::trace::{bind, current_line};
 
-/// The results of a primitive on tensors of whatever levels.
+/// Returns the results of a primitive on tensors of any level.
 #[track_caller]
 pub(crate) fn bind_all(primitive: &dyn Primitive, operands: &[Tensor]) -> Vec<Tensor> {
     let operands: Vec<&Tensor> = operands.iter().collect();
     or_panic(bind(primitive, &operands)).into_vec()
 }
 
-/// **Evaluation**: what a body gave, as results.
+/// Converts the results of a body to those of an evaluation rule.
 pub(crate) fn arrays(results: Vec<Arc<Array>>) -> Outputs<Array> {
     results.into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
-/// **JVP**: results with the tangents of those that have one.
+/// Returns results with their tangents, for a JVP rule. `has_tangent` marks the results that have a tangent.
 #[track_caller]
 pub(crate) fn with_tangents(
     results: Vec<Tensor>,
@@ -32,14 +32,14 @@ pub(crate) fn with_tangents(
     (results.into(), in_places(tangents, has_tangent).into())
 }
 
-/// **JVP** of a body that gives the tangents behind the results.
+/// Returns results with their tangents, for a JVP rule whose body returns the tangents after the results.
 #[track_caller]
 pub(crate) fn tangents_behind(mut results: Vec<Tensor>, has_tangent: &[bool]) -> WithTangents {
     let tangents = results.split_off(has_tangent.len());
     with_tangents(results, tangents, has_tangent)
 }
 
-/// **Transpose**: the inputs of a transposed body are the known operands, and behind them the cotangents that there are.
+/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that exist.
 pub(crate) fn known_and_cotangents(
     operands: &[Linear],
     cotangents: &[Option<Tensor>],
@@ -54,7 +54,7 @@ pub(crate) fn known_and_cotangents(
         .collect()
 }
 
-/// **Transpose**: the cotangents of the unknown operands, from those that a transposed body gives.
+/// Returns the cotangents of the operands from the results of a transposed body, for a transpose rule.
 #[track_caller]
 pub(crate) fn cotangents_of(
     results: Vec<Tensor>,
@@ -66,7 +66,7 @@ pub(crate) fn cotangents_of(
     of_operands.map(Option::flatten).collect()
 }
 
-/// **Batching**: results of which those are mapped over the axis in front for which the flag is set.
+/// Returns results with their batch axes, for a batching rule. Results whose flag is set have the batch axis in front.
 pub(crate) fn mapped_in_front(results: Vec<Tensor>, mapped: &[bool]) -> Batched {
     let axes = mapped.iter().map(|&mapped| mapped.then_some(0));
     (results.into(), axes.collect())
