@@ -9,14 +9,14 @@ use syn::{Attribute, Ident, Meta, Path, Token};
 use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
 
-/// An attribute that gives a field its kind, as it is written.
+/// An attribute that gives a field its kind, in the notation of the user.
 pub(crate) struct KindAttribute<'a> {
     pub(crate) attribute: &'a Attribute,
     pub(crate) kind: Kind,
 }
 
 impl KindAttribute<'_> {
-    /// The attribute as the user knows it.
+    /// Returns the attribute in the notation of the user.
     pub(crate) fn name(&self) -> String {
         match &self.kind {
             Kind::Child => String::new(),
@@ -40,7 +40,7 @@ fn text_of(meta: &Meta) -> String {
         .replace(" )", ")")
 }
 
-/// The name of one of our attributes.
+/// Returns the name of an attribute of this library.
 fn our_name(attribute: &Attribute) -> Option<&'static str> {
     let ident = attribute.path().get_ident()?.unraw();
     ["param", "state", "static", "module", "pytree"]
@@ -48,12 +48,12 @@ fn our_name(attribute: &Attribute) -> Option<&'static str> {
         .find(|name| ident == name)
 }
 
-/// What the attributes of a field say.
+/// The attributes of a field.
 #[derive(Default)]
 pub(crate) struct FieldAttributes<'a> {
-    /// Those that give it a kind; there should be one at most.
+    /// The attributes that give it a kind. More than one is an error.
     pub(crate) kinds: Vec<KindAttribute<'a>>,
-    /// Whether its type leads back to the item by way of another.
+    /// Whether the field is marked as `recursive`: its type contains the item indirectly.
     pub(crate) is_recursive: bool,
 }
 
@@ -80,17 +80,17 @@ pub(crate) fn of_field<'a>(
     read
 }
 
-/// `#[param]` and `#[r#static]` take no argument.
+/// Checks that `#[param]` and `#[r#static]` have no argument.
 fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> Option<Kind> {
     if matches!(attribute.meta, Meta::Path(_)) {
         return Some(kind);
     }
     let name = attribute.path().to_token_stream();
-    let mend = match kind {
+    let fix = match kind {
         Kind::Param => "; a collection is named by `#[state(Collection)]`",
         _ => "",
     };
-    let message = format!("`#[{name}]` takes no argument: write `#[{name}]`{mend}");
+    let message = format!("`#[{name}]` takes no argument: write `#[{name}]`{fix}");
     match &attribute.meta {
         Meta::List(list) if !list.tokens.is_empty() => errors.push(&list.tokens, message),
         meta => errors.push(meta, message),
@@ -98,7 +98,7 @@ fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> O
     None
 }
 
-/// `#[state]` or `#[state(Collection)]`.
+/// Reads `#[state]` or `#[state(Collection)]`.
 fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
     match &attribute.meta {
         Meta::Path(_) => Some(Kind::State(None)),
@@ -129,7 +129,7 @@ fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
     }
 }
 
-/// One argument of `#[module(…)]` or `#[pytree(…)]`; words are kept for their places.
+/// An argument of `#[module(…)]` or `#[pytree(…)]`. Words keep their spans.
 enum Argument {
     Static(Ident),
     Recursive(Ident),
@@ -137,7 +137,7 @@ enum Argument {
     Unknown(Ident),
 }
 
-/// The arguments of an attribute; `takes` says which there are.
+/// Reads the arguments of an attribute. `takes` describes the valid arguments.
 fn arguments(attribute: &Attribute, takes: &str, errors: &mut Errors) -> Vec<Argument> {
     let parse = |input: ParseStream<'_>| {
         let mut arguments = Vec::new();
@@ -184,14 +184,15 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
         })?;
         return Ok(Argument::Crate(path, word.span()));
     }
-    // What belongs to an unknown word is skipped, so that it is one error.
+    // Skips the rest of an unknown argument, so that only one error is reported.
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<proc_macro2::TokenTree>()?;
     }
     Ok(Argument::Unknown(word))
 }
 
-/// `#[module(static)]` and `#[module(recursive)]` on a field, or the same of `pytree`: whether it is static.
+/// Reads `#[module(static)]` and `#[module(recursive)]` on a field, or the same of `pytree`. Returns whether the
+/// field is static.
 fn arguments_of_field(
     attribute: &Attribute,
     name: &str,
@@ -224,14 +225,14 @@ fn arguments_of_field(
     is_static
 }
 
-/// Notes that an argument is there; once is enough.
+/// Records an argument, and reports a repetition.
 fn once(is_there: &mut bool, word: &Ident, errors: &mut Errors) {
     if std::mem::replace(is_there, true) {
         errors.push(word, format!("`{word}` is written twice: remove one"));
     }
 }
 
-/// A variant takes no attribute: kinds belong to its fields.
+/// Reports attributes on a variant, because only fields have kinds.
 pub(crate) fn of_variant(attributes: &[Attribute], errors: &mut Errors) {
     for attribute in attributes
         .iter()
@@ -247,7 +248,7 @@ pub(crate) fn of_variant(attributes: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// Reads the attributes of an item: the path to the crate, if it is given.
+/// Reads the attributes of an item, and returns the path of the crate, if one is given.
 pub(crate) fn of_item(
     attributes: &[Attribute],
     macro_: Macro,
@@ -273,12 +274,12 @@ pub(crate) fn of_item(
 }
 
 fn belongs_on_a_field(text: &str, is_static: bool, macro_: Macro) -> String {
-    let mend = if is_static && macro_ == Macro::Module {
+    let fix = if is_static && macro_ == Macro::Module {
         "; to let the whole type be static, derive `Static` instead of `Module`"
     } else {
         ""
     };
-    format!("`#[{text}]` belongs on a field, not on the item{mend}")
+    format!("`#[{text}]` belongs on a field, not on the item{fix}")
 }
 
 fn item_arguments(
@@ -315,7 +316,7 @@ fn item_arguments(
     }
 }
 
-/// Reads the arguments of `#[module_object(…)]`: the path to the crate, if it is given.
+/// Reads the arguments of `#[module_object(…)]`, and returns the path of the crate, if one is given.
 pub(crate) fn of_module_object(
     arguments: proc_macro2::TokenStream,
     errors: &mut Errors,

@@ -1,4 +1,4 @@
-//! The rules across attributes, fields and the item; each states itself above its function.
+//! Rules that involve several attributes or fields. Each function documents its rule.
 
 use quote::ToTokens;
 use syn::{Data, Generics, Type};
@@ -8,27 +8,27 @@ use crate::errors::Errors;
 use crate::input::{Kind, Macro};
 use crate::types::held_types;
 
-/// What owns its fields, and how a field that borrows is mended.
+/// What a type must own, and how to fix a field that borrows.
 pub(crate) struct Owner {
     owns: &'static str,
-    mend: &'static str,
+    fix: &'static str,
 }
 
 impl Owner {
     pub(crate) const LEAF: Self = Self {
         owns: "a leaf owns what it holds",
-        mend: "own the field",
+        fix: "own the field",
     };
 
     fn of(macro_: Macro) -> Self {
         match macro_ {
             Macro::Module | Macro::Pytree => Self {
                 owns: "a pytree owns its leaves",
-                mend: "own the field, or share it by `Shared`",
+                fix: "own the field, or share it by `Shared`",
             },
             Macro::Static => Self {
                 owns: "a static value owns what it holds",
-                mend: "own the field",
+                fix: "own the field",
             },
         }
     }
@@ -40,34 +40,34 @@ impl Owner {
             errors.push(
                 parameter,
                 format!(
-                    "{owns} and cannot borrow for `{lifetime}`: remove `{lifetime}` and {mend}",
+                    "{owns} and cannot borrow for `{lifetime}`: remove `{lifetime}` and {fix}",
                     owns = self.owns,
-                    mend = self.mend
+                    fix = self.fix
                 ),
             );
         }
     }
 }
 
-/// A pytree, and a static value, owns its fields.
+/// A pytree or a static value owns its fields.
 pub(crate) fn lifetimes(generics: &Generics, macro_: Macro, errors: &mut Errors) {
     Owner::of(macro_).lifetimes(generics, errors);
 }
 
-/// A field is not a reference without lifetime, for which rustc would ask for a lifetime parameter.
+/// A field is not a reference without a lifetime. rustc would suggest a lifetime parameter.
 pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     for held in held_types(ty) {
         let Type::Reference(reference) = held else {
             continue;
         };
         if reference.lifetime.is_none() {
-            let Owner { owns, mend } = Owner::of(macro_);
-            errors.push(reference, format!("{owns} and cannot borrow: {mend}"));
+            let Owner { owns, fix } = Owner::of(macro_);
+            errors.push(reference, format!("{owns} and cannot borrow: {fix}"));
         }
     }
 }
 
-/// A value knows which of its fields are there: it is not a union.
+/// An item is not a union, because a union does not know which field is active.
 pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     if let Data::Union(data) = data {
         let what = match macro_ {
@@ -83,7 +83,7 @@ pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     }
 }
 
-/// A field has one kind, and in a plain container none but `#[r#static]`.
+/// A field has at most one kind. In a plain container the only kind is `#[r#static]`.
 pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Errors) {
     if macro_ == Macro::Pytree {
         for kind in kinds

@@ -18,14 +18,14 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     if !is_unit || !input.generics.params.is_empty() {
         errors.push(
             ident,
-            format!("a collection is a name and holds nothing: write `struct {ident};`"),
+            format!("a collection must be a unit struct: write `struct {ident};`"),
         );
     }
     let errors = errors.into_tokens();
     let root = Root::new(entry, renamed.as_ref());
     let name = syn::ext::IdentExt::unraw(ident).to_string();
     let (generics, arguments, where_clause) = input.generics.split_for_impl();
-    // A collection with a mistake is implemented all the same, so that its uses are not reported.
+    // Implements the trait even after an error, so that uses of the collection are not reported.
     quote! {
         #errors
         #[automatically_derived]

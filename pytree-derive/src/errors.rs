@@ -1,14 +1,14 @@
-//! The mistakes of an item, all of them: a user mends several in one go.
+//! Collects all errors of an item, so that a user can fix them together.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-/// Collects errors until all rules were checked.
+/// Collects errors until all rules are checked.
 #[derive(Default)]
 pub(crate) struct Errors(Option<syn::Error>);
 
 impl Errors {
-    /// Adds an error at the tokens it is about.
+    /// Adds an error at the given tokens.
     pub(crate) fn push(&mut self, place: impl ToTokens, message: impl std::fmt::Display) {
         self.add(syn::Error::new_spanned(place, message));
     }
@@ -21,25 +21,25 @@ impl Errors {
         }
     }
 
-    /// The errors as tokens, if there are any.
+    /// Returns the errors as tokens, if there are any.
     pub(crate) fn into_tokens(self) -> Option<TokenStream> {
         self.0.map(|errors| errors.to_compile_error())
     }
 }
 
-/// The candidate that a misspelt word was meant to be, as the end of a message.
+/// Returns the end of a message that suggests a candidate for a misspelt word.
 pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
     closest(word, candidates).map_or_else(String::new, |candidate| {
         format!("; did you mean `{candidate}`?")
     })
 }
 
-/// The most edits of a misspelling.
+/// The largest number of edits that counts as a misspelling.
 const EDITS: usize = 2;
 
-/// The candidate that is a misspelling away, if one is; of two as near, the first.
+/// Returns the candidate within [`EDITS`] edits of `word`; of equally near candidates the first.
 ///
-/// The work is bounded: candidates are a few short words, and a longer word is none of them.
+/// The work is bounded: the candidates are a few short words, and a much longer word matches none of them.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     candidates

@@ -1,4 +1,4 @@
-//! The implementations of a pytree or module.
+//! Generates the implementations of a pytree or module.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -30,7 +30,7 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
     in_scope(&read, &quote!(#checks #(#implementations)*))
 }
 
-/// Puts generated code into a scope of its own, in which the answers of probes can be named.
+/// Puts generated code into its own scope, in which the results of probes have names.
 pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     let root = &input.root;
     quote! {
@@ -43,7 +43,7 @@ pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     }
 }
 
-/// One implementation: `parameters` and `bounds` are added to those of the item.
+/// Generates one implementation. `parameters` and `bounds` are added to those of the item.
 pub(crate) fn implementation(
     input: &Input<'_>,
     parameters: &TokenStream,
@@ -68,7 +68,7 @@ pub(crate) fn implementation(
     }
 }
 
-/// The parameters of the item with their bounds, without defaults.
+/// Returns the parameters of the item with their bounds, without defaults.
 fn own_parameters(input: &Input<'_>) -> impl Iterator<Item = TokenStream> {
     input.generics.params.iter().map(|parameter| {
         let mut parameter = parameter.clone();
@@ -81,7 +81,7 @@ fn own_parameters(input: &Input<'_>) -> impl Iterator<Item = TokenStream> {
     })
 }
 
-/// The shape of the node for each variant.
+/// Generates the shape of the node for each variant.
 fn shapes(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let shapes = input.variants.iter().map(|variant| shape(input, variant));
@@ -92,7 +92,7 @@ fn shapes(input: &Input<'_>) -> TokenStream {
         &TokenStream::new(),
         &quote! {
             const SHAPES: &'static [#root::shape::NodeShape] = {
-                // One for the item, whatever its arguments.
+                // One type per item, independent of the type arguments.
                 enum __Definition {}
                 &[#(#shapes),*]
             };
@@ -149,7 +149,7 @@ fn field_kind(input: &Input<'_>, field: &Field) -> TokenStream {
     quote!(#root::FieldKind::#kind)
 }
 
-/// The shape of a variant as generated code names it.
+/// Returns the expression for the shape of a variant.
 fn shape_of(input: &Input<'_>, position: usize) -> TokenStream {
     let root = &input.root;
     quote!(const { &<Self as #root::field::NodeShapes>::SHAPES[#position] })
@@ -186,7 +186,7 @@ fn pytree(input: &Input<'_>) -> TokenStream {
     )
 }
 
-/// A match over the variants of `self`; an enum without variants has no value to refer to.
+/// Generates a match over the variants of `self`. An enum without variants has no value to match.
 pub(crate) fn match_self(
     input: &Input<'_>,
     arms: impl Iterator<Item = TokenStream>,
@@ -221,12 +221,12 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// A static field, referred to by its variable, as a `StaticRef`.
+/// Generates the `StaticRef` of a static field, from its variable.
 pub(crate) fn static_ref(input: &Input<'_>, field: &Field) -> TokenStream {
     static_ref_of(input, field, &field.variable)
 }
 
-/// As [`static_ref`], of another variable.
+/// Generates the `StaticRef` of a static field, from the given variable.
 pub(crate) fn static_ref_of(
     input: &Input<'_>,
     field: &Field,
@@ -307,7 +307,8 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// A bound on a type without parameters may be false only if it is quantified over something.
+/// Returns a quantifier for a bound: rustc accepts a false bound on a type without parameters only if it is
+/// quantified.
 fn quantifier(field: &Field) -> TokenStream {
     if field.mentions.parameters {
         TokenStream::new()
@@ -316,8 +317,8 @@ fn quantifier(field: &Field) -> TokenStream {
     }
 }
 
-/// All leaves are `__L` if those of each child are. On types that mention the item the bound would never
-/// end.
+/// Generates bounds: all leaves are `__L` if all leaves of each child are. A type that mentions the item gets no
+/// bound, because the recursion would not end.
 fn part(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let parameters = quote!(__L: #root::Leaf + ::core::clone::Clone,);
@@ -354,8 +355,8 @@ fn part(input: &Input<'_>) -> TokenStream {
     quote!(#of #select)
 }
 
-/// The walks over the leaves of one type, field by field. A recursive item has the default ones, which count how
-/// deep they are.
+/// Generates the walks over leaves of one type, field by field. A recursive item uses the default walks, which
+/// count the depth.
 fn walks(input: &Input<'_>) -> TokenStream {
     if input.children().any(|field| field.mentions.itself) {
         return TokenStream::new();
@@ -449,7 +450,7 @@ fn module(input: &Input<'_>) -> TokenStream {
     quote!(#(#implementations)*)
 }
 
-/// A plain container can be what all its children can be.
+/// Generates the implementation of a plain container, which has a property if all its children have it.
 fn container(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let none = TokenStream::new();

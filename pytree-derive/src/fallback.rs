@@ -1,5 +1,5 @@
-//! The answer to an item with mistakes: all their messages, and empty implementations, so that the places
-//! where the item is used are not reported too.
+//! Output for an item with errors: all messages, and empty implementations, so that uses of the item cause no
+//! further errors.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,7 @@ use syn::{Generics, WhereClause};
 
 use crate::input::{Input, Macro};
 
-/// The answer of `#[derive(Module)]` and `#[derive(Pytree)]`.
+/// Returns the output of `#[derive(Module)]` and `#[derive(Pytree)]`.
 pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
     let root = &input.root;
     let leaf = quote!(__L: #root::Leaf + ::core::clone::Clone,);
@@ -69,7 +69,7 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
     }
 }
 
-/// An implementation without the bounds that the mistakes could make wrong.
+/// Generates an implementation without the bounds that an error of the item could invalidate.
 pub(crate) fn stub(
     input: &Input<'_>,
     parameters: &TokenStream,
@@ -84,7 +84,7 @@ pub(crate) fn stub(
     }
 }
 
-/// The generics with every lifetime replaced by `'static`: the item is then as owned as a pytree is.
+/// Returns the generics with every lifetime replaced by `'static`, because a pytree owns its data.
 pub(crate) fn parts(generics: &Generics) -> (TokenStream, TokenStream, Option<&WhereClause>) {
     let (mut own, mut arguments) = (TokenStream::new(), TokenStream::new());
     for parameter in &generics.params {

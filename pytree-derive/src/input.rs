@@ -1,4 +1,4 @@
-//! The item as the derive sees it: its variants, and each field with its kind.
+//! The parsed item: its variants, and each field with its kind.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -10,7 +10,7 @@ use crate::errors::Errors;
 use crate::paths::{Entry, Root};
 use crate::types::{Mentions, spell_self};
 
-/// The derive that reads the item.
+/// The derive macro that parses the item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Macro {
     /// `#[derive(Module)]`: every field has a kind.
@@ -21,10 +21,10 @@ pub(crate) enum Macro {
     Static,
 }
 
-/// The kind of a field, as its attribute says.
+/// The kind of a field according to its attribute.
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// No attribute.
+    /// A field without an attribute.
     Child,
     /// `#[param]`.
     Param,
@@ -40,14 +40,14 @@ pub(crate) struct Input<'a> {
     pub(crate) root: Root,
     pub(crate) ident: &'a Ident,
     pub(crate) generics: &'a Generics,
-    /// One for a struct.
+    /// The variants; a struct has one.
     pub(crate) variants: Vec<Variant<'a>>,
     pub(crate) is_enum: bool,
 }
 
 /// A struct, or a variant of an enum.
 pub(crate) struct Variant<'a> {
-    /// The name of the variant; none for a struct.
+    /// The name of the variant; `None` for a struct.
     pub(crate) ident: Option<&'a Ident>,
     pub(crate) is_tuple: bool,
     pub(crate) fields: Vec<Field>,
@@ -56,7 +56,7 @@ pub(crate) struct Variant<'a> {
 /// A field.
 pub(crate) struct Field {
     pub(crate) member: Member,
-    /// The variable that holds it, or a reference to it, in generated code.
+    /// The variable for the field, or for a reference to it, in generated code.
     pub(crate) variable: Ident,
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
@@ -64,7 +64,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Its name; the position for unnamed fields.
+    /// Returns its name, or its position if it is unnamed.
     pub(crate) fn name(&self) -> String {
         match &self.member {
             Member::Named(ident) => syn::ext::IdentExt::unraw(ident).to_string(),
@@ -78,7 +78,7 @@ impl Field {
 }
 
 impl<'a> Input<'a> {
-    /// Reads the item, with all its mistakes.
+    /// Parses the item, and reports all its errors.
     pub(crate) fn read(
         input: &'a DeriveInput,
         macro_: Macro,
@@ -117,12 +117,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// All fields of all variants.
+    /// Iterates over the fields of all variants.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         self.variants.iter().flat_map(|variant| &variant.fields)
     }
 
-    /// All fields that are children.
+    /// Iterates over all fields that are children.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Field> {
         self.fields().filter(|field| !field.is_static())
     }
@@ -168,13 +168,13 @@ fn read_fields(
 }
 
 impl Variant<'_> {
-    /// How it is built and matched: `Self` or `Self::Variant`.
+    /// Returns the path for construction and matching: `Self` or `Self::Variant`.
     pub(crate) fn path(&self) -> TokenStream {
         let variant = self.ident.map(|ident| quote!(::#ident));
         quote!(Self #variant)
     }
 
-    /// The name that displays show.
+    /// Returns the name that displays show.
     pub(crate) fn name(&self, item: &Ident) -> String {
         let item = syn::ext::IdentExt::unraw(item);
         match self.ident {
@@ -183,7 +183,7 @@ impl Variant<'_> {
         }
     }
 
-    /// The variant with each field bound to its variable.
+    /// Returns a pattern that binds each field to its variable.
     pub(crate) fn pattern(&self) -> TokenStream {
         let path = self.path();
         let members = self.fields.iter().map(|field| &field.member);
@@ -191,12 +191,12 @@ impl Variant<'_> {
         quote!(#path { #(#members: #variables),* })
     }
 
-    /// The fields that are static, in declaration order.
+    /// Iterates over the static fields, in declaration order.
     pub(crate) fn statics(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|field| field.is_static())
     }
 
-    /// The fields that are children, in declaration order.
+    /// Iterates over the fields that are children, in declaration order.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|field| !field.is_static())
     }

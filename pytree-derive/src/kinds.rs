@@ -1,8 +1,8 @@
-//! The kind of each field, enforced on its type.
+//! Checks that the type of each field fits its kind.
 //!
-//! A type without parameters is checked beside the item: each mistake it could make is a trait that it has
-//! unless the mistake was made. A type with parameters is known only where the item is used: there the
-//! check is a bound of the implementations.
+//! A type without parameters is checked next to the item: for each possible mistake there is a trait, which the
+//! type implements unless the mistake was made. A type with parameters is known only where the item is used.
+//! There the check is a bound of the implementations.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -11,7 +11,7 @@ use syn::Type;
 use crate::input::{Field, Input, Kind, Macro};
 use crate::types::held_types;
 
-/// The checks of all fields.
+/// Generates the checks of all fields.
 pub(crate) fn checks(input: &Input<'_>) -> TokenStream {
     input.fields().map(|field| check(input, field)).collect()
 }
@@ -38,7 +38,8 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// The type of a recursive generic item can't be a bound of its implementations, so a function asks.
+/// Generates a function with the check. The type of a field of a recursive generic item cannot be a bound of the
+/// implementations.
 fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     let Some(bound) = bound(input, field) else {
         return TokenStream::new();
@@ -59,7 +60,7 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// The mistakes a field of its kind can make, each with the condition under which it was made.
+/// Returns the mistakes that a field of its kind can have, each with its condition.
 fn mistakes(input: &Input<'_>, field: &Field) -> Vec<(&'static str, TokenStream)> {
     let is_module = quote!(__Probe::IS_MODULE);
     match &field.kind {
@@ -138,7 +139,7 @@ fn static_mistakes(input: &Input<'_>, ty: &Type) -> Vec<(&'static str, TokenStre
     ]
 }
 
-/// The trait that the type of a field must have.
+/// Returns the trait that the type of a field must implement.
 fn bound(input: &Input<'_>, field: &Field) -> Option<TokenStream> {
     let root = &input.root;
     Some(match (&field.kind, input.macro_) {
@@ -151,8 +152,8 @@ fn bound(input: &Input<'_>, field: &Field) -> Option<TokenStream> {
     })
 }
 
-/// The bounds of every implementation: parameters own what they hold, and fields whose types mention
-/// parameters are of their kinds.
+/// Returns the bounds of every implementation: parameters are `'static`, and fields whose types mention
+/// parameters fit their kinds.
 pub(crate) fn predicates(input: &Input<'_>) -> TokenStream {
     let parameters = input
         .generics

@@ -1,4 +1,4 @@
-//! `#[derive(Leaf)]`: a type that is a leaf, whatever it has inside.
+//! `#[derive(Leaf)]`: a type that is a leaf, regardless of its contents.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -16,12 +16,12 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
     Owner::LEAF.lifetimes(&input.generics, &mut errors);
-    // A leaf with a mistake is implemented all the same, so that its uses are not reported.
+    // Implements the trait even after an error, so that uses of the leaf are not reported.
     let errors = errors.into_tokens();
     let root = Root::new(entry, renamed.as_ref());
     let ident = &input.ident;
     let (parameters, arguments, given) = fallback::parts(&input.generics);
-    // A leaf of a generic type is one for the arguments with which it is what a leaf must be.
+    // A generic type is a leaf for the arguments that meet the bounds of a leaf.
     let given = given.into_iter().flat_map(|clause| &clause.predicates);
     let needed = (!input.generics.params.is_empty()).then(|| {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)
@@ -34,7 +34,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
             #[automatically_derived]
             impl<#parameters> #root::Leaf for #ident #arguments #where_clause {
                 #root::__leaf_methods!(but_clone_boxed);
-                // A type that is not `Clone` is reported by `PytreeOf`, and once is enough.
+                // `PytreeOf` already reports a type that is not `Clone`.
                 fn clone_boxed(&self) -> ::std::boxed::Box<dyn #root::Leaf> {
                     #root::field::Probe::<Self>::clone_boxed(self)
                 }

@@ -1,13 +1,12 @@
-//! The macros of pytree: tokens in, tokens out.
+//! The procedural macros of pytree.
 //!
-//! Each macro runs through the same phases, one file each: `input` reads the item, `attributes` its
-//! attributes, `check` states the rules across fields, `expand` writes the traits of pytrees and
-//! modules, `kinds` the checks of each field's kind, and `fallback` answers an item with mistakes by all
-//! their messages and by empty traits, so that one mistake is one error.
+//! Each macro has the same phases, one per file. `input` parses the item, `attributes` parses its attributes,
+//! `check` checks rules across fields, `expand` generates the traits of pytrees and modules, and `kinds`
+//! generates the checks of each field's kind. For an item with errors, `fallback` generates all messages and
+//! empty implementations, so that one mistake causes one error.
 //!
-//! Each macro exists twice: under its name for users of `pytree-core`, and with the prefix `Facade` for
-//! users of `pytree`, which re-exports it under its name; the two differ in the paths of the code they
-//! generate: see `paths`.
+//! Each macro exists twice: under its name for users of `pytree-core`, and with the prefix `Facade` for users of
+//! `pytree`, which re-exports it under its name. The two differ in the paths of the generated code: see `paths`.
 
 mod attributes;
 mod check;
@@ -56,28 +55,28 @@ macro_rules! derives {
 }
 
 derives! {
-    /// Makes a struct or enum a module: a pytree each leaf of which has a kind.
+    /// Implements the traits of a module for a struct or enum: a pytree whose leaves all have a kind.
     ///
-    /// A field is `#[param]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is not trained),
-    /// `#[r#static]` or `#[module(static)]` (part of the structure), or, without attribute, a module or
-    /// a container of modules. `#[module(recursive)]` marks a field whose type leads back to the item by way
-    /// of another type; where it names the item itself, none is needed. `#[module(crate = path)]` on the item
-    /// says where the crate is found.
+    /// A field is `#[param]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is not trained), or
+    /// `#[r#static]` or `#[module(static)]` (part of the structure). A field without an attribute is a module or
+    /// a container of modules. `#[module(recursive)]` marks a field whose type contains the item indirectly,
+    /// through another type; a type that names the item itself needs no mark. `#[module(crate = path)]` on the
+    /// item sets the path of the crate.
     module: Module = module_core, FacadeModule = module_facade, [param state r#static module pytree];
 
-    /// Makes a struct or enum a pytree: a plain container, whose fields have no kind.
+    /// Implements the traits of a pytree for a struct or enum: a plain container, whose fields have no kind.
     ///
-    /// A field is a child, or, with `#[r#static]` or `#[pytree(static)]`, part of the structure.
-    /// `#[pytree(crate = path)]` on the item says where the crate is found.
+    /// A field is a child, or, with `#[r#static]` or `#[pytree(static)]`, part of the structure. `#[pytree(crate
+    /// = path)]` on the item sets the path of the crate.
     pytree: Pytree = pytree_core, FacadePytree = pytree_facade, [param state r#static module pytree];
 
-    /// Lets a type be static: its values are compared, hashed and shown by their fields.
+    /// Implements the traits of a static value: values are compared, hashed and shown by their fields.
     statics::expand: Static = static_core, FacadeStatic = static_facade, [pytree];
 
-    /// Makes a type a leaf; it needs `Clone + Debug + Send + Sync`.
+    /// Implements the traits of a leaf. The type must be `Clone + Debug + Send + Sync`.
     leaf::expand: Leaf = leaf_core, FacadeLeaf = leaf_facade, [pytree];
 
-    /// Makes a unit struct a collection of states, for `#[state(Collection)]`.
+    /// Implements the traits of a collection of states for a unit struct, for use in `#[state(Collection)]`.
     collection::expand: Collection = collection_core, FacadeCollection = collection_facade, [pytree];
 }
 
@@ -89,34 +88,34 @@ fn pytree(input: &DeriveInput, entry: Entry) -> proc_macro2::TokenStream {
     expand::expand(input, Macro::Pytree, entry)
 }
 
-/// Writes a dynamic tree; the first group of the input is the path of the crate. It is reached by `tree!`.
+/// Builds a dynamic tree. The first group of the input is the path of the crate. `tree!` calls this macro.
 #[doc(hidden)]
 #[proc_macro]
 pub fn tree_of_tokens(input: TokenStream) -> TokenStream {
     tree::expand(input.into()).into()
 }
 
-/// Makes the boxes of a trait modules, so that a field can be a `Vec<Box<dyn Layer>>`.
+/// Makes boxed trait objects modules, so that a field can be a `Vec<Box<dyn Layer>>`.
 ///
-/// A type that implements the trait must be a module, `Clone`, `Send` and `Sync`. The boxes are
-/// cloneable, can be shown and are rebuilt with their types. `#[module_object(crate = path)]` says where
-/// the crate is found.
+/// A type that implements the trait must be a module, `Clone`, `Send` and `Sync`. The boxes implement `Clone` and
+/// `Debug`, and unflatten to their original types. `#[module_object(crate = path)]` sets the path of the crate.
 #[proc_macro_attribute]
 pub fn module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
     module_object::expand(arguments.into(), &item.into(), Entry::Core).into()
 }
 
-/// Makes the boxes of a trait modules: [`macro@module_object`] for users of `pytree`.
+/// Makes boxed trait objects modules: [`macro@module_object`] for users of `pytree`.
 #[proc_macro_attribute]
 pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
     module_object::expand(arguments.into(), &item.into(), Entry::Facade).into()
 }
 
-/// Gives a function that returns a `Result` a twin that panics with the error's message, at the line of its caller.
+/// Generates a function that panics from a function that returns a `Result`. The panic has the message of the
+/// error and the line of the caller.
 ///
-/// It is for the crates of pytree: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` writes `sort`. The documentation is
-/// that of the twin, with a section `# Panics`; the variants of the error are named in the documentation of the function,
-/// or its own section `# Errors` is.
+/// It is for the crates of pytree: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates `sort`. The
+/// documentation in the source is that of the generated function, and has a section `# Panics`. The documentation
+/// of `try_sort` lists the variants of the error in the attribute, or its section `# Errors`.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

@@ -1,7 +1,7 @@
-//! `#[module_object]`: the boxes of a trait become modules.
+//! `#[module_object]`: makes boxed trait objects modules.
 //!
-//! The trait gets a hidden supertrait, which every module that implements the trait has by a blanket
-//! implementation; by it a box copies itself and tells how it is rebuilt.
+//! The trait gets a hidden supertrait with a blanket implementation for every module that implements the trait.
+//! Through it a box is cloned and rebuilt.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -18,7 +18,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
     let Ok(mut item) = syn::parse2::<ItemTrait>(item.clone()) else {
         errors.push(
             item,
-            "`#[module_object]` stands on a trait whose boxes become modules: `trait Layer { … }`",
+            "`#[module_object]` applies only to a trait: write it above `trait Layer { … }`",
         );
         let errors = errors.into_tokens();
         return quote!(#errors #item);
@@ -33,7 +33,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
     if !item.generics.params.is_empty() {
         return quote!(#errors #item);
     }
-    // A wrong argument is reported once: the boxes become modules all the same.
+    // Generates the implementations even after a wrong argument, so that only the argument is reported.
     let root = Root::new(entry, renamed.as_ref());
     let hidden = format_ident!("__{}Object", item.ident);
     item.supertraits.push(syn::parse_quote!(#hidden));
@@ -52,7 +52,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
     }
 }
 
-/// The hidden supertrait and its blanket implementation.
+/// Generates the hidden supertrait and its blanket implementation.
 fn supertrait(root: &Root, item: &ItemTrait, hidden: &Ident) -> TokenStream {
     let (ident, vis) = (&item.ident, &item.vis);
     let message = format!("`{{Self}}` cannot be a `Box<dyn {ident}>`");
@@ -89,8 +89,8 @@ fn supertrait(root: &Root, item: &ItemTrait, hidden: &Ident) -> TokenStream {
     }
 }
 
-/// What makes the box a module. Its leaves are known only at run time, so it is a pytree of any leaves;
-/// where one type is asked for, flattening checks.
+/// Generates the implementations of a module for the box. Its leaves are known only at run time, so it is a
+/// pytree of any leaves. Flattening to one leaf type checks them.
 fn implementations(root: &Root, ident: &Ident) -> TokenStream {
     let boxed = quote!(::std::boxed::Box<dyn #ident>);
     quote! {
@@ -142,7 +142,7 @@ fn implementations(root: &Root, ident: &Ident) -> TokenStream {
     }
 }
 
-/// Whether the trait already has `Debug` among its supertraits.
+/// Returns whether the trait has `Debug` among its supertraits.
 fn names_debug(item: &ItemTrait) -> bool {
     item.supertraits.iter().any(|bound| {
         matches!(bound, TypeParamBound::Trait(bound)

@@ -1,7 +1,7 @@
-//! `#[panicking_twin]`: a function that returns an error gets a twin that panics with the error's message.
+//! `#[panicking_twin]`: generates a function that panics from a function that returns an error.
 //!
-//! The documentation is written once, for the twin, which most callers use. That of the function itself is generated: it
-//! names the twin and the errors.
+//! The documentation is written once, for the panicking function, which most callers use. The documentation of
+//! the other function is generated: it names the panicking function and the errors.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -12,7 +12,7 @@ use syn::{
     ReturnType, Signature, Token, Type, Visibility, parse_quote,
 };
 
-/// The name of the twin, and the variants of the error that are returned.
+/// The name of the panicking function, and the variants of the error.
 struct Arguments {
     name: Ident,
     variants: Punctuated<Ident, Token![|]>,
@@ -29,7 +29,7 @@ impl Parse for Arguments {
     }
 }
 
-/// The function below the attribute; its body is not read.
+/// The function with the attribute. Its body is not parsed.
 struct Fallible {
     attributes: Vec<Attribute>,
     visibility: Visibility,
@@ -56,7 +56,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
         .unwrap_or_else(|error| error.to_compile_error())
 }
 
-/// The twin and the function.
+/// Generates both functions.
 fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     let Fallible {
         attributes,
@@ -101,7 +101,7 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
             pattern.mutability = None;
         }
     }
-    // At the place of the function, so that the documentation is that of the source to whatever reads it.
+    // Uses the span of the function, so that tools show the source of the documentation.
     let attributes =
         |lines: &[String]| quote_spanned!(signature.ident.span()=> #(#[doc = #lines])*);
     let of_twin_documented = attributes(&of_twin_documented);
@@ -125,7 +125,8 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     })
 }
 
-/// The lines of the documentation: the section `# Errors` is the function's own, the others are the twin's.
+/// The lines of the documentation. The section `# Errors` belongs to the fallible function, the rest to the
+/// panicking one.
 #[derive(Default)]
 struct Documentation {
     before_panics: Vec<String>,
@@ -149,7 +150,7 @@ impl Documentation {
     fn push(&mut self, line: String) {
         let trimmed = line.trim();
         self.is_code ^= trimmed.starts_with("```");
-        // In an example, such a line is hidden code.
+        // In an example, a line that begins with `# ` is hidden code.
         if trimmed.starts_with("# ") && !self.is_code {
             self.section = match trimmed {
                 "# Panics" => Section::Panics,
@@ -167,7 +168,7 @@ impl Documentation {
         .push(line);
     }
 
-    /// The documentation of the twin, which says when it panics. None if nothing says when.
+    /// Returns the documentation of the panicking function, or `None` if nothing says when it panics.
     fn of_twin(&self, link: &str) -> Option<Vec<String>> {
         let mut panics = self.panics.clone();
         let end = panics.iter().rposition(|line| !line.trim().is_empty());
@@ -182,9 +183,10 @@ impl Documentation {
         Some([&self.before_panics[..], &panics, &self.after_panics].concat())
     }
 
-    /// The documentation of the function, with its errors: those written, or the variants, or the type.
+    /// Returns the documentation of the fallible function. Its errors are those of the source, the variants, or
+    /// the type.
     fn of_function(&self, twin: &str, error: &str, arguments: &Arguments) -> Vec<String> {
-        let first = format!(" As {twin}, with an error where that panics.");
+        let first = format!(" Returns an error where {twin} panics.");
         let mut lines = vec![first, String::new(), " # Errors".to_owned()];
         if !self.errors.is_empty() {
             lines.extend_from_slice(&self.errors);
@@ -203,13 +205,13 @@ impl Documentation {
     }
 }
 
-/// The line of documentation that an attribute is.
+/// Returns the line of documentation in a `doc` attribute.
 fn text(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(doc) = &attribute.meta else {
         return None;
     };
     let mut value = &doc.value;
-    // A macro that writes the function may have put its own text in a group.
+    // A macro that generates the function may have put its own text in a group.
     while let Expr::Group(group) = value {
         value = &group.expr;
     }
@@ -222,7 +224,7 @@ fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// The types of a result.
+/// Returns the types of a result.
 fn value_and_error(signature: &Signature) -> syn::Result<(&Type, String)> {
     let arguments = match &signature.output {
         ReturnType::Type(_, output) => match &**output {
@@ -243,7 +245,7 @@ fn value_and_error(signature: &Signature) -> syn::Result<(&Type, String)> {
     Err(syn::Error::new_spanned(signature, message))
 }
 
-/// Where the function is, as the beginning of a path, and a call of it with the arguments of its twin.
+/// Returns the path prefix of the function, and a call of it with the arguments of the panicking function.
 fn call(signature: &Signature) -> syn::Result<(&'static str, TokenStream)> {
     let name = &signature.ident;
     let mut receiver = None;

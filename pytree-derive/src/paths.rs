@@ -1,26 +1,26 @@
-//! Where generated code finds the crate.
+//! Finds the path of the crate for generated code.
 //!
-//! No Cargo.toml is read: the crate that re-exports a macro knows its own name, and who renames it says so
-//! by `crate = path`.
+//! No Cargo.toml is read. The crate that re-exports a macro knows its own name, and a user who renames it writes
+//! `crate = path`.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-/// The crate through which the macro was reached.
+/// The crate through which the macro is used.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
     /// `pytree-core`.
     Core,
-    /// `pytree`, which has the core as its module `core`.
+    /// `pytree`, which re-exports the core as its module `core`.
     Facade,
 }
 
-/// The path under which everything of `pytree-core` is found.
+/// The path of the items of `pytree-core`.
 #[derive(Clone)]
 pub(crate) struct Root(TokenStream);
 
 impl Root {
-    /// The root for an entry; `renamed` is the user's path to the entry's crate.
+    /// Returns the path for an entry. `renamed` is the user's path of the crate of the entry.
     pub(crate) fn new(entry: Entry, renamed: Option<&syn::Path>) -> Self {
         Self(match (entry, renamed) {
             (Entry::Core, None) => quote!(::pytree_core),

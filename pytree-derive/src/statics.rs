@@ -67,12 +67,12 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     in_scope(&read, &quote!(#checks #implementation))
 }
 
-/// The name under which a value is shown and written: that of its variant, or of its type.
+/// Returns the name that represents a value in displays and data: that of its variant or of its type.
 fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
     syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string()
 }
 
-/// A value as data: its name, and its fields as data.
+/// Generates the conversion of a value to data: its name, and its fields as data.
 fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let (pattern, name) = (variant.pattern(), value_name(input, variant));
@@ -86,7 +86,7 @@ fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     },)
 }
 
-/// The value that data is: the variant of its name, if each field is there.
+/// Generates the conversion of data to a value: the variant with that name, if each field exists.
 fn from_data(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let arms = input.variants.iter().map(|variant| {
@@ -141,7 +141,7 @@ fn equality(input: &Input<'_>) -> TokenStream {
     quote!(match (self, __other) { #(#arms)* #otherwise })
 }
 
-/// Shows a value as `Debug` would.
+/// Generates a display in the form of `Debug`.
 fn show(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let pattern = variant.pattern();
     let name = value_name(input, variant);

@@ -1,7 +1,7 @@
-//! A dynamic tree as one writes it: `tree!([(1, 2), {"a": None}])`.
+//! The notation of dynamic trees: `tree!([(1, 2), {"a": None}])`.
 //!
-//! The tokens are read here and not by rules of the macro itself, which would expand once for each token: so a tree
-//! may be as long and as deep as one likes, any expression may be a key, and a mistake is told where it is.
+//! A procedural macro parses the tokens, because rules of `macro_rules!` would expand once for each token. So a
+//! tree may have any length and depth, any expression may be a key, and an error has the span of the mistake.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, Ident, Result, Token, braced, bracketed, parenthesized};
 
-/// What is written at one place.
+/// The value at a place.
 enum Value {
     None,
     List(Vec<Value>),
@@ -30,7 +30,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
         if let Some(rest) = input.cursor().token_tree() {
             return Err(Error::new(
                 rest.0.span(),
-                "expected one tree, found more; put several into a list `[…]` or a tuple `(…)`",
+                "expected one tree, found several; write a list `[…]` or a tuple `(…)`",
             ));
         }
         Ok((root, value))
@@ -45,7 +45,7 @@ fn ends(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
 
-/// Whether the next two are an identifier and a group that ends the value.
+/// Returns the next two tokens if they are an identifier and a group at the end of the value.
 fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)> {
     let ahead = input.fork();
     let name: Ident = ahead.parse().ok()?;
@@ -55,7 +55,7 @@ fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)
     }
 }
 
-/// The group that the whole value is, if it is one.
+/// Returns the delimiter if the whole value is one group.
 fn is_group(input: ParseStream<'_>) -> Option<Delimiter> {
     let ahead = input.fork();
     match ahead.parse().ok()? {
@@ -95,7 +95,7 @@ fn value(input: ParseStream<'_>) -> Result<Value> {
         if name == "ordered" && syn::parse2::<Expr>(inside.clone()).is_err() {
             return Err(Error::new(
                 name.span(),
-                "only a dictionary has an order of its own: write `ordered {key: value}`",
+                "`ordered` applies only to a dictionary: write `ordered {key: value}`",
             ));
         }
         if delimiter == Delimiter::Parenthesis && begins_with_field.parse2(inside).is_ok() {
@@ -122,11 +122,11 @@ fn entries(content: ParseStream<'_>) -> Result<Vec<(Expr, Value)>> {
         if !input.peek(Token![:]) {
             return Err(Error::new_spanned(
                 &key,
-                "expected `key: value`; a set of values is a list `[…]`, and a text key is quoted",
+                "expected `key: value`; write a list `[…]` for values without keys, and quote text keys",
             ));
         }
         input.parse::<Token![:]>()?;
-        // Parentheses around a key would be unnecessary ones around an argument.
+        // Parentheses around a key would cause a warning in the generated call.
         let key = match key {
             Expr::Paren(inner) => *inner.expr,
             key => key,
@@ -137,7 +137,7 @@ fn entries(content: ParseStream<'_>) -> Result<Vec<(Expr, Value)>> {
     Ok(entries.into_iter().collect())
 }
 
-/// Whether what is in parentheses begins as a named tuple does; a call does not.
+/// Returns whether parentheses contain fields, as in a named tuple; a call does not.
 fn begins_with_field(input: ParseStream<'_>) -> Result<()> {
     input.parse::<Ident>()?;
     input.parse::<Token![=]>()?;
@@ -157,7 +157,7 @@ fn fields(content: ParseStream<'_>) -> Result<Vec<(Ident, Value)>> {
         if fields[..position].iter().any(|(before, _)| before == name) {
             return Err(Error::new(
                 name.span(),
-                format!("a named tuple has two fields of the name `{name}`; rename one"),
+                format!("a named tuple has two fields named `{name}`; rename one"),
             ));
         }
     }
@@ -212,7 +212,7 @@ impl Value {
     }
 }
 
-/// An identifier as a text literal at its place.
+/// Returns an identifier as a text literal with its span.
 fn text(name: &Ident) -> TokenStream {
     syn::LitStr::new(&syn::ext::IdentExt::unraw(name).to_string(), name.span()).to_token_stream()
 }

@@ -1,6 +1,6 @@
-//! What the derive reads off a field's type: which parameters it mentions and which types it holds.
+//! Reads the type of a field: the parameters that it mentions and the types that it contains.
 //!
-//! Kinds are never read off a type, since an alias would mislead; that is left to traits.
+//! A kind is never derived from the tokens of a type, because an alias would hide it. Traits decide the kind.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use syn::{Generics, Ident, Type};
 /// What the type of a field mentions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mentions {
-    /// A type or const parameter: the type is known only where the item is used.
+    /// Whether it mentions a type or const parameter. Then the type is known only where the item is used.
     pub(crate) parameters: bool,
-    /// The item itself, if only by way of another: bounds on the type would never end.
+    /// Whether it mentions the item itself, also indirectly. Then a bound on the type would not end.
     pub(crate) itself: bool,
 }
 
 impl Mentions {
-    /// Reads a type of an item called `ident`, in which `Self` was [spelt out](spell_self).
+    /// Reads a type of an item named `ident`, in which `Self` was [replaced](spell_self).
     pub(crate) fn of(ty: &Type, ident: &Ident, generics: &Generics) -> Self {
         let parameters: HashSet<String> = generics
             .type_params()
@@ -39,7 +39,7 @@ impl Mentions {
     }
 }
 
-/// Whether a word that is the start of a path is among the tokens.
+/// Returns whether a wanted word is among the tokens as the start of a path.
 fn mentions(tokens: TokenStream, is_wanted: &dyn Fn(&Ident) -> bool) -> bool {
     let mut after_colon = false;
     tokens.into_iter().any(|token| {
@@ -56,7 +56,7 @@ fn mentions(tokens: TokenStream, is_wanted: &dyn Fn(&Ident) -> bool) -> bool {
     })
 }
 
-/// The type with `Self` replaced by the item's name, since checks stand outside of the item.
+/// Replaces `Self` by the name of the item, because checks are generated outside of the item.
 pub(crate) fn spell_self(ty: &Type, ident: &Ident, generics: &Generics) -> Type {
     let (_, arguments, _) = generics.split_for_impl();
     let tokens = replace_self(
@@ -82,7 +82,7 @@ fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
         .collect()
 }
 
-/// The type and all types that are written inside of it as what it holds; not the arguments of functions.
+/// Returns the type and all types that it contains, without the arguments of functions.
 pub(crate) fn held_types(ty: &Type) -> Vec<&Type> {
     struct Held<'ast>(Vec<&'ast Type>);
     impl<'ast> Visit<'ast> for Held<'ast> {

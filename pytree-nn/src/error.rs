@@ -1,27 +1,27 @@
-//! What layers, losses and metrics can't do.
+//! Errors of layers, losses and metrics.
 
 use std::fmt::{self, Display};
 
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 use thiserror::Error;
 
-/// A layer, loss or metric was given what it does not take; nothing was computed.
+/// A layer, loss or metric received an invalid input. Nothing was computed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// An input has another shape or element type than it must.
+    /// An input has a wrong shape or dtype.
     #[error("{what} expects {expected}, found {found}; {mend}")]
     Input {
         /// The layer, loss or metric.
         what: &'static str,
-        /// The input and its shape, for instance `x: [.., 64]`.
+        /// The expected input with its shape, for example `x: [.., 64]`.
         expected: String,
-        /// What it was given.
+        /// The dtype and shape of the input.
         found: AbstractArray,
-        /// How to mend it.
+        /// How to fix it.
         mend: &'static str,
     },
-    /// A label that is not a class.
+    /// A label is out of range.
     #[error(
         "{what} expects labels in 0..{classes}, found {label} at position {position}; check the number of classes, or the order of the arguments"
     )]
@@ -35,14 +35,14 @@ pub enum InputError {
         /// Its position in row-major order.
         position: usize,
     },
-    /// An index of what is not there.
+    /// An index is out of range.
     #[error(
         "{what} expects indices in -{length}..{length}, found {index} at position {position}; check how many there are, and that the indices were made for it"
     )]
     Index {
         /// The layer.
         what: &'static str,
-        /// The number of those there are.
+        /// The number of valid indices.
         length: usize,
         /// The index.
         index: i64,
@@ -54,13 +54,14 @@ pub enum InputError {
     Operation {
         /// The layer, loss or metric.
         what: &'static str,
-        /// What failed.
+        /// The error of the operation.
         source: TensorError,
     },
 }
 
 impl fmt::Debug for InputError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the
+    /// error from `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Display::fmt(self, f)
     }
@@ -81,13 +82,13 @@ impl InputError {
         }
     }
 
-    /// Says in which layer, loss or metric an operation failed.
+    /// Returns a function that adds the name of the layer, loss or metric to an error.
     pub(crate) fn inside(what: &'static str) -> impl Fn(TensorError) -> Self {
         move |source| Self::Operation { what, source }
     }
 }
 
-/// The value, or a panic at the caller's line.
+/// Returns the value, or panics at the caller's line.
 #[track_caller]
 pub(crate) fn or_panic<T, E: Display>(outcome: Result<T, E>) -> T {
     match outcome {

@@ -1,9 +1,10 @@
-//! Files that are written whole or not at all.
+//! Writes files atomically.
 //!
-//! The bytes go to a temporary file in the target's directory, which is flushed to the disk and then takes the target's
-//! place. Its name is unique also among containers that share a directory but not their process numbers, and short
-//! whatever the target's name is. Its writer holds a lock on it: a temporary file that nobody locks belongs to a run
-//! that was killed, and the next write to the same target removes it.
+//! The bytes are written to a temporary file in the directory of the target. The temporary file is
+//! flushed to the disk and then renamed to the target. Its name is short for any target, and unique
+//! even among containers that share a directory but not their process numbers. The writer holds a
+//! lock on the temporary file. A temporary file without a lock belongs to a killed process, and the
+//! next write to the same target removes it.
 
 mod temporary;
 
@@ -13,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 use self::temporary::Temporary;
 
-/// The most links that are followed one after the other, as in Linux.
+/// The number of symbolic links that are followed, as in Linux.
 const LINKS: usize = 40;
 
-/// Writes a file that appears complete or not at all: at any time there is the old one or the new one.
+/// Writes a file atomically: at any time the path has either the old or the new content.
 ///
-/// A symbolic link is followed, and the file that it leads to is replaced, or made. The permissions of a file that is
-/// replaced are kept; a hard link to it keeps the old content. Temporary files of runs that were killed while they wrote
-/// this file are removed.
+/// A symbolic link is followed, and its target is replaced or created. A replaced file keeps its
+/// permissions; a hard link to it keeps the old content. Temporary files that killed processes left
+/// for this path are removed.
 ///
 /// # Examples
 /// ```
@@ -40,7 +41,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
         Ok(old) if old.is_file() => Some(old),
         Ok(old) if old.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
         Ok(_) => {
-            let problem = "the path names something else than a regular file";
+            let problem = "the path does not name a regular file";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -48,7 +49,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     };
     let name = target
         .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
     let directory = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -58,14 +59,14 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = Temporary::new(directory, name, permissions.as_ref())?;
     temporary.write(bytes)?;
     temporary.rename(&target)?;
-    // The new name must reach the disk too; where a directory can't be flushed the rename still is atomic.
+    // Flushes the new name to the disk, too. The rename is atomic even if this fails.
     if let Ok(directory) = File::open(directory) {
         let _ = directory.sync_all();
     }
     Ok(())
 }
 
-/// The path that a chain of symbolic links leads to, also if nothing is there.
+/// Returns the target of a chain of symbolic links, even if no file exists there.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -74,10 +75,11 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
             _ => return Ok(path),
         }
         let link = fs::read_link(&path)?;
-        // A relative one is counted from the directory of the link; an absolute one replaces all of the path.
+        // A relative link starts at its own directory. `join` replaces the whole path by an
+        // absolute link.
         path = path.parent().unwrap_or(Path::new("")).join(link);
     }
-    let problem = "too many symbolic links lead to one another";
+    let problem = "too many levels of symbolic links";
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 

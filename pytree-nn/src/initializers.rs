@@ -1,4 +1,4 @@
-//! Initialisers: what parameters begin with, as in `jax.nn.initializers`.
+//! Initializers of parameters, as in `jax.nn.initializers`.
 
 use pytree_core::Static;
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
@@ -6,10 +6,10 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 use crate::error::or_panic;
 use crate::random::Key;
 
-/// How a parameter begins.
+/// The distribution from which a parameter is initialized.
 ///
-/// Those that scale by the variance take the last two axes of a shape as inputs and outputs of the layer,
-/// and all before them as its receptive field.
+/// Initializers that scale by the variance use the last two axes of a shape as inputs and outputs
+/// of the layer, and all axes before them as its receptive field.
 ///
 /// # Examples
 /// ```
@@ -25,22 +25,22 @@ pub enum Initializer {
     Zeros,
     /// Ones.
     Ones,
-    /// One number everywhere.
+    /// The same number everywhere.
     Constant(f64),
-    /// Normally distributed with mean 0 and the given deviation.
+    /// The normal distribution with mean 0 and this standard deviation.
     Normal(f64),
-    /// Evenly distributed in [0, scale).
+    /// The uniform distribution over [0, scale).
     Uniform(f64),
-    /// The normal distribution restricted to two deviations, times the given number. Its own deviation is
-    /// smaller by the factor 0.8796.
+    /// The standard normal distribution truncated at two standard deviations, times this number.
+    /// The truncation reduces the standard deviation by the factor 0.8796.
     TruncatedNormal(f64),
-    /// With the variance scale / fan.
+    /// A distribution with the variance scale / fan.
     VarianceScaling {
-        /// The number that is divided.
+        /// The numerator of the variance.
         scale: f64,
-        /// What it is divided by.
+        /// The denominator of the variance.
         fan: Fan,
-        /// The shape of the distribution.
+        /// The type of the distribution.
         distribution: Distribution,
     },
 }
@@ -48,52 +48,59 @@ pub enum Initializer {
 /// A number of connections of a layer.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
-    /// Those into one output.
+    /// The number of inputs of an output.
     In,
-    /// Those out of one input.
+    /// The number of outputs of an input.
     Out,
     /// The mean of both.
     Average,
 }
 
-/// The shape of a distribution.
+/// The type of a distribution.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Normal, restricted to two deviations and scaled to the deviation wanted.
+    /// The normal distribution, truncated at two standard deviations and rescaled to the required
+    /// variance.
     TruncatedNormal,
-    /// Normal.
+    /// The normal distribution.
     Normal,
-    /// Even, symmetric around 0.
+    /// The uniform distribution, symmetric around 0.
     Uniform,
 }
 
 impl Initializer {
-    /// Variance 1 / fan in (Lecun et al. 1998, "Efficient backprop", section 4.6), truncated normal.
+    /// The truncated normal distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient
+    /// backprop", section 4.6).
     pub const fn lecun_normal() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::TruncatedNormal)
     }
 
-    /// Variance 1 / fan in (Lecun et al. 1998, "Efficient backprop", section 4.6), even.
+    /// The uniform distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient backprop",
+    /// section 4.6).
     pub const fn lecun_uniform() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::Uniform)
     }
 
-    /// Variance 2 / fan in (He et al. 2015, "Delving deep into rectifiers", equation 10), truncated normal.
+    /// The truncated normal distribution with variance 2 / fan in (He et al. 2015, "Delving deep
+    /// into rectifiers", equation 10).
     pub const fn he_normal() -> Self {
         Self::scaling(2.0, Fan::In, Distribution::TruncatedNormal)
     }
 
-    /// Variance 2 / fan in (He et al. 2015, "Delving deep into rectifiers", equation 10), even.
+    /// The uniform distribution with variance 2 / fan in (He et al. 2015, "Delving deep into
+    /// rectifiers", equation 10).
     pub const fn he_uniform() -> Self {
         Self::scaling(2.0, Fan::In, Distribution::Uniform)
     }
 
-    /// Variance 2 / (fan in + fan out) (Glorot and Bengio 2010, equation 12), truncated normal.
+    /// The truncated normal distribution with variance 2 / (fan in + fan out) (Glorot and Bengio
+    /// 2010, equation 12).
     pub const fn glorot_normal() -> Self {
         Self::scaling(1.0, Fan::Average, Distribution::TruncatedNormal)
     }
 
-    /// Variance 2 / (fan in + fan out) (Glorot and Bengio 2010, equation 16), even.
+    /// The uniform distribution with variance 2 / (fan in + fan out) (Glorot and Bengio 2010,
+    /// equation 16).
     pub const fn glorot_uniform() -> Self {
         Self::scaling(1.0, Fan::Average, Distribution::Uniform)
     }
@@ -106,7 +113,7 @@ impl Initializer {
         }
     }
 
-    /// A new parameter: `[..shape]`.
+    /// Draws a new parameter: `[..shape]`.
     ///
     /// # Panics
     /// If `dtype` is not a float, or if the variance depends on inputs and outputs and the shape has fewer than
@@ -151,10 +158,10 @@ impl Initializer {
     }
 }
 
-/// The deviation of the standard normal distribution restricted to two deviations.
+/// The standard deviation of the standard normal distribution truncated at two standard deviations.
 const DEVIATION_WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
 
-/// The number as an element of the type, which each step of the computation rounds to.
+/// Returns the number rounded to `dtype`, because each step of the computation rounds to it.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "rounding is what this does"

@@ -1,8 +1,7 @@
 //! Neural networks on pytrees: random numbers, layers, losses, optimisers, checkpoints and summaries.
 //!
-//! Everything here is a module or a function of tensors, written with what every user has: a layer of
-//! your own is a struct with `#[derive(Module)]`, and an optimiser of your own implements
-//! [`GradientTransformation`].
+//! Everything here is a module or a function of tensors, and uses only public functions. A layer of your own is a
+//! struct with `#[derive(Module)]`. An optimizer of your own implements [`GradientTransformation`].
 //!
 //! # Examples
 //! A training step, compiled:

@@ -9,13 +9,13 @@ use crate::functions::shift;
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 const MSE: &str = "mse";
 
-/// The cross entropy between labels and the softmax of logits, for each example:
-/// log Σ exp(xᵢ) - x of the label, with the logits x.
+/// Returns the cross entropy between labels and the softmax of logits, for each example: log Σ exp(xᵢ) - x_label,
+/// with the logits x.
 ///
-/// `logits: [.., classes]`, `labels: [..]` of integers; gives `[..]`. Stable, as optax's
-/// `softmax_cross_entropy_with_integer_labels`; the gradient with respect to the logits is
-/// softmax(logits) - one hot(label). Under `jit` and `vmap` labels are not checked, and one that is not a class counts as a
-/// logit of 0 after the largest was subtracted.
+/// `logits: [.., classes]`, `labels: [..]` of integers; returns `[..]`. The computation does not overflow, as in
+/// optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
+/// softmax(logits) - one hot(label). Under `jit` and `vmap` labels are not checked. For a label out of range, the
+/// logit of the label is replaced by the largest logit.
 ///
 /// # Examples
 /// ```
@@ -27,8 +27,8 @@ const MSE: &str = "mse";
 /// ```
 ///
 /// # Panics
-/// If the shapes do not go together, if the logits are not floats, the labels are not integers, or if a label is
-/// not in `0..classes`.
+/// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label is not
+/// in `0..classes`.
 #[panicking_twin(softmax_cross_entropy)]
 #[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
@@ -42,7 +42,7 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
     Ok(normalizers - of_label)
 }
 
-/// The mean of the squared differences: `predictions: [..]`, `targets` of the same shape; gives `[]`.
+/// Returns the mean of the squared differences: `predictions: [..]`, `targets` of the same shape; returns `[]`.
 ///
 /// # Examples
 /// ```
@@ -53,7 +53,7 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
 /// ```
 ///
 /// # Panics
-/// If shapes or element types differ.
+/// If the shapes or dtypes differ.
 #[panicking_twin(mse)]
 #[track_caller]
 pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
@@ -71,7 +71,7 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     Ok((predictions - targets).square().mean())
 }
 
-/// Checks logits `[.., classes]` and labels `[..]`; gives the number of classes.
+/// Checks logits `[.., classes]` and labels `[..]`, and returns the number of classes.
 pub(crate) fn check_classification(
     what: &'static str,
     logits: &Tensor,
@@ -113,7 +113,7 @@ pub(crate) fn check_classification(
     Ok(classes)
 }
 
-/// Checks that labels whose values are known are classes.
+/// Checks that labels with known values are in range.
 pub(crate) fn check_labels(
     what: &'static str,
     labels: &Tensor,

@@ -9,9 +9,9 @@ use crate::losses::{check_classification, check_labels};
 const ACCURACY: &str = "accuracy";
 const CONFUSION: &str = "confusion_matrix";
 
-/// The share of examples whose largest logit is that of the label.
+/// Returns the fraction of examples whose label has the largest logit.
 ///
-/// `logits: [.., classes]`, `labels: [..]` of integers; gives `f32[]`.
+/// `logits: [.., classes]`, `labels: [..]` of integers; returns `f32[]`.
 ///
 /// # Examples
 /// ```
@@ -22,8 +22,8 @@ const CONFUSION: &str = "confusion_matrix";
 /// ```
 ///
 /// # Panics
-/// If the shapes do not go together, if the logits are not floats or the labels no integers, or if a label is
-/// not in `0..classes`.
+/// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label is not
+/// in `0..classes`.
 #[panicking_twin(accuracy)]
 #[track_caller]
 pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
@@ -32,7 +32,7 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
     Ok(right.convert(DType::F32).mean())
 }
 
-/// How many examples of each class were taken for each class: `matrix[label][prediction]`.
+/// Counts the predictions of each class for each label: `matrix[label][prediction]`.
 ///
 /// `predictions: [..]` and `labels` of the same shape, both of integers in `0..classes`.
 ///

@@ -8,35 +8,35 @@ use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, graph};
 /// A table of the leaves of a pytree, by [`summary`]; displays as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// One row a leaf, in order.
+    /// One row per leaf, in order.
     pub rows: Vec<SummaryRow>,
 }
 
 /// One leaf of a [`Summary`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryRow {
-    /// The key path of the leaf; a shared leaf is at its first place.
+    /// The key path of the leaf; for a shared leaf, its first place.
     pub path: String,
     /// Its kind, if it is a leaf of a module.
     pub kind: Option<LeafKind>,
-    /// Its element type and shape, if it is an array or a number.
+    /// Its dtype and shape, if it is an array or a number.
     pub array: Option<ArrayInfo>,
 }
 
 impl SummaryRow {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.array.as_ref().map_or(0, ArrayInfo::len)
     }
 
-    /// The size of all elements in bytes.
+    /// Returns the size of all elements in bytes.
     pub fn bytes(&self) -> usize {
         self.array.as_ref().map_or(0, ArrayInfo::bytes)
     }
 }
 
-/// A table of the leaves of a pytree: path, kind, shape, number of elements and bytes of each, with totals
-/// for each kind and for all. A shared leaf counts once.
+/// Returns a table of the leaves of a pytree: path, kind, shape, number of elements and bytes of each leaf, with
+/// totals for each kind and for all. A shared leaf counts once.
 ///
 /// # Examples
 /// ```
@@ -67,17 +67,17 @@ pub fn summary<T: Pytree + ?Sized>(tree: &T) -> Summary {
 }
 
 impl Summary {
-    /// The number of elements of all leaves.
+    /// Returns the number of elements of all leaves.
     pub fn elements(&self) -> usize {
         self.rows.iter().map(SummaryRow::elements).sum()
     }
 
-    /// The size of all leaves in bytes.
+    /// Returns the size of all leaves in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.iter().map(SummaryRow::bytes).sum()
     }
 
-    /// The kinds in the order they are met, each with the number of its elements and their bytes.
+    /// Returns the kinds in the order of their first leaf, each with the number of elements and bytes.
     pub fn by_kind(&self) -> Vec<(Option<LeafKind>, usize, usize)> {
         let mut totals: Vec<(Option<LeafKind>, usize, usize)> = Vec::new();
         for row in &self.rows {
@@ -157,7 +157,7 @@ fn kind_name(kind: Option<LeafKind>) -> String {
     kind.map_or("-".to_owned(), |kind| kind.to_string())
 }
 
-/// A number with a comma between each three digits.
+/// Formats a number with a comma between groups of three digits.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -190,7 +190,7 @@ fn write_row(
     row: &[String; COLUMNS],
 ) -> fmt::Result {
     for (column, (text, &width)) in row.iter().zip(widths).enumerate() {
-        // Numbers stand at the right.
+        // Numbers are aligned to the right.
         if column < 3 {
             write!(f, "│ {text:<width$} ")?;
         } else {

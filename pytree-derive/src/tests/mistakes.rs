@@ -185,16 +185,16 @@ fn kinds_belong_on_fields() {
         "state(A)",
         "`#[state]` belongs on a field, not on the item",
     );
-    let mend = "to let the whole type be static, derive `Static` instead of `Module`";
+    let fix = "to let the whole type be static, derive `Static` instead of `Module`";
     item(
         "#[r#static]",
         "r#static",
-        &format!("`#[r#static]` belongs on a field, not on the item; {mend}"),
+        &format!("`#[r#static]` belongs on a field, not on the item; {fix}"),
     );
     item(
         "#[module(static)]",
         "static",
-        &format!("`#[module(static)]` belongs on a field, not on the item; {mend}"),
+        &format!("`#[module(static)]` belongs on a field, not on the item; {fix}"),
     );
     item(
         "#[module(recursive)]",
@@ -347,7 +347,7 @@ fn a_union_is_refused() {
 
 #[test]
 fn a_collection_is_a_name() {
-    let message = "a collection is a name and holds nothing: write `struct Average;`";
+    let message = "a collection must be a unit struct: write `struct Average;`";
     for item in [
         "struct Average { rate: f32 }",
         "struct Average(f32);",
@@ -413,7 +413,7 @@ fn a_module_object_is_a_trait_without_parameters() {
         "",
         "struct Layer;",
         "struct Layer;",
-        "`#[module_object]` stands on a trait whose boxes become modules: `trait Layer { … }`",
+        "`#[module_object]` applies only to a trait: write it above `trait Layer { … }`",
     );
     refused(
         "",

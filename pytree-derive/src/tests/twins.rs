@@ -53,7 +53,7 @@ where
         ::core::result::Result::Err(error) => ::core::panic!(\"{error}\"),
     }
 }
-/// As [`sort`], with an error where that panics.
+/// Returns an error where [`sort`] panics.
 ///
 /// # Errors
 /// [`TreeError::Axis`], [`TreeError::Shape`] or [`TreeError::DType`].

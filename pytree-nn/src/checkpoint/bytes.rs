@@ -1,4 +1,4 @@
-//! Tensors as bytes, least significant first.
+//! Converts tensors to and from bytes, least significant byte first.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use safetensors::tensor::{Dtype, View};
 
 use crate::checkpoint::CheckpointError;
 
-/// A tensor as safetensors wants it.
+/// A tensor in the form that the safetensors crate expects.
 pub(super) struct Stored<'a> {
     tensor: &'a Tensor,
     dtype: Dtype,
 }
 
-/// Calls a macro with the element type that a [`DType`] stands for, for those that are numbers.
+/// Calls a macro with the element type of a numeric [`DType`].
 macro_rules! with_number {
     ($dtype:expr, $number:ident => $body:expr, else $otherwise:expr) => {
         match $dtype {
@@ -66,7 +66,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The elements of a tensor that could be read when it was chosen to be stored.
+/// Returns the elements of a tensor that was already checked to be readable.
 fn elements<T: TensorElement>(tensor: &Tensor) -> &[T] {
     match tensor.read::<T>() {
         Ok(elements) => elements,
@@ -113,12 +113,12 @@ pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
     })
 }
 
-/// An element type of a file as ours are written; also those that we don't have.
+/// Returns the name of a safetensors dtype in our notation, also for dtypes that [`DType`] lacks.
 pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }
 
-/// The tensor of some bytes, whose number fits element type and shape.
+/// Builds a tensor from bytes. The number of bytes must fit `dtype` and `shape`.
 pub(super) fn tensor_of(dtype: DType, shape: &[usize], bytes: &[u8]) -> Tensor {
     with_number!(
         dtype,

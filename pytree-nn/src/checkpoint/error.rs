@@ -1,4 +1,4 @@
-//! What can go wrong with checkpoints, with all mismatches at once.
+//! Errors of checkpoints. A mismatch error lists all mismatches.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -11,18 +11,18 @@ use thiserror::Error;
 
 use crate::checkpoint::OtherPrefix;
 
-/// A checkpoint can't be written or read.
+/// A checkpoint cannot be written or read.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The file system refused.
+    /// The operating system reported an error.
     #[error("cannot {operation} the checkpoint `{}`: {source}", .path.display())]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file is not a safetensors file.
@@ -30,65 +30,65 @@ pub enum CheckpointError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         problem: String,
     },
-    /// The file is shorter or longer than it says.
+    /// The file is shorter or longer than its header says.
     #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; it was cut off or damaged: copy it again, or load an earlier one", .path.display())]
     Length {
         /// The file.
         path: PathBuf,
-        /// The length that its header asks for.
+        /// The length according to the header.
         expected: usize,
-        /// Its length.
+        /// The actual length.
         found: usize,
     },
-    /// The file is of a later version of this library.
+    /// The file has a newer format version than this library reads.
     #[error("cannot read the checkpoint `{}`: expected a format up to version {newest}, found version {found}; load it with a later version of this library, or save it again there in a format of version {newest}", .path.display())]
     Version {
         /// The file.
         path: PathBuf,
-        /// The newest version that is read.
+        /// The newest version that this library reads.
         newest: u32,
-        /// What the file says.
+        /// The version of the file.
         found: String,
     },
-    /// The file's content is not what was written.
+    /// The content of the file does not match its checksum.
     #[error("cannot read the checkpoint `{}`: expected content with the checksum {expected}, found {found}; it was changed or damaged after it was saved: copy it again, or load an earlier one", .path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
         /// The checksum in the file's metadata, or `none`.
         expected: String,
-        /// The checksum of its content.
+        /// The checksum of the content.
         found: String,
     },
-    /// The file holds other leaves than the template.
+    /// The leaves of the file differ from those of the template.
     #[error("cannot load the checkpoint `{}`:{}{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
     Mismatch {
         /// The file.
         path: PathBuf,
         /// Each leaf that does not fit.
         mismatches: Vec<Mismatch>,
-        /// The beginning of names in the file that explains most mismatches, if there is one.
+        /// The prefix whose replacement resolves most mismatches, if there is one.
         prefix: Option<OtherPrefix>,
     },
-    /// A leaf has no value to be saved.
+    /// A leaf has no value that can be saved.
     #[error("cannot save {name}: {source}")]
     Value {
         /// The leaf.
         name: String,
-        /// Why it can't be read.
+        /// The reason why it cannot be read.
         source: TensorError,
     },
-    /// A leaf has an element type that checkpoints don't hold.
+    /// A leaf has a dtype that checkpoints do not support.
     #[error(
         "cannot save {name}: expected bool, i32, i64, u32, f32 or f64, found {found}; convert it first"
     )]
     DType {
         /// The leaf.
         name: String,
-        /// Its element type.
+        /// Its dtype.
         found: DType,
     },
     /// Two leaves have the same path.
@@ -99,65 +99,65 @@ pub enum CheckpointError {
         /// The path of both.
         name: String,
     },
-    /// The template does not go together again.
+    /// The template cannot be rebuilt.
     #[error("cannot rebuild the template: {0}")]
     Tree(#[from] TreeError),
 }
 
-/// A leaf that differs between a checkpoint and the template it is loaded into.
+/// A leaf that differs between a checkpoint and its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// In the template, not in the file.
+    /// The leaf is in the template but not in the file.
     Missing {
         /// The leaf.
         name: String,
-        /// What the template has.
+        /// The dtype and shape in the template.
         expected: AbstractArray,
-        /// The name in the file that is most alike, of those that are not in the template.
+        /// The most similar name that only the file has.
         nearest: Option<String>,
     },
-    /// In the file, not in the template.
+    /// The leaf is in the file but not in the template.
     Unexpected {
         /// The leaf.
         name: String,
-        /// What the file has.
+        /// The dtype and shape in the file.
         found: String,
-        /// The name in the template that is most alike, of those that are not in the file.
+        /// The most similar name that only the template has.
         nearest: Option<String>,
     },
-    /// Two leaves of the file are renamed to one.
+    /// Two leaves of the file are renamed to the same name.
     SameName {
-        /// What both are renamed to.
+        /// The new name of both.
         name: String,
         /// Their names in the file.
         stored: [String; 2],
     },
-    /// Of another shape or element type.
+    /// The shape or the dtype differs.
     Different {
         /// The leaf.
         name: String,
-        /// Element type and shape in the template.
+        /// The dtype and shape in the template.
         expected: AbstractArray,
-        /// Element type and shape in the file.
+        /// The dtype and shape in the file.
         found: String,
     },
 }
 
 impl fmt::Debug for CheckpointError {
-    /// As it displays: this is what a program prints that returns it from `main`.
+    /// Uses the display form, because Rust prints this form when `main` returns an error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The most mismatches a message lists; the rest is counted.
+/// The number of mismatches that a message lists. Further ones are only counted.
 const LISTED: usize = 20;
 
-/// The most characters of a name that a message shows.
+/// The number of characters of a name that a message shows.
 const SHOWN: usize = 200;
 
-/// A name as a message shows it: of a long one, the beginning and the end.
+/// Returns a name as a message shows it. A long name is shortened in the middle.
 fn shown(name: &str) -> Cow<'_, str> {
     let boundary = |index: usize| name.char_indices().nth(index).map(|(at, _)| at);
     let Some(_) = boundary(SHOWN) else {

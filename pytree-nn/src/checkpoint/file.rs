@@ -1,4 +1,4 @@
-//! Files: reading them and checking their length.
+//! Reads files and checks their length.
 
 use std::fs;
 use std::path::Path;
@@ -32,12 +32,12 @@ pub(super) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<SafeTensors<'a>,
     })
 }
 
-/// The length of the file that its beginning asks for, as far as that can be read.
+/// Returns the length of the file according to its header, if the header can be read.
 fn length_of_header(bytes: &[u8]) -> Option<usize> {
     const OFFSETS: &str = "\"data_offsets\":[";
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let header = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    // What is not a safetensors file has nearly always an absurd length here.
+    // In a file of another format, this length is nearly always absurd.
     if rest.first() != Some(&b'{') {
         return None;
     }

@@ -1,11 +1,11 @@
-//! What names that do not match may have been meant to be: each alone, and all that begin otherwise.
+//! Suggests names for leaves that do not match, one by one or by a common prefix.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use pytree_core::suggest::Effort;
 
-/// Names among which others are looked for, found by their last steps too.
+/// Names that are searched for similar names, indexed by their last steps.
 pub(super) struct Names<'n> {
     all: Vec<&'n str>,
     set: HashSet<&'n str>,
@@ -30,7 +30,7 @@ impl<'n> Names<'n> {
         self.set.contains(name)
     }
 
-    /// The name that is most alike, if one is alike at all.
+    /// Returns the most similar name, if any name is similar.
     pub(super) fn nearest(&self, name: &str, effort: &mut Effort) -> Option<String> {
         let step = last_step(name);
         let likely = self.by_last_step.get(step).into_iter().flatten();
@@ -41,10 +41,10 @@ impl<'n> Names<'n> {
     }
 }
 
-/// The most bytes of a step that are looked at: names of a hostile file may be of megabytes.
+/// The number of bytes of a step that are compared. Names of a hostile file may have megabytes.
 const STEP: usize = 64;
 
-/// The last field, key or position of a path, or the end of one that is very long.
+/// Returns the last field, key or position of a path, or the end of a very long last step.
 fn last_step(name: &str) -> &str {
     let from = name.len().saturating_sub(STEP);
     let tail = &name.as_bytes()[from..];
@@ -56,28 +56,30 @@ fn last_step(name: &str) -> &str {
     &name[boundary.unwrap_or(name.len())..]
 }
 
-/// Names of a file that would be those of a template if they began otherwise.
+/// A prefix of names in the file that must be replaced to match the template.
 ///
-/// A file of a whole model begins its names with `model.`, for instance, and the template is the model itself.
+/// For example, the names in the file of a whole model begin with `model.`, while the template is
+/// the model itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherPrefix {
-    /// What the names in the file begin with; empty if that is missing.
+    /// The prefix in the file; empty if the file lacks the prefix of the template.
     pub stored: String,
-    /// What the names in the template begin with instead.
+    /// The prefix in the template.
     pub expected: String,
-    /// How many names fit when they are renamed.
+    /// The number of names that match after the replacement.
     pub fitting: usize,
-    /// How many names of the file are not in the template.
+    /// The number of names that only the file has.
     pub unused: usize,
 }
 
 impl OtherPrefix {
-    /// The prefix with which most names that are left over in a file become names that are missing, if at least two do
-    /// and half of one of the sides.
+    /// Returns the prefix whose replacement turns most unused names of the file into missing names
+    /// of the template. There must be at least two, and at least half of the unused or of the
+    /// missing names.
     pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
         let count = left.all.len();
-        // A few names are enough: what only some of the others have explains nothing.
+        // A few samples suffice: a prefix that few names have explains nothing.
         let samples = [0, count / 2, count.saturating_sub(1)];
         let samples = samples.iter().filter_map(|&at| left.all.get(at));
         let guesses = samples.filter_map(|sample| {
@@ -101,13 +103,13 @@ impl OtherPrefix {
             .filter(|guess| guess.fitting > 1 && 2 * guess.fitting >= count.min(missing.all.len()))
     }
 
-    /// The name in the template that a name of the file is meant to be.
+    /// Returns the name in the template that a name of the file corresponds to.
     pub(super) fn expected(&self, stored: &str) -> Option<String> {
         let rest = stored.strip_prefix(&self.stored)?;
         Some(format!("{}{rest}", self.expected))
     }
 
-    /// The name in the file that is meant to be one of the template.
+    /// Returns the name in the file that a name of the template corresponds to.
     pub(super) fn stored(&self, expected: &str) -> Option<String> {
         let rest = expected.strip_prefix(&self.expected)?;
         Some(format!("{}{rest}", self.stored))
@@ -147,13 +149,13 @@ impl fmt::Display for OtherPrefix {
     }
 }
 
-/// The number of bytes at the end that two names have in common.
+/// Returns the number of bytes in the common suffix of two names.
 fn common_end(left: &str, right: &str) -> usize {
     let pairs = left.bytes().rev().zip(right.bytes().rev());
     pairs.take_while(|(left, right)| left == right).count()
 }
 
-/// What two names begin with before their common end, which begins at a step of a path.
+/// Returns the parts of two names before their common suffix, which begins at a step of a path.
 fn prefixes<'n>(stored: &'n str, expected: &'n str) -> Option<(&'n str, &'n str)> {
     let common = common_end(stored, expected);
     let mut end = common;
@@ -167,7 +169,7 @@ fn prefixes<'n>(stored: &'n str, expected: &'n str) -> Option<(&'n str, &'n str)
     None
 }
 
-/// Whether a step of a path begins at a byte.
+/// Returns whether a step of a path begins at this byte.
 fn begins_step(name: &str, at: usize) -> bool {
     let bytes = name.as_bytes();
     let is_in_front = at == 0 || matches!(bytes[at - 1], b'.' | b'/');
@@ -178,7 +180,7 @@ fn begins_step(name: &str, at: usize) -> bool {
 mod tests {
     use super::{Names, OtherPrefix};
 
-    /// The two prefixes, how many names fit, and how many there are.
+    /// The two prefixes, the number of names that match, and the number of names in total.
     type Found = (String, String, usize, usize);
 
     fn found(stored: &[&str], expected: &[&str]) -> Option<Found> {

@@ -1,7 +1,8 @@
-//! Loading: every leaf of the file is matched with one of the template, or it is told why not.
+//! Loads checkpoints: matches every leaf of the file with a leaf of the template, or reports the
+//! mismatch.
 //!
-//! By default the two must be the same leaves. [`LoadOptions`] renames those of the file first, and allows some to be
-//! missing or unused; what came of it is a [`LoadReport`].
+//! By default both must have the same leaves. [`LoadOptions`] renames the leaves of the file first,
+//! and allows missing or unused leaves. [`LoadReport`] is the result.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,13 +20,14 @@ use crate::checkpoint::guess::{Names, OtherPrefix};
 use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::{CheckpointError, Mismatch, names};
 
-/// Reads the leaves of a pytree from a safetensors file; `template` says which, and gives all else: the
-/// structure, static values, sharing.
+/// Loads a pytree from a safetensors file. `template` defines the names, the structure, the static
+/// values and the sharing.
 ///
 /// # Errors
-/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], [`CheckpointError::Version`],
-/// [`CheckpointError::Checksum`], or [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape or element
-/// type.
+/// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
+/// [`CheckpointError::Version`] or [`CheckpointError::Checksum`]. Returns
+/// [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape
+/// or dtype.
 pub fn load<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     template: &T,
@@ -33,8 +35,8 @@ pub fn load<T: PytreeOf<Tensor>>(
     load_with(path, template, &LoadOptions::new()).map(|(loaded, _)| loaded)
 }
 
-/// As [`load`], of a file whose leaves have other names, or are more or fewer than those of the template; and what came
-/// of it.
+/// Loads a pytree like [`load`], with renamed, missing or unused leaves as `options` allow, and
+/// returns a report.
 ///
 /// # Examples
 /// ```
@@ -92,8 +94,8 @@ pub fn load_with<T: PytreeOf<Tensor>>(
 
 type Rename<'f> = Box<dyn Fn(&str) -> String + 'f>;
 
-/// How [`load_with`] matches the leaves of a file with those of a template. By default they have the same names, and none
-/// is missing or unused.
+/// Options of [`load_with`]. By default the names must be equal, and no leaf may be missing or
+/// unused.
 #[derive(Default)]
 pub struct LoadOptions<'f> {
     renames: Vec<Rename<'f>>,
@@ -102,28 +104,28 @@ pub struct LoadOptions<'f> {
 }
 
 impl<'f> LoadOptions<'f> {
-    /// Those of [`load`].
+    /// Returns the options that [`load`] uses.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Renames the leaves of the file: `rename` is given each name and gives the one in the template. A regular expression
-    /// replaces in the same way. Several are applied one after the other.
+    /// Renames the leaves of the file: `rename` maps each name to the name in the template. Several
+    /// functions are applied one after the other. A regular expression can be used in the same way.
     #[must_use]
     pub fn rename(mut self, rename: impl Fn(&str) -> String + 'f) -> Self {
         self.renames.push(Box::new(rename));
         self
     }
 
-    /// Leaves that are not in the file stay those of the template.
+    /// Allows leaves that are not in the file. They keep the values of the template.
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
         self.may_miss = true;
         self
     }
 
-    /// Leaves of the file that are not in the template are left out.
+    /// Allows leaves of the file that are not in the template. They are ignored.
     #[must_use]
     pub fn allow_unused(mut self) -> Self {
         self.may_not_use = true;
@@ -146,7 +148,7 @@ impl fmt::Debug for LoadOptions<'_> {
     }
 }
 
-/// What became of the leaves of a file and of a template.
+/// A report of the leaves that were loaded, missing and unused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReport {
     /// The names in the template of the leaves that were loaded.
@@ -170,10 +172,10 @@ impl fmt::Display for LoadReport {
     }
 }
 
-/// All leaves that do not fit, and what explains most of them.
+/// All leaves that do not match, and the prefix that explains most of them.
 type Refused = (Vec<Mismatch>, Option<OtherPrefix>);
 
-/// The leaves in the order of a template, or all that keeps them from it.
+/// Returns the leaves in the order of the template, or all mismatches.
 fn matched(
     names: &[String],
     expected: Vec<Tensor>,
@@ -217,7 +219,7 @@ fn matched(
         || is_error(options.may_miss, &missing)
         || is_error(options.may_not_use, &unused)
     {
-        // What is allowed is told with what is not: one of them may explain the other.
+        // Lists the allowed mismatches too, because they may explain the others.
         let mismatches = missing.into_iter().chain(unused).chain(problems);
         return Err((mismatches.collect(), prefix));
     }
@@ -229,7 +231,8 @@ fn matched(
     Ok((leaves, report))
 }
 
-/// The leaves of a template and of a file that have no partner, and what explains most of them.
+/// Returns the leaves of the template and of the file that have no counterpart, and the prefix that
+/// explains most of them.
 fn left_over(
     missing: &[(&String, AbstractArray)],
     found: &BTreeMap<String, (String, TensorView<'_>)>,
@@ -259,7 +262,7 @@ fn left_over(
     (missing, unused, prefix)
 }
 
-/// Element type and shape of a stored tensor, as `f32[2,3]`.
+/// Returns dtype and shape of a stored tensor, for example `f32[2,3]`.
 fn described(view: &TensorView<'_>) -> String {
     format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', "")
 }

@@ -1,7 +1,8 @@
-//! What a file says of itself: the version of its format, the kinds of its leaves, and a checksum of all that.
+//! The metadata of a file: the version of its format, the kinds of its leaves, and a checksum.
 //!
-//! It is in the metadata that the format safetensors has for it, so that other programs read the file as before. The
-//! first version had the kinds alone. `docs/formats.md` describes the keys, the checksum and what is promised.
+//! safetensors files have a field for metadata, so other programs can read the file as before. The
+//! first version had only the kinds. `docs/formats.md` describes the keys, the checksum and the
+//! compatibility policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,21 +14,21 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::dtype_name;
 
-/// The version that is written.
+/// The version that this library writes.
 pub(super) const VERSION: u32 = 2;
 
-/// What the keys of our metadata begin with: all of them, the checksum's own excepted, are in the checksum.
+/// The prefix of the metadata keys of this library. The checksum covers all of them except itself.
 const OURS: &str = "pytree.";
 const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The kinds of the leaves: one line each, name and kind.
 const KINDS_KEY: &str = "pytree.kinds";
 
-/// The metadata of a file, of which other programs may have written some.
+/// The metadata of a file. Other programs may have written some of the keys.
 pub(super) struct Metadata(BTreeMap<String, String>);
 
 impl Metadata {
-    /// That of a file which is about to be written, without its checksum.
+    /// Creates the metadata of a new file, without its checksum.
     pub(super) fn new(kinds: String) -> Self {
         Self(BTreeMap::from([
             (VERSION_KEY.to_owned(), VERSION.to_string()),
@@ -46,14 +47,14 @@ impl Metadata {
                 path: path.to_owned(),
                 problem: error.to_string(),
             })?;
-        // Files of other programs have none.
+        // Files of other programs have no metadata.
         let entries = found.metadata().clone().unwrap_or_default();
         let metadata = Self(entries.into_iter().collect());
         metadata.check(path, file)?;
         Ok(metadata)
     }
 
-    /// The kinds of leaves by their names.
+    /// Returns the kinds of the leaves by name.
     pub(super) fn kinds(&self) -> BTreeMap<&str, &str> {
         let kinds = self.0.get(KINDS_KEY).map_or("", String::as_str);
         kinds
@@ -72,7 +73,7 @@ impl Metadata {
                 found: found.clone(),
             });
         }
-        // Files of the first version, and those of other programs, have neither.
+        // Files of the first version and files of other programs have neither key.
         let checksum = self.0.get(CHECKSUM_KEY);
         if version.is_none() && checksum.is_none() {
             return Ok(());
@@ -89,8 +90,9 @@ impl Metadata {
         })
     }
 
-    /// XXH3-128 of the leaves in the order of their names, then of our metadata in the order of its keys. Each text and
-    /// each list has its length before it, in eight bytes, the lowest first.
+    /// Returns the XXH3-128 of the leaves in the order of their names, and then of our metadata in
+    /// the order of the keys. The length of each text and each list comes first, in eight bytes,
+    /// least significant byte first.
     fn checksum(&self, file: &SafeTensors<'_>) -> String {
         let mut hash = Xxh3::new();
         let mut add = |part: &[u8]| {
@@ -119,9 +121,10 @@ impl Metadata {
         format!("{:032x}", hash.digest128())
     }
 
-    /// Puts the metadata with its checksum into a file that has none yet.
+    /// Writes the metadata with its checksum into a file that has none yet.
     ///
-    /// safetensors would write it in an order that changes with each run: so two files of the same leaves would differ.
+    /// safetensors would write the keys in a random order, so two files of the same leaves would
+    /// differ.
     pub(super) fn put_into(mut self, bytes: &mut Vec<u8>) -> Option<()> {
         let file = SafeTensors::deserialize(bytes).ok()?;
         let checksum = self.checksum(&file);
@@ -150,7 +153,7 @@ impl Metadata {
     }
 }
 
-/// A text in JSON.
+/// Returns a text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -1,9 +1,9 @@
-//! Checkpoints: the leaves of any pytree in a safetensors file.
+//! Saves and loads the leaves of any pytree in a safetensors file.
 //!
-//! A leaf is stored under its key path, a shared one once. A file is written beside the old one and takes
-//! its place when it is complete, so that there is a complete one at any time. It has the version of its format and a
-//! checksum in its metadata: what was changed on the disk is refused. Loading compares the whole
-//! file with a template first and makes a new value: nothing is ever half loaded.
+//! A leaf is stored under its key path; a shared leaf is stored once. Saving writes a temporary
+//! file and renames it, so there is a complete file at any time. The metadata hold the version of
+//! the format and a checksum, so a damaged file is rejected. Loading first compares the whole file
+//! with a template and then builds a new value. It never loads a part.
 
 mod bytes;
 mod error;
@@ -28,27 +28,27 @@ pub use error::{CheckpointError, Mismatch};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, LoadReport, load, load_with};
 
-/// The name of a leaf that is itself the whole tree.
+/// The name of a leaf that is the whole tree.
 const ROOT: &str = "value";
 
-/// One leaf of a checkpoint: see [`inspect`].
+/// A leaf of a checkpoint: see [`inspect`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its key path.
     pub name: String,
-    /// Its element type, for instance `f32`.
+    /// Its dtype, for example `f32`.
     pub dtype: String,
     /// The length of each axis.
     pub shape: Vec<usize>,
-    /// Its kind, for instance `Param`, if it was a leaf of a module.
+    /// Its kind, for example `Param`, if it was a leaf of a module.
     pub kind: Option<String>,
 }
 
 /// Writes all leaves of a pytree to a safetensors file.
 ///
-/// The file appears complete or not at all: it is written beside the old one, flushed to the disk, and
-/// renamed, as [`files::write`] does. Several programs may save to one path at once: the last one counts. The
-/// same leaves give the same bytes.
+/// The save is atomic: [`files::write`] writes a temporary file, flushes it to the disk, and
+/// renames it. If several programs save to the same path, the last one wins. The same leaves always
+/// give the same bytes.
 ///
 /// # Examples
 /// ```
@@ -67,7 +67,7 @@ pub struct Entry {
 /// [`CheckpointError::SameName`].
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     let path = path.as_ref();
-    // The values of references are those of one instant, also while other threads train.
+    // Reads all references at one instant, also while other threads train.
     let (leaves, treedef, _) = take_apart::<Tensor, T>(state);
     let names = names(&treedef);
     let mut seen = BTreeSet::new();
@@ -100,7 +100,7 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
     })
 }
 
-/// The leaves that a checkpoint holds, without a template, in the order of their names.
+/// Lists the leaves of a checkpoint in the order of their names. It needs no template.
 ///
 /// # Examples
 /// ```
@@ -137,7 +137,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
     Ok(entries)
 }
 
-/// The names under which the leaves of a tree are stored, in order.
+/// Returns the names under which the leaves of a tree are stored, in order.
 fn names(treedef: &TreeDef) -> Vec<String> {
     let named = |path: String| {
         if path.is_empty() {

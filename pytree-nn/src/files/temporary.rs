@@ -1,4 +1,4 @@
-//! Temporary files: their names, their locks, and the removal of those whose writers were killed.
+//! Temporary files: their names, their locks, and the removal of files that killed processes left.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What all names begin with; a hash of the target's name follows.
+/// The prefix of all names. A hash of the name of the target follows.
 const BEGINNING: &str = ".pytree-";
 const END: &str = ".tmp";
 
@@ -23,7 +23,8 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes a file in the directory of its target, with the permissions of the file that it replaces.
+    /// Creates a file in the directory of the target, with the permissions of the file that it
+    /// replaces.
     pub(super) fn new(
         directory: &Path,
         target: &OsStr,
@@ -38,9 +39,10 @@ impl Temporary {
                 permissions: permissions.cloned(),
                 is_renamed: false,
             };
-            // Where files can't be locked, none is taken for dead either.
+            // If the file system has no locks, the file is never removed as abandoned, so an error
+            // is ignored.
             let _ = made.file.lock();
-            // Another writer may have taken it for dead before the lock was there.
+            // Another writer may have removed the file before it was locked.
             if made.path.try_exists()? {
                 return Ok(made);
             }
@@ -48,7 +50,7 @@ impl Temporary {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Permissions come first, so that nobody else reads what only the owner may.
+        // Sets the permissions before the content, so that nobody else can read private data.
         if let Some(permissions) = &self.permissions {
             self.file.set_permissions(permissions.clone())?;
         }
@@ -56,7 +58,7 @@ impl Temporary {
         self.file.sync_all()
     }
 
-    /// Puts the file in the place of its target.
+    /// Renames the file to its target.
     pub(super) fn rename(mut self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.is_renamed = true;
@@ -85,16 +87,16 @@ fn create(path: &Path, permissions: Option<&Permissions>) -> io::Result<File> {
     options.open(path)
 }
 
-/// What the names of all temporary files of a target begin with.
+/// Returns the prefix of the names of all temporary files of a target.
 fn beginning(target: &OsStr) -> String {
     format!("{BEGINNING}{:016x}-", xxh3_64(target.as_encoded_bytes()))
 }
 
-/// A name that no other file has: containers that share a directory may have the same process numbers.
+/// Returns a unique name. Containers that share a directory may have equal process numbers.
 pub(super) fn unique_name(target: &OsStr, process: u32) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The keys of a `RandomState` are random numbers of the operating system.
+    // The keys of a `RandomState` are random numbers from the operating system.
     let random = RandomState::new().hash_one((SystemTime::now(), process, count));
     format!(
         "{}{process:x}-{count:x}-{random:016x}{END}",
@@ -102,8 +104,8 @@ pub(super) fn unique_name(target: &OsStr, process: u32) -> String {
     )
 }
 
-/// Removes the temporary files of a target that no writer holds a lock on. What can't be removed stays: it hinders
-/// nobody.
+/// Removes the temporary files of a target that no writer has locked. Errors are ignored: a file
+/// that remains does no harm.
 pub(super) fn remove_dead(directory: &Path, target: &OsStr) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -121,7 +123,8 @@ pub(super) fn remove_dead(directory: &Path, target: &OsStr) {
             continue;
         };
         match file.try_lock() {
-            // The lock is held until the name is gone: a writer that is about to lock the file sees that.
+            // Holds the lock until the name is removed. A writer that is about to lock the file
+            // checks the name afterwards.
             Ok(()) => drop(fs::remove_file(entry.path())),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }

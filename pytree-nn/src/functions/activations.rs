@@ -1,12 +1,12 @@
-//! Functions element by element between two layers.
+//! Elementwise activation functions.
 //!
-//! Their derivatives at kinks are those of JAX.
+//! Their derivatives at kinks equal those of JAX.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use pytree_transform::{Tensor, ix, raw};
 
-/// max(x, 0); its derivative at 0 is 0, as in JAX. `[..]` to `[..]`.
+/// Applies max(x, 0) to each element. The derivative at 0 is 0, as in JAX.
 ///
 /// # Examples
 /// ```
@@ -24,7 +24,7 @@ pub fn relu(x: &Tensor) -> Tensor {
     x.relu()
 }
 
-/// min(max(x, 0), 6); its derivative at 0 and at 6 is 0, as in JAX. `[..]` to `[..]`.
+/// Applies min(max(x, 0), 6) to each element. The derivative at 0 and at 6 is 0, as in JAX.
 ///
 /// Krizhevsky 2010, "Convolutional deep belief networks on CIFAR-10".
 ///
@@ -44,7 +44,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
     x.clamp(0.0, 6.0)
 }
 
-/// x, or `slope` times x where x is negative. `[..]` to `[..]`.
+/// Multiplies negative elements by `slope` and keeps the others.
 ///
 /// Maas, Hannun and Ng 2013; JAX's default slope is 0.01.
 ///
@@ -64,7 +64,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     x.greater_equal(0.0).select(x, &(x * slope))
 }
 
-/// x, or `alpha` (eˣ - 1) where x is not positive. `[..]` to `[..]`.
+/// Replaces elements x ≤ 0 by `alpha` (eˣ - 1) and keeps the others.
 ///
 /// Clevert, Unterthiner and Hochreiter 2016, "Fast and accurate deep network learning by exponential linear
 /// units"; JAX's default alpha is 1.
@@ -83,12 +83,13 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
     let positive = x.greater(0.0);
-    // The exponential is taken of 0 where it does not count, so that it can't overflow.
+    // The exponential of 0 is finite, and `select` discards it.
     let safe = positive.select(&Tensor::zeros_like(x), x);
     positive.select(x, &(safe.expm1() * alpha))
 }
 
-/// λ · [`elu`]\(x, α), which keeps mean 0 and variance 1 from layer to layer. `[..]` to `[..]`.
+/// Applies λ · [`elu`]\(x, α) to each element, which keeps mean 0 and variance 1 from layer to
+/// layer.
 ///
 /// λ = 1.0507…, α = 1.6732…: Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing neural
 /// networks", equation 2.
@@ -109,7 +110,8 @@ pub fn selu(x: &Tensor) -> Tensor {
     elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
 }
 
-/// max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1), whose derivative is continuous. `[..]` to `[..]`.
+/// Applies max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1) to each element. Its derivative is
+/// continuous.
 ///
 /// Barron 2017, "Continuously differentiable exponential linear units"; JAX's default alpha is 1.
 ///
@@ -129,10 +131,10 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
     x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
 }
 
-/// x · Φ(x) with Φ approximated by a hyperbolic tangent. `[..]` to `[..]`.
+/// Applies x · Φ(x) to each element, where Φ is approximated by a hyperbolic tangent.
 ///
-/// ½x (1 + tanh(√(2/π) (x + 0.044715 x³))): Hendrycks and Gimpel 2016, "Gaussian error linear units",
-/// section 2; JAX's and Flax's default. [`gelu_exact`] is without the approximation.
+/// ½x (1 + tanh(√(2/π) (x + 0.044715 x³))): Hendrycks and Gimpel 2016, "Gaussian error linear
+/// units", section 2; JAX's and Flax's default. See [`gelu_exact`] for the exact function.
 ///
 /// # Examples
 /// ```
@@ -151,7 +153,8 @@ pub fn gelu(x: &Tensor) -> Tensor {
     x * ((inner.tanh() + 1.0) * 0.5)
 }
 
-/// x · Φ(x), with the distribution function Φ of the normal distribution. `[..]` to `[..]`.
+/// Applies x · Φ(x) to each element, where Φ is the distribution function of the normal
+/// distribution.
 ///
 /// ½x erfc(-x/√2), which keeps its digits for negative x: Hendrycks and Gimpel 2016, "Gaussian error linear
 /// units"; JAX's `gelu` with `approximate=False`.
@@ -172,7 +175,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
     x * 0.5 * (-x * FRAC_1_SQRT_2).erfc()
 }
 
-/// x · σ(x), also called swish. `[..]` to `[..]`.
+/// Applies x · σ(x) to each element; also called swish.
 ///
 /// Elfwing, Uchibe and Doya 2018; Ramachandran, Zoph and Le 2017.
 ///
@@ -192,7 +195,7 @@ pub fn silu(x: &Tensor) -> Tensor {
     x * x.sigmoid()
 }
 
-/// log(1 + eˣ) = max(x, 0) + log(1 + e⁻ˡˣˡ), which does not overflow. `[..]` to `[..]`.
+/// Applies log(1 + eˣ) = max(x, 0) + log(1 + e⁻ˡˣˡ) to each element, without overflow.
 ///
 /// # Examples
 /// ```
@@ -210,7 +213,7 @@ pub fn softplus(x: &Tensor) -> Tensor {
     x.logaddexp(0.0)
 }
 
-/// 1 / (1 + e⁻ˣ). `[..]` to `[..]`.
+/// Applies 1 / (1 + e⁻ˣ) to each element.
 ///
 /// # Examples
 /// ```
@@ -228,7 +231,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
     x.sigmoid()
 }
 
-/// log σ(x) = -[`softplus`]\(-x). `[..]` to `[..]`.
+/// Applies log σ(x) = -[`softplus`]\(-x) to each element.
 ///
 /// # Examples
 /// ```
@@ -246,7 +249,7 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
     -softplus(&-x)
 }
 
-/// [`relu6`]\(x + 3) / 6, a sigmoid of three straight lines. `[..]` to `[..]`.
+/// Applies [`relu6`]\(x + 3) / 6 to each element, a piecewise linear sigmoid.
 ///
 /// Howard et al. 2019, "Searching for `MobileNetV3`", section 5.2.
 ///
@@ -266,7 +269,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     relu6(&(x + 3.0)) / 6.0
 }
 
-/// x · [`hard_sigmoid`]\(x), also called hard swish. `[..]` to `[..]`.
+/// Applies x · [`hard_sigmoid`]\(x) to each element; also called hard swish.
 ///
 /// Howard et al. 2019, "Searching for `MobileNetV3`", section 5.2.
 ///
@@ -286,7 +289,7 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
     x * hard_sigmoid(x)
 }
 
-/// -1 below -1, 1 above 1, and x between. `[..]` to `[..]`.
+/// Limits each element to the range from -1 to 1.
 ///
 /// # Examples
 /// ```
@@ -306,7 +309,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
     x.greater(1.0).select(&one, &above)
 }
 
-/// x / (1 + |x|). `[..]` to `[..]`.
+/// Applies x / (1 + |x|) to each element.
 ///
 /// # Examples
 /// ```
@@ -324,7 +327,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
     x / (x.abs() + 1.0)
 }
 
-/// x · tanh([`softplus`]\(x)). `[..]` to `[..]`.
+/// Applies x · tanh([`softplus`]\(x)) to each element.
 ///
 /// Misra 2019, "Mish: a self regularized non-monotonic activation function".
 ///
@@ -344,7 +347,7 @@ pub fn mish(x: &Tensor) -> Tensor {
     x * softplus(x).tanh()
 }
 
-/// (x + √(x² + b)) / 2. `[..]` to `[..]`.
+/// Applies (x + √(x² + b)) / 2 to each element.
 ///
 /// Barron 2021, "Squareplus"; JAX's default b is 4.
 ///
@@ -364,7 +367,8 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     (x + (x.square() + b).sqrt()) / 2.0
 }
 
-/// The first half along an axis times the sigmoid of the second: `[.., 2n, ..]` to `[.., n, ..]`.
+/// Multiplies the first half along an axis by the sigmoid of the second half: `[.., 2n, ..]` to
+/// `[.., n, ..]`.
 ///
 /// Dauphin, Fan, Auli and Grangier 2017, "Language modeling with gated convolutional networks", equation 1.
 ///

@@ -1,4 +1,4 @@
-//! Functions that layers and losses are made of.
+//! Functions that layers and losses use.
 
 mod activations;
 mod normalizations;

@@ -2,9 +2,10 @@
 
 use pytree_transform::{Tensor, raw};
 
-/// log Σ exp(x) along an axis, which goes: `[.., n, ..]` to `[.., ..]`.
+/// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
-/// Stable: the largest element is subtracted first. Where all are -∞ it is -∞.
+/// The largest element is subtracted first, so the sum does not overflow. If all elements are -∞,
+/// the result is -∞.
 ///
 /// # Examples
 /// ```
@@ -20,14 +21,16 @@ use pytree_transform::{Tensor, raw};
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("logsumexp");
     let shift = shift(x, axis);
-    // An infinite shift would make NaN of a row of -∞, whose sum is 0.
+    // An infinite shift would turn a row of -∞ into NaN. The sum of such a row is 0.
     let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
     (x - &shift).exp().sum_axes([axis]).log() + shift.squeeze(axis)
 }
 
-/// exp(x) / Σ exp(x) along an axis: positive numbers whose sum is 1. `[..]` to `[..]`.
+/// Returns exp(x) / Σ exp(x) along `axis`: positive numbers whose sum is 1. The result has the
+/// shape of `x`.
 ///
-/// Where all are -∞, as where everything is masked, the results are NaN, as in JAX.
+/// If all elements along the axis are -∞, for example because all are masked, the results are NaN,
+/// as in JAX.
 ///
 /// # Examples
 /// ```
@@ -47,7 +50,8 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
     exponentials / sums
 }
 
-/// x - log Σ exp(x) along an axis: the logarithm of [`softmax`]. `[..]` to `[..]`.
+/// Returns x - log Σ exp(x) along `axis`, the logarithm of [`softmax`]. The result has the shape of
+/// `x`.
 ///
 /// # Examples
 /// ```
@@ -67,7 +71,8 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     shifted - normalizers
 }
 
-/// (x - mean) / √(variance + ε) along an axis: mean 0 and variance 1. `[..]` to `[..]`.
+/// Returns (x - mean) / √(variance + ε) along `axis`, which has mean 0 and variance 1. The result
+/// has the shape of `x`.
 ///
 /// JAX's `standardize` with `algorithm="stable"`; its default is ε = 10⁻⁵.
 ///
@@ -89,9 +94,10 @@ pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
     centred * (variance + epsilon).rsqrt()
 }
 
-/// The largest along an axis, which stays with length 1.
+/// Returns the maximum along `axis`, which is kept with length 1.
 ///
-/// Subtracting it keeps exponentials finite and changes no result, so it needs no gradient.
+/// Subtracting it keeps exponentials finite and does not change the result, so it needs no
+/// gradient.
 #[track_caller]
 pub(crate) fn shift(x: &Tensor, axis: isize) -> Tensor {
     x.max_keep([axis]).stop_gradient()

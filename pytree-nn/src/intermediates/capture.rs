@@ -1,18 +1,19 @@
-//! What one run leaves behind, apart from the model.
+//! Captures the values that one run stores in the model.
 
 use pytree_core::{Filter, Partition, PytreeOf, TreeError, partition};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-/// The result of a run, and the leaves that a filter accepts of what it left in the model: `nnx.capture`.
+/// Runs a function, and returns its result and the leaves that it added to the model and that
+/// `filter` accepts: `nnx.capture`.
 ///
-/// The model is without them before the run and after it, so that a function compiled by `jit` is compiled once, and
-/// what is captured is of this run alone. Of more than is wanted, choose with [`Partition::filter`]; what a compiled
-/// function does not give back is not computed.
+/// The model does not hold these leaves before or after the run, so a function compiled by `jit` is
+/// compiled once, and the captured leaves belong to this run. To select some of them, use
+/// [`Partition::filter`]. A compiled function does not compute values that it does not return.
 ///
-/// Which values there are the layers say, with fields of [`Sown`](crate::Sown) or
-/// [`Intermediates`](crate::Intermediates): in Rust no function can be put around the methods of a type at run time, as
-/// `method_outputs` does it in NNX.
+/// Layers store values with fields of type [`Sown`](crate::Sown) or
+/// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,
+/// because Rust cannot wrap the methods of a type at run time.
 ///
 /// # Examples
 /// ```
@@ -55,7 +56,7 @@ pub fn try_capture<M: PytreeOf<Tensor>, R>(
     filter: &Filter,
     run: impl FnOnce(&mut M) -> R,
 ) -> Result<(R, Partition<M, Tensor>), TreeError> {
-    // A path may be there only after the run; what else is wrong is so afterwards, too.
+    // A path may exist only after the run. Any other error occurs again after the run.
     let _ = partition::pop(model, filter);
     let result = run(model);
     Ok((result, partition::pop(model, filter)?))

@@ -1,8 +1,9 @@
-//! What a forward pass computes on its way: values kept in the model, and zeros added to values whose gradient is
-//! wanted.
+//! Intermediate values of a forward pass: values stored in the model, and zeros added to values to
+//! obtain their gradients.
 //!
-//! Both are fields of a model, so that a misspelt name does not compile. What is kept are leaves of a collection
-//! like any others: it comes out of `jit`, `vmap_mut` and `value_and_grad_mut` with the model.
+//! Both are fields of a model, so a misspelt name does not compile. The stored values are leaves of
+//! a collection like any others: `jit`, `vmap_mut` and `value_and_grad_mut` return them with the
+//! model.
 
 mod capture;
 mod named;

@@ -1,4 +1,4 @@
-//! Values of a forward pass under names that are known at run time only.
+//! Values of a forward pass under names that are known only at run time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use pytree_transform::Tensor;
 
 use crate::intermediates::Sown;
 
-/// What a forward pass leaves behind under names that are known at run time only: [`Sown`] by name, in the order
-/// of the names.
+/// Stores values of a forward pass under names that are known only at run time. Each name has a
+/// [`Sown`], in the order of the names.
 ///
-/// A name that is known when the program is written is better a field of type [`Sown`]: if it is misspelt, it does not
+/// If a name is known at compile time, prefer a field of type [`Sown`]: a misspelt field does not
 /// compile.
 ///
 /// # Examples
@@ -39,20 +39,20 @@ use crate::intermediates::Sown;
 pub struct Intermediates<T = Tensor>(BTreeMap<String, Sown<T>>);
 
 impl<T> Intermediates<T> {
-    /// Nothing was sown yet.
+    /// Creates an empty collection.
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// Appends a value to those of a name.
+    /// Appends a value under a name.
     pub fn sow(&mut self, name: impl Into<String>, value: T) {
         self.0.entry(name.into()).or_default().sow(value);
     }
 
-    /// Keeps one value of a name instead of all, as [`Sown::sow_with`].
+    /// Keeps one reduced value under a name: see [`Sown::sow_with`].
     ///
     /// # Panics
-    /// As [`Sown::sow_with`].
+    /// See [`Sown::sow_with`].
     #[track_caller]
     pub fn sow_with<V>(
         &mut self,
@@ -67,22 +67,22 @@ impl<T> Intermediates<T> {
             .sow_with(value, init, reduce);
     }
 
-    /// The values of a name, if any were sown.
+    /// Returns the values of a name, if there are any.
     pub fn get(&self, name: &str) -> Option<&Sown<T>> {
         self.0.get(name)
     }
 
-    /// The names with their values, in the order of the names.
+    /// Iterates over the names with their values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Sown<T>)> {
         self.0.iter().map(|(name, sown)| (name.as_str(), sown))
     }
 
-    /// The number of names.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing was sown.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -96,10 +96,10 @@ impl<T> Default for Intermediates<T> {
 impl<T> Index<&str> for Intermediates<T> {
     type Output = Sown<T>;
 
-    /// The values of a name.
+    /// Returns the values of a name.
     ///
     /// # Panics
-    /// If none were sown.
+    /// If the name has no values.
     #[track_caller]
     fn index(&self, name: &str) -> &Sown<T> {
         let Some(sown) = self.get(name) else {
@@ -126,7 +126,7 @@ impl<T: Pytree> Pytree for Intermediates<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         self.0.visit(visitor);
     }
-    /// A name of which nothing is left goes too: what was popped is as it was before the run.
+    /// Removes names without values, so that a popped value equals the value before the run.
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         let mut named = BTreeMap::<String, Sown<T>>::unflatten(source)?;
         named.retain(|_, sown| !sown.is_empty());

@@ -1,6 +1,7 @@
-//! Zeros added to a value: their gradient is that of the value.
+//! Zeros added to a value. Their gradient is the gradient with respect to the value.
 //!
-//! For y = f(x + p) the gradient with respect to p at p = 0 is that with respect to x, which no argument of the model is.
+//! For y = f(x + p), the gradient with respect to p at p = 0 equals the gradient with respect to x.
+//! This works although x is not an argument of the model.
 
 use std::fmt;
 
@@ -14,24 +15,25 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, Tensor, raw};
 use thiserror::Error;
 
-/// A value can't be perturbed; it is not changed.
+/// A value cannot be perturbed. It is not changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PerturbationError {
-    /// The value has leaves of other shapes than the zeros that the first run made.
+    /// The shapes of the value differ from the zeros that the first run created.
     #[error("cannot perturb a value of another shape than in the first run: {}; pop the zeros before a run of other shapes, with `partition::pop(&mut model, &Filter::state::<Perturbation>())`", shapes(.0))]
     Shapes(Vec<(KeyPath, AbstractArray, AbstractArray)>),
-    /// The value has another structure than in the first run.
+    /// The structure of the value differs from the first run.
     #[error(
         "cannot perturb a value of another structure than in the first run: expected {expected}, found {found}"
     )]
     Structure {
-        /// That of the first run.
+        /// The structure in the first run.
         expected: Box<TreeDef>,
-        /// That of the value.
+        /// The structure of the value.
         found: Box<TreeDef>,
     },
-    /// A derivative is taken in the first run, which makes the zeros: it would lack theirs, silently.
+    /// The first run, which creates the zeros, is under a derivative. The gradient would silently
+    /// lack the zeros.
     #[error(
         "cannot perturb for the first time while a gradient is taken: the zeros of {found} are made in this run, so that it would lack theirs; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
@@ -54,17 +56,20 @@ fn shapes(mismatches: &[(KeyPath, AbstractArray, AbstractArray)]) -> String {
 }
 
 impl fmt::Debug for PerturbationError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the
+    /// error from `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Zeros that are added to a value of a forward pass, so that their gradient is the value's.
+/// Adds zeros to a value of a forward pass. Their gradient is the gradient with respect to the
+/// value.
 ///
-/// The first run makes them, in the value's shape; before it there are none. A field of it is a state, usually of the
-/// collection [`Perturbation`](pytree_core::kind::Perturbation), so that a gradient is taken of it only if
-/// `.wrt(filter)` says so.
+/// The first run creates the zeros in the shape of the value; before, there are none. A field of
+/// this type is a state, usually of the collection
+/// [`Perturbation`](pytree_core::kind::Perturbation). So gradients include it only if
+/// `.wrt(filter)` selects it.
 ///
 /// # Examples
 /// ```
@@ -96,23 +101,24 @@ impl fmt::Debug for PerturbationError {
 pub struct Perturbed<T = Tensor>(Option<T>);
 
 impl<T> Perturbed<T> {
-    /// No zeros yet.
+    /// Creates a perturbation without zeros.
     pub const fn new() -> Self {
         Self(None)
     }
 
-    /// What is added, if a run has made it.
+    /// Returns the zeros, if a run has created them.
     pub const fn perturbation(&self) -> Option<&T> {
         self.0.as_ref()
     }
 }
 
 impl<T: PytreeOf<Tensor>> Perturbed<T> {
-    /// The value with the perturbation added. The first time, zeros of its shape are made.
+    /// Returns the value plus the perturbation. The first call creates zeros in the shape of the
+    /// value.
     ///
     /// # Panics
-    /// If the value is of another shape, element type or structure than the first time, or if it is the first time and a
-    /// derivative is being taken of the value.
+    /// If the shape, dtype or structure of the value differs from the first call, or if the first
+    /// call is under a derivative of the value.
     #[must_use = "the gradient is that of what this returns"]
     #[panicking_twin(perturb)]
     #[track_caller]
@@ -135,7 +141,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     }
 }
 
-/// That a value is as the first one was.
+/// Checks that a value has the shapes and dtypes of the first one.
 fn check<T: PytreeOf<Tensor>>(
     perturbation: &T,
     value: &T,

@@ -1,6 +1,6 @@
-//! Values of a forward pass, kept in a field of the model.
+//! Values of a forward pass, stored in a field of the model.
 //!
-//! In a tree they are a tuple of as many members as were sown, as in NNX: `y_mean[0]`, `y_mean[1]`.
+//! In a tree they are a tuple, as in NNX: `y_mean[0]`, `y_mean[1]`.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,13 +12,13 @@ use pytree_core::{
 };
 use pytree_transform::Tensor;
 
-/// What a forward pass leaves behind: the values that were sown, in order.
+/// Stores values of a forward pass in the order in which they were sown.
 ///
-/// A field of it is a state of the collection that it names, usually
-/// [`Intermediate`](pytree_core::kind::Intermediate). Each value makes the tree larger by one, so that a function
-/// compiled by `jit` is compiled again: [`partition::pop`](pytree_core::partition::pop) them after each run, or have
-/// [`capture`](crate::capture) do so. It reads like a slice. A layer that stands at several places, a
-/// [`Shared`](pytree_core::Shared), sows into a [`Ref<Sown>`](pytree_core::Ref).
+/// A field of this type is a state, usually of the collection [`Intermediate`](pytree_core::kind::Intermediate).
+/// Each value adds a leaf to the tree, so a function compiled by `jit` is compiled again. Remove the values after
+/// each run with [`partition::pop`](pytree_core::partition::pop), or use [`capture`](crate::capture), which
+/// removes them. `Sown` dereferences to a slice. A layer at several places, in a [`Shared`](pytree_core::Shared),
+/// sows into a [`Ref<Sown>`](pytree_core::Ref).
 ///
 /// # Examples
 /// ```
@@ -47,7 +47,7 @@ use pytree_transform::Tensor;
 pub struct Sown<T = Tensor>(Vec<T>);
 
 impl<T> Sown<T> {
-    /// Nothing was sown yet.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -57,7 +57,8 @@ impl<T> Sown<T> {
         self.0.push(value);
     }
 
-    /// Keeps one value instead of all: what `reduce` makes of the one before, at first that of `init`, and of `value`.
+    /// Keeps one value: `reduce` of the previous value and `value`. At first the previous value is
+    /// the result of `init`.
     ///
     /// # Examples
     /// ```
@@ -72,7 +73,7 @@ impl<T> Sown<T> {
     /// ```
     ///
     /// # Panics
-    /// If several values are there, which [`sow`](Self::sow) appended.
+    /// If [`sow`](Self::sow) has appended more than one value.
     #[track_caller]
     pub fn sow_with<V>(
         &mut self,
@@ -89,7 +90,7 @@ impl<T> Sown<T> {
         self.0.push(reduce(before, value));
     }
 
-    /// The values, which are no longer there afterwards.
+    /// Removes and returns the values.
     pub fn take(&mut self) -> Vec<T> {
         std::mem::take(&mut self.0)
     }
@@ -119,7 +120,7 @@ impl<T> FromIterator<T> for Sown<T> {
     }
 }
 impl<T: fmt::Debug> fmt::Debug for Sown<T> {
-    /// As a tuple: `(1.0,)`.
+    /// Displays the values as a tuple: `(1.0,)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("()");

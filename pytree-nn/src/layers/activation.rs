@@ -1,4 +1,4 @@
-//! Activations as values, so that a model can hold one as a static field.
+//! Activations as values, which a model can hold in a static field.
 
 use std::hash::{Hash, Hasher};
 
@@ -10,7 +10,7 @@ use crate::functions::{
     relu, relu6, selu, sigmoid, silu, soft_sign, softplus,
 };
 
-/// A function element by element between two layers.
+/// An elementwise function between two layers.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,7 @@ pub enum Activation {
     Tanh,
     /// 1 / (1 + e⁻ˣ).
     Sigmoid,
-    /// x Φ(x) in its tanh form: see [`gelu`](crate::gelu()).
+    /// x Φ(x), approximated by tanh: see [`gelu`](crate::gelu()).
     Gelu,
     /// x σ(x): see [`silu`](crate::silu()).
     Silu,
@@ -39,21 +39,21 @@ pub enum Activation {
     LeakyRelu(f64),
     /// min(max(x, 0), 6): see [`relu6`](crate::relu6()).
     Relu6,
-    /// x Φ(x) by the error function: see [`gelu_exact`](crate::gelu_exact()).
+    /// x Φ(x), with the error function: see [`gelu_exact`](crate::gelu_exact()).
     GeluExact,
     /// x, or the given alpha times eˣ - 1 where x is negative: see [`elu`](crate::elu()).
     Elu(f64),
-    /// As `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
+    /// Like `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
     Celu(f64),
     /// Self-normalising: see [`selu`](crate::selu()).
     Selu,
     /// log σ(x): see [`log_sigmoid`](crate::log_sigmoid()).
     LogSigmoid,
-    /// A sigmoid of three straight lines: see [`hard_sigmoid`](crate::hard_sigmoid()).
+    /// A piecewise linear sigmoid: see [`hard_sigmoid`](crate::hard_sigmoid()).
     HardSigmoid,
     /// x times `HardSigmoid`, also called hard swish: see [`hard_silu`](crate::hard_silu()).
     HardSilu,
-    /// x between -1 and 1: see [`hard_tanh`](crate::hard_tanh()).
+    /// x limited to the range from -1 to 1: see [`hard_tanh`](crate::hard_tanh()).
     HardTanh,
     /// x / (1 + |x|): see [`soft_sign`](crate::soft_sign()).
     SoftSign,
@@ -63,7 +63,7 @@ pub enum Activation {
     Identity,
 }
 
-/// As treedefs compare it, slopes by their bits.
+/// Compares slopes by their bits, as treedefs do.
 impl PartialEq for Activation {
     fn eq(&self, other: &Self) -> bool {
         self.static_eq(other)
@@ -77,7 +77,7 @@ impl Hash for Activation {
 }
 
 impl Activation {
-    /// The function of each element: `x: [..]` to `[..]`.
+    /// Applies the function to each element. The result has the shape of `x`.
     ///
     /// # Panics
     /// If `x` is not a tensor of floats.

@@ -8,11 +8,11 @@ use crate::error::{InputError, or_panic};
 use crate::layers::Mode;
 use crate::random::{RngStream, Rngs};
 
-/// Sets each element to 0 with a probability and divides the others by 1 - that, in training (Srivastava
-/// et al. 2014).
+/// Sets each element to 0 with the probability `rate` in training, and divides the others by 1 - `rate`
+/// (Srivastava et al. 2014).
 ///
-/// Has its own stream of keys, so every call drops others. [`eval`](crate::eval()) turns it off in a whole
-/// model.
+/// Each layer has its own stream of keys, so every call drops other elements. [`eval`](crate::eval()) disables
+/// dropout in a whole model.
 ///
 /// # Examples
 /// ```
@@ -24,7 +24,7 @@ use crate::random::{RngStream, Rngs};
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Dropout {
-    /// The probability of dropping an element.
+    /// The probability that an element is dropped.
     #[r#static]
     pub rate: f64,
     /// Whether elements are dropped.
@@ -34,10 +34,10 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// A layer with the probability of dropping an element. Forks the stream `dropout`.
+    /// Creates a layer that drops elements with the probability `rate`. Forks the stream `dropout`.
     ///
     /// # Panics
-    /// If the probability is not in [0, 1], or if there is no stream to fork.
+    /// If the rate is not in [0, 1], or if there is no stream to fork.
     #[track_caller]
     pub fn new(rate: f64, rngs: &mut Rngs) -> Self {
         assert!(
@@ -52,12 +52,12 @@ impl Dropout {
         }
     }
 
-    /// The stream that decides what is dropped.
+    /// Returns the stream that decides which elements are dropped.
     pub fn stream(&self) -> &RngStream {
         &self.stream
     }
 
-    /// `x: [..]` to `[..]`. In [`Mode::Eval`], `x` itself.
+    /// Drops elements of `x: [..]` and returns the same shape. Returns `x` itself in [`Mode::Eval`].
     ///
     /// # Panics
     /// If `x` is not a tensor of floats.

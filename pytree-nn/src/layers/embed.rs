@@ -1,4 +1,4 @@
-//! Embeddings: a vector for each of finitely many things.
+//! Embeddings: a vector for each of finitely many items.
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
@@ -10,12 +10,12 @@ use crate::random::Rngs;
 
 const EMBED: &str = "Embed";
 
-/// A table with a row for each word, class or other thing that an integer names.
+/// A table with a row for each word, class or other item that has an index.
 ///
-/// [`forward`](Self::forward) gives rows, [`attend`](Self::attend) the products with all of them, so that one
-/// table serves at both ends of a language model (Press and Wolf 2017). Where two modules are to have the table,
-/// it is a `Shared<Embed>` in both: its gradient is the sum over its places, and it is counted, optimised and
-/// saved once.
+/// [`forward`](Self::forward) returns rows, and [`attend`](Self::attend) the products with all rows, so a
+/// language model can use the same table for its input and its output (Press and Wolf 2017). If two modules need
+/// the table, hold a `Shared<Embed>` in both. Its gradient is the sum over both places, and it is counted,
+/// optimised and saved once.
 ///
 /// # Examples
 /// ```
@@ -47,7 +47,7 @@ pub struct Embed {
 }
 
 impl Embed {
-    /// A table in f32 with normally distributed elements of variance 1 / features, as in Flax.
+    /// Creates an f32 table with normally distributed elements of variance 1 / features, as in Flax.
     ///
     /// Draws a key of the stream `params`.
     ///
@@ -63,7 +63,7 @@ impl Embed {
         Self::with_initializer(embeddings, features, DType::F32, initializer, rngs)
     }
 
-    /// A table of the given element type and beginning.
+    /// Creates a table with the given dtype and initializer.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `dtype` is not a float.
@@ -81,11 +81,11 @@ impl Embed {
         }
     }
 
-    /// The rows that `indices: [..]`, integers, name: `[.., features]`. Negative ones count from the end. Under `jit` and
-    /// `vmap` the values are not known, and a row that is not there is NaN, as in Flax.
+    /// Returns the rows at `indices: [..]`, which must be integers, as `[.., features]`. Negative indices count
+    /// from the end. Under `jit` and `vmap` the values are unknown, and a row out of range is NaN, as in Flax.
     ///
     /// # Panics
-    /// If the indices are not integers, or if there is no such row.
+    /// If the indices are not integers, or if an index is out of range.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, indices: &Tensor) -> Result<Tensor, InputError> {
@@ -112,7 +112,7 @@ impl Embed {
             .at_indices(indices, 0)
             .try_get()
             .map_err(&inside)?;
-        // Of more rows than i64 counts there are none.
+        // A table has at most `i64::MAX` rows.
         let end = Tensor::from(i64::try_from(length).unwrap_or(i64::MAX));
         let at = indices.convert(DType::I64);
         let is_there = at.less(&end) & at.greater_equal(-end);
@@ -123,10 +123,10 @@ impl Embed {
             .map_err(inside)
     }
 
-    /// The products with all rows: `query: [.., features]` to `[.., embeddings]`.
+    /// Returns the products with all rows: `query: [.., features]` to `[.., embeddings]`.
     ///
     /// # Panics
-    /// If the last axis of `query` is not as long as a row, or of another element type.
+    /// If the length of the last axis of `query` differs from that of a row, or if the dtypes differ.
     #[panicking_twin(attend)]
     #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
@@ -153,7 +153,7 @@ impl Embed {
     }
 }
 
-/// Checks that indices whose values are known are of rows that are there.
+/// Checks that indices with known values are in range.
 fn check_indices(indices: &Tensor, length: usize) -> Result<(), InputError> {
     let indices = indices.convert(DType::I64);
     let values = indices.read::<i64>().map_err(InputError::inside(EMBED))?;

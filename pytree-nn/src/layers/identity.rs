@@ -1,14 +1,14 @@
-//! The layer that does nothing.
+//! The identity layer.
 
 use pytree_core::Module;
 use pytree_transform::Tensor;
 
-/// Gives its input back: what stands where a layer was taken out.
+/// Returns its input. Use it to replace a layer that is removed.
 #[derive(Module, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity;
 
 impl Identity {
-    /// `x: [..]` to `x` itself.
+    /// Returns `x: [..]` itself.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.clone()
     }

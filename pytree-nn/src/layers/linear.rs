@@ -1,4 +1,4 @@
-//! The affine map of the last axis.
+//! The affine map over the last axis.
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
@@ -8,7 +8,7 @@ use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
-/// x · weight + bias, over the last axis of `x`.
+/// Applies x · weight + bias over the last axis of `x`.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,8 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer in f32: the weight begins as [`Initializer::lecun_normal`], the bias with zeros, as in Flax.
+    /// Creates an f32 layer, with [`Initializer::lecun_normal`] for the weight and zeros for the bias, as in
+    /// Flax.
     ///
     /// Draws two keys of the stream `params`.
     ///
@@ -47,7 +48,7 @@ impl Linear {
         )
     }
 
-    /// As [`new`](Self::new), without a bias. Draws one key.
+    /// Creates an f32 layer like [`new`](Self::new), but without a bias. Draws one key.
     ///
     /// # Panics
     /// If there is no stream to draw from.
@@ -63,7 +64,8 @@ impl Linear {
         )
     }
 
-    /// A layer of the given element type and beginnings; without a bias if it has none.
+    /// Creates a layer with the given dtype and initializers. Without an initializer for the bias, the layer has
+    /// no bias.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `dtype` is not a float.
@@ -77,7 +79,7 @@ impl Linear {
         rngs: &mut Rngs,
     ) -> Self {
         let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
-        // A closure would hide the caller's line from a panic.
+        // In a closure, a panic would not report the caller's line.
         let Some(bias) = bias else {
             return Self { weight, bias: None };
         };
@@ -88,10 +90,10 @@ impl Linear {
         }
     }
 
-    /// `x: [.., inputs]` to `[.., outputs]`.
+    /// Applies the layer: `x: [.., inputs]` to `[.., outputs]`.
     ///
     /// # Panics
-    /// If the last axis of `x` is not as long as the layer has inputs, or of another element type.
+    /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {

@@ -8,7 +8,7 @@ use crate::error::InputError;
 use crate::layers::{Activation, Linear};
 use crate::random::Rngs;
 
-/// Linear layers with an activation between them, not after the last.
+/// Linear layers with an activation between them, but not after the last one.
 ///
 /// # Examples
 /// ```
@@ -20,15 +20,15 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Mlp {
-    /// The layers, from the input on.
+    /// The layers, from input to output.
     pub layers: Vec<Linear>,
-    /// What is between them.
+    /// The function between them.
     #[r#static]
     pub activation: Activation,
 }
 
 impl Mlp {
-    /// A perceptron from the number of its inputs, of each hidden layer and of its outputs.
+    /// Creates a perceptron. `widths` lists the number of inputs, of units in each hidden layer, and of outputs.
     ///
     /// # Panics
     /// If there are fewer than two widths, or if there is no stream to draw from.
@@ -45,10 +45,10 @@ impl Mlp {
         Self { layers, activation }
     }
 
-    /// `x: [.., inputs]` to `[.., outputs]`.
+    /// Applies the layers: `x: [.., inputs]` to `[.., outputs]`.
     ///
     /// # Panics
-    /// If the last axis of `x` is not as long as there are inputs.
+    /// If the length of the last axis of `x` is not the number of inputs.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {

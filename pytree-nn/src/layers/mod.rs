@@ -1,7 +1,6 @@
-//! Layers, one family a file.
+//! Layers, one family per file.
 //!
-//! A layer is a module like any other: a struct with `new`, which draws from [`Rngs`](crate::Rngs), and
-//! `forward`.
+//! A layer is an ordinary module: a struct with `new`, which draws from [`Rngs`](crate::Rngs), and `forward`.
 
 mod activation;
 mod dropout;

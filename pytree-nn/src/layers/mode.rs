@@ -1,34 +1,33 @@
-//! Training and evaluation: a static value that layers hold, switched for a whole model at once.
+//! Training and evaluation mode: a static value of layers, which can be set in a whole model.
 
 use pytree_core::{Filter, Pytree, Static, TreeError, crossing, edit};
 
 use crate::error::or_panic;
 
-/// Whether a layer behaves as in training or as in use.
+/// Whether a layer is in training or in evaluation.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// As in training: dropout drops, and a batch is normalised by its own statistics.
+    /// Training: dropout drops elements, and a batch is normalised by its own statistics.
     #[default]
     Train,
-    /// As in use: dropout does nothing, and a batch is normalised by the running statistics.
+    /// Evaluation: dropout does nothing, and a batch is normalised by the running statistics.
     Eval,
 }
 
-/// The model with every [`Mode`] in it set to [`Mode::Train`].
+/// Returns the model with every [`Mode`] in it set to [`Mode::Train`].
 ///
-/// Leaves, sharing and [references](pytree_core::Ref) stay; a mode inside of what a reference holds is set for all who
-/// hold the reference. The mode is part of the treedef, so a compiled function is compiled once
-/// for each.
+/// Leaves, sharing and [references](pytree_core::Ref) are kept. A mode inside of a reference changes for all
+/// holders of the reference. The mode is part of the treedef, so a function is compiled once for each mode.
 ///
 /// # Panics
-/// If an implementation of `Pytree` in the model visits and unflattens differently.
+/// If a `Pytree` implementation in the model visits and unflattens in different ways.
 #[must_use]
 #[track_caller]
 pub fn train<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Train))
 }
 
-/// The model with every [`Mode`] in it set to [`Mode::Eval`].
+/// Returns the model with every [`Mode`] in it set to [`Mode::Eval`].
 ///
 /// # Examples
 /// ```
@@ -42,29 +41,29 @@ pub fn train<M: Pytree>(model: &M) -> M {
 /// ```
 ///
 /// # Panics
-/// As [`train`].
+/// See [`train`].
 #[must_use]
 #[track_caller]
 pub fn eval<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Eval))
 }
 
-/// The model with those [`Mode`]s set to [`Mode::Train`] that the filter selects by path.
+/// Returns the model with the [`Mode`]s that the filter selects by path set to [`Mode::Train`].
 ///
 /// # Panics
-/// As [`eval_where`].
+/// See [`eval_where`].
 #[must_use]
 #[track_caller]
 pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
     or_panic(edit::set_static(model, filter, Mode::Train))
 }
 
-/// The model with those [`Mode`]s set to [`Mode::Eval`] that the filter selects by path.
+/// Returns the model with the [`Mode`]s that the filter selects by path set to [`Mode::Eval`].
 ///
-/// Layers of one type are set by [`edit::apply`], any static field by [`edit::set_static`].
+/// Use [`edit::apply`] to set all layers of one type, and [`edit::set_static`] for any static field.
 ///
 /// # Examples
-/// A body that is no longer trained keeps its statistics, while the head still drops:
+/// A body that is no longer trained keeps its statistics, while dropout in the head stays active:
 /// ```
 /// use pytree_core::{Filter, edit};
 /// use pytree_nn::{BatchNorm, Dropout, Mode, Rngs, eval_where};
@@ -80,7 +79,7 @@ pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 /// ```
 ///
 /// # Panics
-/// If the filter selects no mode, or has a path that leads nowhere. See [`edit::set_static`] for a fallible version.
+/// If the filter selects no mode, or has an unknown path. See [`edit::set_static`] for a fallible version.
 #[must_use]
 #[track_caller]
 pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {

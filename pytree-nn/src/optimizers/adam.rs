@@ -19,7 +19,7 @@ pub fn adam(learning_rate: f64) -> Chain {
     adam_with(learning_rate, BETA1, BETA2, EPSILON)
 }
 
-/// Adam with constants of your own.
+/// Adam with the given constants.
 pub fn adam_with(learning_rate: f64, beta1: f64, beta2: f64, epsilon: f64) -> Chain {
     chain([
         scale_by_adam(beta1, beta2, epsilon),
@@ -27,13 +27,13 @@ pub fn adam_with(learning_rate: f64, beta1: f64, beta2: f64, epsilon: f64) -> Ch
     ])
 }
 
-/// `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2): [`adam`] whose
-/// updates draw the parameters towards 0, by `weight_decay` times the learning rate.
+/// `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2): [`adam`] that also
+/// subtracts `weight_decay` times the learning rate times the parameters.
 pub fn adamw(learning_rate: f64, weight_decay: f64) -> Chain {
     adamw_with(learning_rate, weight_decay, BETA1, BETA2, EPSILON)
 }
 
-/// `AdamW` with constants of your own.
+/// `AdamW` with the given constants.
 pub fn adamw_with(
     learning_rate: f64,
     weight_decay: f64,
@@ -48,7 +48,7 @@ pub fn adamw_with(
     ])
 }
 
-/// Divides the mean of past gradients by the root of the mean of their squares: see [`scale_by_adam`].
+/// Divides the mean of past gradients by the square root of their mean square: see [`scale_by_adam`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByAdam {
     /// The number of updates: `u32[]`.
@@ -84,7 +84,8 @@ pub fn scale_by_adam(beta1: f64, beta2: f64, epsilon: f64) -> Chain {
 }
 
 impl ScaleByAdam {
-    /// 1 / (1 - βᵗ), in f64: in f32 the difference would lose half its digits in the first updates.
+    /// Returns 1 / (1 - βᵗ), computed in f64: in f32 the difference would lose half its digits in the first
+    /// updates.
     fn correction(beta: f64, time: &Tensor) -> Scalar {
         Scalar::new(1.0 / (1.0 - (time * beta.ln()).exp()))
     }

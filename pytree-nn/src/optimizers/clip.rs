@@ -6,15 +6,15 @@ use pytree_transform::{DType, Tensor};
 use crate::optimizers::transformation::Scalar;
 use crate::optimizers::{Chain, GradientTransformation};
 
-/// Shortens the gradients where all together are too long: see [`clip_by_global_norm`].
+/// Scales the gradients down if their global norm is too large: see [`clip_by_global_norm`].
 #[derive(Module, Clone, Debug)]
 pub struct ClipByGlobalNorm {
     #[r#static]
     longest: f64,
 }
 
-/// Scales all gradients by one factor, so that the root of the sum of all their squares is at most `longest`
-/// (Pascanu et al. 2012, "On the difficulty of training recurrent neural networks", algorithm 1).
+/// Scales all gradients by one factor, so that the square root of the sum of all their squares is at most
+/// `longest` (Pascanu et al. 2012, "On the difficulty of training recurrent neural networks", algorithm 1).
 pub fn clip_by_global_norm(longest: f64) -> Chain {
     Chain::of(ClipByGlobalNorm { longest })
 }
@@ -37,7 +37,7 @@ impl GradientTransformation for ClipByGlobalNorm {
         else {
             return gradients;
         };
-        // A norm that is not a number fails the comparison and stays visible.
+        // A NaN norm fails the comparison, so NaN gradients stay visible.
         let factor = norm
             .less(self.longest)
             .select(&Tensor::ones_like(&norm), &(self.longest / &norm));

@@ -1,4 +1,4 @@
-//! What can go wrong with optimisers, with all parameters concerned.
+//! Errors of optimizers, with all affected parameters.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,24 +7,24 @@ use pytree_core::{KeyPath, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
-/// A gradient can't be applied; nothing was changed.
+/// A gradient cannot be applied. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptimizerError {
-    /// The gradients are not those of the parameters trained.
+    /// The gradients do not match the trained parameters.
     #[error("cannot update the model:{}", list(.problems))]
     Gradients {
-        /// Each leaf for which this is so.
+        /// All mismatches.
         problems: Vec<GradientProblem>,
     },
-    /// The model has another structure than the one that the optimiser was made for.
+    /// The model has another structure than the model that the optimizer was created for.
     #[error(
         "cannot update the model: the optimizer was made for a model of {expected} leaves, found {found}; make a new one with `Optimizer::new`"
     )]
     OtherModel {
-        /// The leaves of the model the optimiser was made for.
+        /// The number of leaves of the model that the optimizer was created for.
         expected: usize,
-        /// The leaves of the model to update.
+        /// The number of leaves of the model to update.
         found: usize,
     },
     /// A leaf to be trained is not a float.
@@ -34,7 +34,7 @@ pub enum OptimizerError {
     NotFloat {
         /// The leaf.
         path: String,
-        /// What it is.
+        /// Its dtype and shape.
         found: AbstractArray,
     },
     /// No transformation of the chain has a learning rate.
@@ -42,62 +42,65 @@ pub enum OptimizerError {
         "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
     )]
     NoLearningRate,
-    /// A learning rate that is not one number.
+    /// The learning rate is not a single number.
     #[error(
         "cannot set the learning rate: expected one number, found {found}; an optimizer has one rate, and parts of a model with rates of their own have an optimizer each"
     )]
     LearningRate {
-        /// What was given.
+        /// The dtype and shape of the given rate.
         found: AbstractArray,
     },
-    /// The filter names a path that is not there, or accepts no leaf.
+    /// The filter has an unknown path, or accepts no leaf.
     #[error("cannot choose what to train: {0}")]
     Filter(TreeError),
-    /// The model does not go together again.
+    /// The model cannot be rebuilt.
     #[error("cannot update the model: {0}")]
     Tree(#[from] TreeError),
 }
 
 impl fmt::Debug for OptimizerError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the error from
+    /// `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// What is wrong with the gradient at one place.
+/// The mismatch of one gradient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GradientProblem {
-    /// A parameter that is trained received none.
+    /// A trained parameter received no gradient.
     Missing(KeyPath),
-    /// A leaf that is not trained received one.
+    /// A leaf that is not trained received a gradient.
     Frozen(KeyPath),
-    /// A parameter received one that was a state, as in a frozen module, when the optimiser was made.
+    /// The leaf was a state, for example in a frozen module, when the optimizer was created, but is a parameter
+    /// and received a gradient.
     ThawedSince(KeyPath),
-    /// A parameter that is trained received none, because it is a state now, as in a frozen module.
+    /// The leaf was a trained parameter, but is now a state, for example in a frozen module, and received no
+    /// gradient.
     FrozenSince(KeyPath),
-    /// The gradient is of another shape or element type than the parameter.
+    /// The shape or dtype of the gradient differs from the parameter.
     Shape {
         /// The parameter.
         path: KeyPath,
-        /// What it is.
+        /// The dtype and shape of the parameter.
         expected: AbstractArray,
-        /// What its gradient is.
+        /// The dtype and shape of the gradient.
         found: AbstractArray,
     },
-    /// The parameter is of another shape or element type than the optimiser was made for.
+    /// The shape or dtype of the parameter differs from the parameter that the optimizer was created for.
     Parameter {
         /// The parameter.
         path: KeyPath,
-        /// What the optimiser was made for.
+        /// The dtype and shape that the optimizer was created for.
         expected: AbstractArray,
-        /// What it is.
+        /// The dtype and shape of the parameter.
         found: AbstractArray,
     },
 }
 
-/// The most problems a message lists; the rest is counted.
+/// The number of problems that a message lists. Further ones are only counted.
 const LISTED: usize = 20;
 
 fn list(problems: &[GradientProblem]) -> String {

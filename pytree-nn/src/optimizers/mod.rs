@@ -1,8 +1,8 @@
-//! Optimisers: chains of gradient transformations, as in optax.
+//! Optimizers: chains of gradient transformations, as in optax.
 //!
-//! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves; a [`Chain`] of
-//! them is what [`adam`] and the like return; an [`Optimizer`] applies one to a model. Learning rates and
-//! counts are leaves, so changing them compiles nothing anew; the other constants are static.
+//! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves. A [`Chain`] is a
+//! sequence of them, which [`adam`] and similar functions return. An [`Optimizer`] applies a chain to a model.
+//! Learning rates and counts are leaves, so a change does not cause a retrace. The other constants are static.
 
 mod adam;
 mod clip;

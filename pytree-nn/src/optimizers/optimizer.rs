@@ -1,7 +1,8 @@
-//! The optimiser: a chain of transformations with the choice of what it trains.
+//! The optimizer: a chain of transformations and the choice of the trained leaves.
 //!
-//! Which leaves are trained is decided once, and is static: an update only counts. All else is leaves, so
-//! that an optimiser goes through `jit` as argument and result, and into checkpoints.
+//! The trained leaves are chosen when the optimizer is created, and are static: an update only compares counts.
+//! Everything else is leaves, so an optimizer can be an argument and a result of `jit`, and can be saved in a
+//! checkpoint.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -19,13 +20,13 @@ use pytree_transform::{Gradient, Tensor};
 
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 
-/// Whether a leaf is trained: decided when the optimiser is made.
+/// Whether a leaf is trained. Decided when the optimizer is created.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Trained,
     /// It was a state, or frozen.
     State,
-    /// The filter left it out.
+    /// The filter excluded it.
     LeftOut,
 }
 
@@ -49,24 +50,24 @@ pub struct Optimizer<M: 'static> {
     #[state(OptState)]
     step: Tensor,
     transformation: Chain,
-    /// For each leaf of the model, in the order of the graph form, whether it is trained, and why not.
+    /// Whether each leaf of the model is trained, and why not, in the order of the graph form.
     #[r#static]
     choices: Vec<Choice>,
     model: PhantomData<fn() -> M>,
 }
 
 impl<M: PytreeOf<Tensor>> Optimizer<M> {
-    /// An optimiser of all parameters of a model, and of its leaves without kind.
+    /// Creates an optimizer of all parameters of a model and of its leaves without a kind.
     ///
     /// # Panics
-    /// If there is no parameter, as where all are frozen, or one is not a float.
-    /// See [`try_with_filter`](Self::try_with_filter) for a fallible version.
+    /// If there is no parameter, for example because all are frozen, or if a parameter is not a float. See
+    /// [`try_with_filter`](Self::try_with_filter) for a fallible version.
     #[track_caller]
     pub fn new(model: &M, transformation: Chain) -> Self {
         Self::with_filter(model, transformation, &!Filter::any_state())
     }
 
-    /// An optimiser of the leaves of a model that a filter accepts; the others are frozen.
+    /// Creates an optimizer of the leaves of a model that `filter` accepts. The other leaves are frozen.
     ///
     /// Take gradients with respect to the same leaves.
     ///
@@ -86,7 +87,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the filter names a path that is not there, or accepts no leaf, or one that is not a float.
+    /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float.
     #[panicking_twin(with_filter, NotFloat | Filter)]
     pub fn try_with_filter(
         model: &M,
@@ -122,17 +123,17 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         })
     }
 
-    /// The number of updates: `u32[]`.
+    /// Returns the number of updates: `u32[]`.
     pub fn step(&self) -> &Tensor {
         &self.step
     }
 
-    /// The learning rate, if the chain has one: `[]`.
+    /// Returns the learning rate, if the chain has one: `[]`.
     pub fn learning_rate(&self) -> Option<&Tensor> {
         self.transformation.learning_rate()
     }
 
-    /// Changes the learning rate. It is a leaf: nothing is compiled anew.
+    /// Changes the learning rate. It is a leaf, so the change does not cause a retrace.
     ///
     /// # Examples
     /// ```
@@ -144,7 +145,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the chain has none, or it is not one number.
+    /// If the chain has no learning rate, or if `rate` is not a single number.
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate)]
     #[track_caller]
     pub fn try_set_learning_rate(&mut self, rate: impl Into<Tensor>) -> Result<(), OptimizerError> {
@@ -165,12 +166,12 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// Applies gradients to the model.
     ///
     /// # Panics
-    /// If a parameter received no gradient or a frozen leaf did, if a gradient has another shape than its
-    /// parameter, or if the model has another structure.
+    /// If a parameter received no gradient or a frozen leaf received one, if the shape of a gradient differs from
+    /// its parameter, or if the model has another structure.
     ///
     /// # Errors
-    /// [`OptimizerError`] with every parameter for which it is so, or a conflict if another thread writes a reference of
-    /// the model meanwhile; neither model nor optimiser are changed.
+    /// Returns [`OptimizerError`] with every affected parameter, or a conflict if another thread writes a
+    /// reference of the model meanwhile. In both cases neither the model nor the optimizer is changed.
     #[panicking_twin(update)]
     #[track_caller]
     pub fn try_update(
@@ -210,7 +211,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
                 problems: problems.collect(),
             });
         }
-        // The writing of references may be refused, and then nothing is to be changed.
+        // The write of the references may fail. Then the optimizer must not change either.
         let before = (!references.is_empty()).then(|| self.transformation.clone());
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = pairs(&mut leaves, &*choices, LEAVES)
@@ -237,8 +238,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     }
 }
 
-/// What was chosen of each leaf of the model. States come and go, as what is sown does: if all other leaves are there,
-/// the choices are theirs in order.
+/// Returns the choice for each leaf of the model. States may be added or removed, for example sown values: if all
+/// other leaves exist, the choices apply to them in order.
 fn choices_now<'c>(
     choices: &'c [Choice],
     model: &TreeDef,
@@ -269,7 +270,7 @@ fn choices_now<'c>(
     Ok(now.collect())
 }
 
-/// Checks that there is one gradient for each parameter, of its shape, and no other.
+/// Checks that there is one gradient of the right shape for each parameter, and no other gradient.
 fn check_gradients(
     model: &TreeDef,
     choices: &[Choice],
@@ -279,7 +280,7 @@ fn check_gradients(
     gradients: &[Tensor],
 ) -> Result<(), OptimizerError> {
     let mut problems = Vec::new();
-    // Static values may differ, for instance the mode: then the paths decide.
+    // Static values may differ, for example the mode. Then the leaves are matched by path.
     if expected != found {
         let (expected, found) = (expected.leaf_paths(), found.leaf_paths());
         let without = |paths: &[KeyPath], others: &[KeyPath]| -> Vec<KeyPath> {

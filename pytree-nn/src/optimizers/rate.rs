@@ -15,12 +15,12 @@ pub fn sgd(learning_rate: f64) -> Chain {
 /// Multiplies by the negative learning rate: see [`scale_by_learning_rate`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByLearningRate {
-    /// `[]`, of the widest element type of the parameters.
+    /// `[]`, of the widest dtype of the parameters.
     #[state(OptState)]
     learning_rate: Tensor,
 }
 
-/// Multiplies by the negative learning rate, which makes updates of gradients; the last of most chains.
+/// Multiplies gradients by the negative learning rate. Most chains end with it.
 pub fn scale_by_learning_rate(learning_rate: f64) -> Chain {
     Chain::of(ScaleByLearningRate {
         learning_rate: Tensor::from(learning_rate),

@@ -15,7 +15,7 @@ pub fn sgd_momentum(learning_rate: f64, momentum: f64, nesterov: bool) -> Chain 
     ])
 }
 
-/// Adds up past gradients, each weighing less than the one after it: see [`trace`].
+/// Sums past gradients with decaying weights: see [`trace`].
 #[derive(Module, Clone, Debug)]
 pub struct Trace {
     /// The weighted sums of past gradients, t.
@@ -27,8 +27,8 @@ pub struct Trace {
     nesterov: bool,
 }
 
-/// t ← g + `decay` · t; the update is t, or g + `decay` · t with Nesterov's look ahead (Sutskever et al. 2013,
-/// "On the importance of initialization and momentum in deep learning").
+/// Computes t ← g + `decay` · t. The update is t, or g + `decay` · t with Nesterov momentum (Sutskever et al.
+/// 2013, "On the importance of initialization and momentum in deep learning").
 pub fn trace(decay: f64, nesterov: bool) -> Chain {
     Chain::of(Trace {
         sums: Tree::none(),

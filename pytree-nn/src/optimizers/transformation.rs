@@ -1,11 +1,11 @@
-//! What a gradient transformation is, and chains of them.
+//! Gradient transformations, and chains of them.
 
 use pytree_core::{Module, Tree, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
-/// A step from gradients to updates, with its state in leaves.
+/// A function from gradients to updates, with its state in leaves.
 ///
-/// Implement it for a module of your own and put it into a [`Chain`] with [`Chain::of`].
+/// Implement it for your own module, and put the module into a [`Chain`] with [`Chain::of`].
 ///
 /// # Examples
 /// ```
@@ -27,59 +27,59 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 /// ```
 #[module_object]
 pub trait GradientTransformation {
-    /// Makes the state for these parameters; called once, before the first update.
+    /// Creates the state for these parameters. Called once, before the first update.
     fn init(&mut self, parameters: &Tree<Tensor>);
 
-    /// The updates from the gradients, or from the updates of the transformation before; both and the
-    /// parameters in the order of [`init`](Self::init).
+    /// Returns the updates for the gradients, or for the updates of the previous transformation. All are in the
+    /// order of the parameters in [`init`](Self::init).
     ///
     /// The last updates of a chain are added to the parameters.
     ///
     /// # Panics
-    /// A chain panics if one of its transformations gives more or fewer updates than it was given gradients, and the
-    /// transformations of this crate panic if these are not as many as the parameters.
+    /// A chain panics if the number of updates of a transformation differs from the number of gradients. The
+    /// transformations of this crate panic if it differs from the number of parameters.
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
 
-    /// The parameters, by position, that differ in shape or element type from those that the states were
-    /// made for, with what was expected; none by default. A transformation with a state for each parameter
-    /// tells here, so that a model of other shapes is an error before anything is changed.
+    /// Returns the positions of the parameters whose shape or dtype differs from those at creation, with the
+    /// expected shape and dtype; none by default. Implement it in a transformation that has a state for each
+    /// parameter, so that a model of other shapes is an error before anything is changed.
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
         let _ = parameters;
         Vec::new()
     }
 
-    /// The learning rate, if this is where it is kept: `[]`.
+    /// Returns the learning rate, if this transformation has it: `[]`.
     fn learning_rate(&self) -> Option<&Tensor> {
         None
     }
 
-    /// Changes the learning rate; tells whether this is where it is kept.
+    /// Changes the learning rate. Returns whether this transformation has it.
     fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
         let _ = rate;
         false
     }
 }
 
-/// Gradient transformations one after the other.
+/// A sequence of gradient transformations.
 #[derive(Module, Clone, Debug)]
 pub struct Chain {
     steps: Vec<Box<dyn GradientTransformation>>,
 }
 
 impl Chain {
-    /// A chain of a single transformation.
+    /// Returns a chain of a single transformation.
     pub fn of(transformation: impl GradientTransformation + 'static) -> Self {
         Self {
             steps: vec![Box::new(transformation)],
         }
     }
 
-    /// The number of transformations.
+    /// Returns the number of transformations.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there are no transformations, so that gradients are added as they are.
+    /// Returns whether there are no transformations, so that gradients are added unchanged.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -126,7 +126,7 @@ impl GradientTransformation for Chain {
     }
 }
 
-/// Chains one after the other: the updates of each are the gradients of the next.
+/// Concatenates chains: the updates of each are the gradients of the next.
 ///
 /// # Examples
 /// ```
@@ -140,7 +140,7 @@ pub fn chain(chains: impl IntoIterator<Item = Chain>) -> Chain {
     }
 }
 
-/// A number without axes, converted once for each element type it is needed in.
+/// A number without axes, converted once to each dtype that is needed.
 pub(super) struct Scalar {
     value: Tensor,
     converted: Vec<Tensor>,
@@ -154,7 +154,7 @@ impl Scalar {
         }
     }
 
-    /// The number as an element of the given type.
+    /// Returns the number in the given dtype.
     pub(super) fn of_type(&mut self, dtype: DType) -> Tensor {
         if let Some(found) = self.converted.iter().find(|tensor| tensor.dtype() == dtype) {
             return found.clone();
@@ -165,7 +165,8 @@ impl Scalar {
     }
 }
 
-/// Panics if there are not as many gradients as states or parameters: those behind would be taken for others.
+/// Panics if the number of gradients differs from the number of states or parameters. Otherwise later gradients
+/// would be matched to the wrong parameters.
 pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     assert!(
         gradients == expected,
@@ -173,7 +174,7 @@ pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     );
 }
 
-/// The parameters whose shape or element type is not that of their state.
+/// Returns the parameters whose shape or dtype differs from their state.
 pub(super) fn differing(states: &[Tensor], parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
     check_number("states", states.len(), parameters.len());
     let pairs = states.iter().zip(parameters).enumerate();
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use crate::{adam, add_decayed_weights, sgd, trace};
 
-    /// Gives no update for the last gradient.
+    /// Returns no update for the last gradient.
     #[derive(Module, Clone, Debug)]
     struct Forgetful;
 

@@ -13,7 +13,7 @@ pub struct AddDecayedWeights {
     weight_decay: f64,
 }
 
-/// Adds `weight_decay` times each parameter to its update. To be put before the learning rate.
+/// Adds `weight_decay` times each parameter to its update. Put it before the learning rate.
 pub fn add_decayed_weights(weight_decay: f64) -> Chain {
     Chain::of(AddDecayedWeights { weight_decay })
 }

@@ -1,4 +1,4 @@
-//! Numbers drawn from keys: bits, and what distributions make of them.
+//! Random numbers drawn from keys: bits, and numbers of several distributions.
 
 use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, raw};
 
@@ -6,12 +6,12 @@ use crate::error::or_panic;
 use crate::random::Key;
 use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
 
-/// How many numbers are drawn at a time: 256 KiB of words.
+/// The number of random numbers that are drawn at a time: 256 KiB of words.
 const BLOCK: usize = 1 << 16;
 
-/// Drawing.
+/// Methods that draw numbers.
 impl Key {
-    /// Random bits: `u32[..shape]`.
+    /// Returns random bits: `u32[..shape]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -22,7 +22,7 @@ impl Key {
         high.bit_xor(low)
     }
 
-    /// Numbers evenly distributed in [0, 1): `[..shape]`.
+    /// Returns uniform numbers in [0, 1): `[..shape]`.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -33,7 +33,7 @@ impl Key {
         self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
     }
 
-    /// Numbers evenly distributed in [`low`, `high`): `[..shape]`.
+    /// Returns uniform numbers in [`low`, `high`): `[..shape]`.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -52,7 +52,7 @@ impl Key {
         })
     }
 
-    /// Numbers of the normal distribution with mean 0 and deviation 1: `[..shape]`.
+    /// Returns numbers of the normal distribution with mean 0 and standard deviation 1: `[..shape]`.
     ///
     /// x = √2 · erf⁻¹(u) with u uniform in (-1, 1).
     ///
@@ -61,7 +61,7 @@ impl Key {
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
-        // The number after -1; the interval's length rounds to 2.
+        // The next float after -1, so that the interval is open. Its length rounds to 2.
         let low = if dtype == DType::F64 {
             (-1.0_f64).next_up()
         } else {
@@ -73,8 +73,8 @@ impl Key {
         })
     }
 
-    /// Numbers of the normal distribution with mean 0 and deviation 1, restricted to (`low`, `high`):
-    /// `[..shape]`.
+    /// Returns numbers of the normal distribution with mean 0 and standard deviation 1, truncated to (`low`,
+    /// `high`): `[..shape]`.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -116,7 +116,7 @@ impl Key {
         })
     }
 
-    /// Bools that are true with the given probability: `[..shape]`.
+    /// Returns bools that are true with the given probability: `[..shape]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -126,7 +126,7 @@ impl Key {
         self.uniform(DType::F32, shape).less(probability)
     }
 
-    /// Integers evenly distributed in `low..high`: `i32[..shape]`. If the range is empty they are `low`.
+    /// Returns uniform integers in `low..high`: `i32[..shape]`. If the range is empty, all are `low`.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -135,10 +135,10 @@ impl Key {
         let _called = raw::called("randint");
         let shape = shape.as_ref();
         let span = if high > low { high.abs_diff(low) } else { 1 };
-        // 2³² modulo the span, as (2¹⁶)².
+        // 2³² modulo the span, computed as (2¹⁶)².
         let half = (1 << 16) % span;
         let multiplier = half.wrapping_mul(half) % span;
-        // A closure would hide the caller's line from a panic.
+        // In a closure, a panic would not report the caller's line.
         let upper = self.fold_in(0_u32).bits(shape);
         let lower = self.fold_in(1_u32).bits(shape);
         let offset = remainder(
@@ -148,14 +148,14 @@ impl Key {
         offset.convert(DType::I32) + low
     }
 
-    /// The integers `0..length` in random order: `i32[length]`.
+    /// Returns the integers `0..length` in random order: `i32[length]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
     #[track_caller]
     pub fn permutation(&self, length: usize) -> Tensor {
         let _called = raw::called("permutation");
-        // Sorting by 32 random bits leaves ties in order; as many rounds as make their effect small.
+        // Sorts by 32 random bits. Ties keep their order, so the sort is repeated until their effect is small.
         let rounds = (3.0 * (length.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil();
         let mut order = Tensor::arange(DType::I32, length);
         let mut key = self.clone();
@@ -169,8 +169,8 @@ impl Key {
         order
     }
 
-    /// Numbers made element by element of the words of a shape. Many are made block by block, so that all
-    /// that is computed on the way stays in the cache.
+    /// Computes numbers element by element from the words of a shape. Many numbers are computed block by block,
+    /// so that intermediate values stay in the cache.
     #[track_caller]
     fn draw(
         &self,
@@ -191,7 +191,7 @@ impl Key {
         )
     }
 
-    /// The numbers of `count` elements block by block; nothing while a function is traced.
+    /// Returns the numbers of `count` elements, computed block by block. `None` while a function is traced.
     #[track_caller]
     fn draw_blocks<T: TensorElement>(
         &self,
@@ -212,24 +212,24 @@ impl Key {
     }
 }
 
-/// The number of an element as the word that counts it. Beyond 2³² elements counts begin again.
+/// Returns the low word of the position of an element. It wraps around after 2³² elements.
 #[allow(clippy::cast_possible_truncation, reason = "counts begin again")]
 fn word(position: usize) -> u32 {
     position as u32
 }
 
-/// Numbers evenly distributed in [0, 1), of the words of each.
+/// Returns uniform numbers in [0, 1), each computed from two words.
 fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
     if dtype == DType::F64 {
         // The upper 52 of 64 bits.
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
-    // The upper 23 bits: what the mantissa of a number in [1, 2) would hold, less 1.
+    // The upper 23 bits are the mantissa of a number in [1, 2), minus 1.
     high.bit_xor(low).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
 }
 
-/// Numbers evenly distributed in [`low`, `high`), of numbers in [0, 1).
+/// Maps numbers in [0, 1) to numbers in [`low`, `high`).
 fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let dtype = unit.dtype();
     if dtype == DType::F64 {
@@ -242,10 +242,10 @@ fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let (low, high) = (low as f32, high as f32);
     let span = high - low;
     if low == 0.0 || span.log2().fract() == 0.0 {
-        // One of the two operations is exact, so that they round as one does.
+        // One of the two operations is exact, so only one rounding occurs.
         return unit * span + low;
     }
-    // JAX rounds product and sum at once; the product of two f32 is exact in f64.
+    // JAX rounds product and sum once. The product of two f32 is exact in f64.
     (unit.convert(DType::F64) * span + low).convert(dtype)
 }
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn numbers_drawn_by_blocks_are_those_drawn_at_once() {
-        // While a function is traced, all are drawn at once.
+        // While a function is traced, all numbers are drawn at once.
         let shape = [3, BLOCK / 2 + 7];
         for dtype in [DType::F32, DType::F64] {
             let drawn = move |key: &Key| {

@@ -1,8 +1,8 @@
-//! The error function of single numbers: the bounds of truncated normal distributions.
+//! The error function of single numbers, for the bounds of truncated normal distributions.
 
-/// erf(x / √2) in f32, as XLA computes it on a CPU: what JAX's `truncated_normal` starts from.
+/// Returns erf(x / √2) in f32 as XLA computes it on a CPU, for JAX's `truncated_normal`.
 ///
-/// A rational function (Eigen's), with fused multiply-adds.
+/// A rational function (from Eigen), with fused multiply-adds.
 pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
     // XLA multiplies by the reciprocal of √2.
     let x = x * f32::from_bits(0x3F35_04F3);
@@ -37,10 +37,10 @@ pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
     numerator / denominator
 }
 
-/// erf(x / √2) in f64.
+/// Returns erf(x / √2) in f64.
 ///
-/// The series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun 7.1.6, whose terms
-/// have one sign.
+/// Sums the series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun 7.1.6, whose terms all
+/// have the same sign.
 pub(super) fn erf_of_quotient_f64(x: f64) -> f64 {
     let z = x / std::f64::consts::SQRT_2;
     if z.abs() > 6.0 {

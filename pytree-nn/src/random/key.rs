@@ -1,8 +1,8 @@
-//! Keys: what random numbers are made from.
+//! Random keys.
 //!
-//! The generator is threefry2x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with
-//! JAX's partitionable counters: element `i` of any shape is made of the counter `i`. Everything is
-//! written in tensor operations, so keys can be traced: mapped over, differentiated around, compiled.
+//! The generator is threefry2x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with JAX's
+//! partitionable counters: element `i` of any shape is computed from the counter `i`. Everything is written in
+//! tensor operations, so keys can be traced, under `vmap`, `grad` and `jit`.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
-/// A random key: two words. One leaf of a pytree.
+/// A random key of two words, which is one leaf of a pytree.
 ///
-/// The same key gives the same numbers, those of JAX 0.10. Use a key once, and [`split`](Self::split) it
-/// for more.
+/// The same key gives the same numbers as in JAX 0.10. Use a key once, and [`split`](Self::split) it to get more
+/// keys.
 ///
-/// Its tensor is `u32[2]`, or `u32[.., 2]` for a stack of keys, over which one maps with
-/// [`vmap`](pytree_transform::vmap).
+/// Its tensor is `u32[2]`. A stack of keys, for use under [`vmap`](pytree_transform::vmap), has a tensor `u32[..,
+/// 2]`.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,7 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 pub struct Key(Tensor);
 
 impl Key {
-    /// The key of a seed: `jax.random.key(seed)`.
+    /// Returns the key of a seed: `jax.random.key(seed)`.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "the two halves of the seed are the two words"
@@ -41,10 +41,10 @@ impl Key {
         Self(Tensor::from([(seed >> 32) as u32, seed as u32]))
     }
 
-    /// A key, or a stack of keys, from its words: `u32[.., 2]`.
+    /// Creates a key, or a stack of keys, from its words: `u32[.., 2]`.
     ///
     /// # Panics
-    /// If the tensor is of another shape or element type.
+    /// If the tensor has another shape or dtype.
     #[track_caller]
     pub fn from_data(data: Tensor) -> Self {
         assert!(
@@ -55,12 +55,12 @@ impl Key {
         Self(data)
     }
 
-    /// The words: `u32[.., 2]`.
+    /// Returns the words: `u32[.., 2]`.
     pub fn data(&self) -> &Tensor {
         &self.0
     }
 
-    /// `count` new keys.
+    /// Returns `count` new keys.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -73,7 +73,7 @@ impl Key {
             .collect()
     }
 
-    /// `count` new keys in a stack: `u32[count, 2]`.
+    /// Returns `count` new keys in a stack: `u32[count, 2]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -84,7 +84,7 @@ impl Key {
         self.split_shaped([count])
     }
 
-    /// New keys in a stack of any shape: `u32[..shape, 2]`.
+    /// Returns new keys in a stack of any shape: `u32[..shape, 2]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -96,9 +96,9 @@ impl Key {
         Self(Tensor::stack(&[high, low], -1))
     }
 
-    /// A new key from this one and an integer, for instance the number of the step.
+    /// Returns a new key made from this key and an integer, for example the number of the step.
     ///
-    /// `data: []` is a number or a tensor of integers, and may be traced.
+    /// `data: []` is a number or an integer tensor, and may be traced.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `data` is not a single integer.
@@ -118,7 +118,7 @@ impl Key {
         Self(Tensor::stack(&[high, low], -1))
     }
 
-    /// The two words of each element of a shape.
+    /// Returns the two words of each element of a shape.
     #[track_caller]
     pub(super) fn words(&self, shape: &[usize], operation: &str) -> (Tensor, Tensor) {
         or_panic(raw::check_memory(
@@ -129,7 +129,7 @@ impl Key {
         self.words_at(&Tensor::arange(DType::U32, count).reshape(shape), operation)
     }
 
-    /// The two words of the elements of these numbers.
+    /// Returns the two words for these counters.
     #[track_caller]
     pub(super) fn words_at(&self, counts: &Tensor, operation: &str) -> (Tensor, Tensor) {
         let (key0, key1) = self.halves(operation);
@@ -141,7 +141,7 @@ impl Key {
         )
     }
 
-    /// The key's own two words.
+    /// Returns the two words of the key.
     #[track_caller]
     fn halves(&self, operation: &str) -> (Tensor, Tensor) {
         assert!(
@@ -153,7 +153,7 @@ impl Key {
     }
 }
 
-/// The part of a tensor at one position of an axis, without that axis.
+/// Returns the slice of a tensor at one position of an axis, which is removed.
 #[track_caller]
 fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
     let index = i32::try_from(position).map_or_else(

@@ -1,8 +1,8 @@
 //! Random numbers: keys as in JAX, and named streams of keys as in Flax NNX.
 //!
-//! A key is a value: the same key always gives the same numbers, the same ones as JAX with its default
-//! generator (threefry2x32, partitionable). Fresh numbers come from fresh keys, which are split off a key
-//! or drawn from a stream of [`Rngs`].
+//! A key is a value: the same key always gives the same numbers, which are those of JAX with its default
+//! generator (threefry2x32, partitionable). To get new numbers, use a new key: split a key, or draw a key from a
+//! stream of [`Rngs`].
 
 mod distributions;
 mod error_function;

@@ -7,12 +7,12 @@ use crate::error::or_panic;
 use crate::random::streams::places_of;
 use crate::random::{RngStream, Rngs};
 
-/// The model with new seeds for all streams of the given tags, wherever they are: `nnx.reseed`.
+/// Returns the model with new seeds for all streams with the given tags: `nnx.reseed`.
 ///
-/// A stream's tag is the name it was made under; what a layer forked from a stream keeps its tag. The streams of a tag
-/// get the keys that a new [`Rngs`] of the seed draws, in their order in the model: those that they were made with if it
-/// was made with that seed and its layers in that order. Counts start at 0 again. A stream that was split gets as many
-/// keys, split from its own.
+/// The tag of a stream is the name under which it was created. A stream that a layer forked keeps the tag. The
+/// streams of a tag get the keys that a new [`Rngs`] with the seed would draw, in their order in the model. So
+/// they get their original keys if the model was created with that seed and its layers in that order. Counts
+/// restart at 0. A split stream gets as many keys as before, split from its new key.
 ///
 /// # Panics
 /// If the keys of the model are traced and their transformation has finished.

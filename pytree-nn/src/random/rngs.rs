@@ -1,7 +1,7 @@
 //! Named streams of keys, as in Flax NNX.
 //!
-//! A stream is a key and a count of the keys drawn from it. Both are leaves, so that streams can be part
-//! of a model, go through `jit` and into checkpoints.
+//! A stream is a key and the number of keys drawn from it. Both are leaves, so streams can be part of a model,
+//! pass through `jit`, and be saved in checkpoints.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,25 +14,26 @@ use thiserror::Error;
 
 use crate::random::Key;
 
-/// The stream that stands in for those that are not there.
+/// The stream that is used if no stream has the requested name.
 const DEFAULT: &str = "default";
 
-/// There is no key to draw.
+/// No key can be drawn.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RngError {
-    /// A stream that is not there, without a default stream.
+    /// The stream does not exist, and there is no default stream.
     #[error("no stream `{name}` and no stream `default`, found {}; add one, for instance with `Rngs::with([(\"{name}\", 0)])`", list(.found))]
     NoStream {
-        /// The stream asked for.
+        /// The requested stream.
         name: String,
-        /// The streams that are there.
+        /// The existing streams.
         found: Vec<String>,
     },
 }
 
 impl fmt::Debug for RngError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the error from
+    /// `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -46,22 +47,22 @@ fn list(names: &[String]) -> String {
     quoted.join(", ")
 }
 
-/// One stream of keys: a key, and the count of the keys drawn from it.
+/// A stream of keys: a key, and the number of keys drawn from it.
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RngStream {
-    /// What the keys are made from.
+    /// The key from which the keys of the stream are made.
     #[state(RngState)]
     key: Key,
-    /// How many were drawn: `u32[]`.
+    /// The number of drawn keys: `u32[]`.
     #[state(RngState)]
     count: Tensor,
-    /// The name under which it was made; a fork keeps it.
+    /// The name under which the stream was created; a fork keeps it.
     #[r#static]
     tag: String,
 }
 
 impl RngStream {
-    /// A stream of keys made from one.
+    /// Creates a stream from a key.
     pub fn new(tag: impl Into<String>, key: Key) -> Self {
         let stack = &key.data().shape()[..key.data().rank() - 1];
         let count = Tensor::zeros(DType::U32, stack);
@@ -72,27 +73,27 @@ impl RngStream {
         }
     }
 
-    /// A stream of which keys were drawn.
+    /// Creates a stream with the given count of drawn keys.
     pub(crate) fn from_parts(tag: String, key: Key, count: Tensor) -> Self {
         Self { key, count, tag }
     }
 
-    /// The key that the stream's keys are made from.
+    /// Returns the key from which the keys of the stream are made.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The number of keys that were drawn: `u32[]`.
+    /// Returns the number of drawn keys: `u32[]`.
     pub fn count(&self) -> &Tensor {
         &self.count
     }
 
-    /// The name under which the stream was made.
+    /// Returns the name under which the stream was created.
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// The next key: the stream's key with the count folded in.
+    /// Returns the next key: the key of the stream with the count folded in.
     ///
     /// # Panics
     /// If the stream was split and is not mapped over.
@@ -109,30 +110,30 @@ impl RngStream {
         key
     }
 
-    /// A new stream, made from the next key.
+    /// Returns a new stream, made from the next key.
     ///
     /// # Panics
-    /// As [`next_key`](Self::next_key).
+    /// See [`next_key`](Self::next_key).
     #[must_use]
     #[track_caller]
     pub fn fork(&mut self) -> Self {
         Self::new(self.tag.clone(), self.next_key())
     }
 
-    /// A stack of new streams, made from the next key, to map over.
+    /// Returns a stack of new streams for `vmap`, made from the next key.
     ///
     /// # Panics
-    /// As [`next_key`](Self::next_key).
+    /// See [`next_key`](Self::next_key).
     #[must_use]
     #[track_caller]
     pub fn split(&mut self, shape: impl AsRef<[usize]>) -> Self {
         Self::new(self.tag.clone(), self.next_key().split_shaped(shape))
     }
 
-    /// A stack of new streams that all draw the same, made from the next key, to map over.
+    /// Returns a stack of equal new streams for `vmap`, made from the next key.
     ///
     /// # Panics
-    /// As [`next_key`](Self::next_key).
+    /// See [`next_key`](Self::next_key).
     #[must_use]
     #[track_caller]
     pub fn broadcast(&mut self, shape: impl AsRef<[usize]>) -> Self {
@@ -145,9 +146,9 @@ impl RngStream {
     }
 }
 
-/// Named streams of keys, from which layers draw when they are made and when they run.
+/// Named streams of keys, from which layers draw when they are created and when they run.
 ///
-/// A stream that is not there falls back to `default`. The name of a stream does not enter its keys.
+/// A missing stream falls back to `default`. The name of a stream does not affect its keys.
 ///
 /// # Examples
 /// ```
@@ -166,12 +167,12 @@ pub struct Rngs {
 }
 
 impl Rngs {
-    /// One stream for everything.
+    /// Creates one stream for all names.
     pub fn new(seed: u64) -> Self {
         Self::with([(DEFAULT, seed)])
     }
 
-    /// A stream for each name, from its seed.
+    /// Creates a stream for each name from its seed.
     pub fn with<N: Into<String>>(streams: impl IntoIterator<Item = (N, u64)>) -> Self {
         let streams = streams.into_iter().map(|(name, seed)| {
             let name = name.into();
@@ -182,41 +183,42 @@ impl Rngs {
         }
     }
 
-    /// The next key of the stream `params`, from which parameters are initialised.
+    /// Returns the next key of the stream `params`, which initializes parameters.
     ///
     /// # Panics
-    /// As [`next`](Self::next).
+    /// See [`next`](Self::next).
     #[track_caller]
     pub fn params(&mut self) -> Key {
         self.next("params")
     }
 
-    /// The next key of the stream `dropout`.
+    /// Returns the next key of the stream `dropout`.
     ///
     /// # Panics
-    /// As [`next`](Self::next).
+    /// See [`next`](Self::next).
     #[track_caller]
     pub fn dropout(&mut self) -> Key {
         self.next("dropout")
     }
 
-    /// The next key of a stream, or of `default` if there is none of that name.
+    /// Returns the next key of a stream, or of `default` if no stream has that name.
     ///
     /// # Panics
     /// If there is neither, or if the streams were split and are not mapped over.
     ///
     /// # Errors
-    /// [`RngError::NoStream`] if there is neither. Streams that were split panic here, too.
+    /// Returns [`RngError::NoStream`] if there is neither. Panics if the streams were split and are not mapped
+    /// over.
     #[panicking_twin(next)]
     #[track_caller]
     pub fn try_next(&mut self, name: &str) -> Result<Key, RngError> {
         self.stream_mut(name).map(RngStream::next_key)
     }
 
-    /// The stream of a name, or `default`.
+    /// Returns the stream of a name, or `default`.
     ///
     /// # Errors
-    /// [`RngError::NoStream`] if there is neither.
+    /// Returns [`RngError::NoStream`] if there is neither.
     pub fn stream_mut(&mut self, name: &str) -> Result<&mut RngStream, RngError> {
         let present = if self.streams.contains_key(name) {
             name
@@ -236,38 +238,38 @@ impl Rngs {
             })
     }
 
-    /// New seeds for the streams that were made under the given names, as [`reseed`](crate::reseed()) does
-    /// for a whole model.
+    /// Sets new seeds for the streams that were created under the given names, as [`reseed`](crate::reseed())
+    /// does for a whole model.
     pub fn reseed<'s>(&mut self, seeds: impl IntoIterator<Item = (&'s str, u64)>) {
         *self = crate::random::reseed(self, seeds);
     }
 
-    /// The streams with their names, in the order of the names.
+    /// Iterates over the streams with their names, in the order of the names.
     pub fn streams(&self) -> impl Iterator<Item = (&str, &RngStream)> {
         self.streams
             .iter()
             .map(|(name, stream)| (name.as_str(), stream))
     }
 
-    /// Numbers evenly distributed in [0, 1), from the next key of `default`: `[..shape]`.
+    /// Returns uniform numbers in [0, 1), from the next key of `default`: `[..shape]`.
     ///
     /// # Panics
-    /// As [`next`](Self::next), or if `dtype` is not a float.
+    /// As for [`next`](Self::next), and if `dtype` is not a float.
     #[track_caller]
     pub fn uniform(&mut self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.next(DEFAULT).uniform(dtype, shape)
     }
 
-    /// Numbers of the standard normal distribution, from the next key of `default`: `[..shape]`.
+    /// Returns numbers of the standard normal distribution, from the next key of `default`: `[..shape]`.
     ///
     /// # Panics
-    /// As [`next`](Self::next), or if `dtype` is not a float.
+    /// As for [`next`](Self::next), and if `dtype` is not a float.
     #[track_caller]
     pub fn normal(&mut self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.next(DEFAULT).normal(dtype, shape)
     }
 
-    /// Stacks of `count` new streams, each made from the next key of its parent, to map over.
+    /// Returns stacks of `count` new streams for `vmap`, each made from the next key of its parent.
     ///
     /// # Examples
     /// ```
@@ -286,7 +288,7 @@ impl Rngs {
         self.split_shaped([count])
     }
 
-    /// As [`split`](Self::split), for a stack of any shape.
+    /// Returns stacks of new streams like [`split`](Self::split), in any shape.
     ///
     /// # Panics
     /// If the streams are split already and not mapped over.
@@ -301,7 +303,7 @@ impl Rngs {
         Self { streams: split }
     }
 
-    /// New streams, each made from the next key of its parent.
+    /// Returns new streams, each made from the next key of its parent.
     ///
     /// # Panics
     /// If the streams were split and are not mapped over.

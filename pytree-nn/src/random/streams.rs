@@ -1,4 +1,4 @@
-//! The streams of a whole model, wherever they are.
+//! Changes all streams of a model.
 
 use pytree_core::bug::{bug, expect_next};
 use pytree_core::crossing::{put_together_with, take_apart};
@@ -10,14 +10,14 @@ use pytree_transform::Tensor;
 use crate::error::or_panic;
 use crate::random::{Key, RngStream};
 
-/// The model with each of its streams replaced by what `change` makes of it: `nnx.with_rngs`.
+/// Returns the model with each stream replaced by the result of `change`: `nnx.with_rngs`.
 ///
-/// What `change` does to the stream that it is given is done to the streams of `model`: one that is split, forked or
-/// broadcast has drawn a key. Streams are told apart by their [tags](RngStream::tag); one that is to stay is cloned. All
-/// else in the model is the same in both.
+/// Changes that `change` makes to its argument apply to the streams of `model`: a stream that is split, forked or
+/// broadcast has drawn a key. Distinguish streams by their [tags](RngStream::tag), and clone a stream that must
+/// not change. Everything else is the same in both models.
 ///
 /// # Examples
-/// Each example of a batch drops others:
+/// Each example of a batch drops other elements:
 /// ```
 /// use pytree_core::{Filter, kind::RngState};
 /// use pytree_nn::{Dropout, Rngs, with_rngs};
@@ -30,7 +30,7 @@ use crate::random::{Key, RngStream};
 /// assert_eq!(y.shape(), [4, 8]);
 /// assert_eq!(dropout.stream().count().item::<u32>(), 1);
 /// ```
-/// A rule for each name, the first that fits:
+/// A rule for each name, where the first match applies:
 /// ```
 /// use pytree_nn::{Rngs, with_rngs};
 /// let mut rngs = Rngs::with([("params", 0), ("dropout", 1), ("noise", 2)]);
@@ -44,7 +44,8 @@ use crate::random::{Key, RngStream};
 /// ```
 ///
 /// # Panics
-/// If `change` does: a stream that was split can't be split, forked or broadcast again unless it is mapped over.
+/// If `change` panics. A stream that was split cannot be split, forked or broadcast again unless it is mapped
+/// over.
 #[must_use = "the streams of the model itself only advance"]
 #[track_caller]
 pub fn with_rngs<M: PytreeOf<Tensor>>(
@@ -59,7 +60,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
         place.write(&stream, &mut before);
         place.write(&changed, &mut after);
     }
-    // What the references of the model hold is written to them; those of the result are its own.
+    // Writes the references of the model. The references of the result are new.
     *model = or_panic(put_together_with(
         &treedef,
         before,
@@ -69,10 +70,10 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     or_panic(graph::unflatten(&treedef, after))
 }
 
-/// Where the leaves of a stream are among those of a model in the graph form.
+/// The positions of the leaves of a stream among the leaves of a model in the graph form.
 pub(crate) struct StreamPlace {
     pub(crate) tag: String,
-    /// The position of the key; the count comes after it.
+    /// The position of the key. The count is the next leaf.
     key: usize,
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
             position += 1;
         } else if is_stream(node.shape()) && node.num_leaves() == 2 {
             let (_, tag) = expect_next(&mut node.statics(), "the tag of a stream");
-            // Of a structure that was read from bytes it is data, and no `String`.
+            // In a structure that was read from bytes, the tag is data and not a `String`.
             let StaticData::Text(tag) = tag.data() else {
                 bug(format_args!(
                     "a text as the tag of a stream, found {}",

@@ -15,14 +15,15 @@ use crate::random::Rngs;
 
 const BATCH_NORM: &str = "BatchNorm";
 
-/// (x - mean) / √(variance + ε) · scale + bias for each feature, over all other axes (Ioffe and Szegedy 2015,
-/// algorithm 1).
+/// Applies (x - mean) / √(variance + ε) · scale + bias for each feature, with statistics over all other axes
+/// (Ioffe and Szegedy 2015, algorithm 1).
 ///
-/// In training, mean and variance are those of the batch, and the running ones become
-/// momentum · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`] the running ones are
-/// used, and nothing is written. Variances, running ones too, are of all elements, as in Flax.
+/// In training, the mean and the variance are those of the batch. The running statistics become momentum ·
+/// running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`] the running statistics are used, and
+/// nothing is written. Variances are divided by the number of elements, as in Flax.
 ///
-/// Under `vmap` a function sees one example, and a batch is to be gone through: name its axis in `axis_name`.
+/// Under `vmap` a function sees one example. Name the batch axis in `axis_name` to take statistics over the
+/// batch.
 ///
 /// # Examples
 /// ```
@@ -44,43 +45,43 @@ const BATCH_NORM: &str = "BatchNorm";
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct BatchNorm {
-    /// What the normalised features are multiplied by: `[features]`.
+    /// The factor of the normalised features: `[features]`.
     #[param]
     pub scale: Option<Tensor>,
-    /// What is added then: `[features]`.
+    /// The summand of the scaled features: `[features]`.
     #[param]
     pub bias: Option<Tensor>,
-    /// The running mean, at first 0: `[features]`.
+    /// The running mean, initially 0: `[features]`.
     #[state(BatchStat)]
     pub mean: Tensor,
-    /// The running variance, at first 1: `[features]`.
+    /// The running variance, initially 1: `[features]`.
     #[state(BatchStat)]
     pub variance: Tensor,
-    /// How much of the running statistics stays at a step: 0.99, as in Flax.
+    /// The weight of the old running statistics in an update: 0.99, as in Flax.
     #[r#static]
     pub momentum: f64,
-    /// What is added to the variance, so that no division is by zero: 1e-5, as in Flax.
+    /// The number added to the variance to avoid a division by zero: 1e-5, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axis of the features: -1, the last.
+    /// The axis of the features; by default -1, the last.
     #[r#static]
     pub axis: isize,
-    /// The batch axis of a `vmap` around, over which statistics are taken, too: none.
+    /// The batch axis of an enclosing `vmap` over which statistics are also taken; by default none.
     #[r#static]
     pub axis_name: Option<String>,
-    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
-    /// where the mean is large: true, as in Flax.
+    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
+    /// for a large mean; by default true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
-    /// Whether the batch decides, or the running statistics.
+    /// Whether the layer uses statistics of the batch or running statistics.
     #[r#static]
     pub mode: Mode,
 }
 
 impl BatchNorm {
-    /// A layer in f32: the scale begins with ones, the bias with zeros.
+    /// Creates an f32 layer with ones for the scale and zeros for the bias.
     ///
-    /// Draws two keys of the stream `params`, as in Flax, so that layers made after it begin as there.
+    /// Draws two keys of the stream `params`, as Flax does, so that later layers get the same keys as in Flax.
     ///
     /// # Panics
     /// If there is no stream to draw from.
@@ -90,8 +91,8 @@ impl BatchNorm {
         Self::with_initializers(features, DType::F32, scale, bias, rngs)
     }
 
-    /// A layer of the given element type and beginnings; without the scale or bias that has none. Draws a key
-    /// for each.
+    /// Creates a layer with the given dtype and initializers. Without an initializer, the layer lacks the scale
+    /// or the bias. Draws a key for each parameter.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `dtype` is not a float.
@@ -118,26 +119,26 @@ impl BatchNorm {
         }
     }
 
-    /// `x: [.., features]`, or with the features on `axis`, to the same shape.
+    /// Normalises `x: [.., features]`, or `x` with the features along `axis`, and returns the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type, or in training nothing but features, or if
-    /// no batch axis around has the name in `axis_name`.
+    /// If the number of features or the dtype of `x` is wrong, if `x` has no axis except the features in
+    /// training, or if no enclosing batch axis has the name `axis_name`.
     ///
     /// # Errors
-    /// [`InputError`] with what was expected and found; nothing is written then. A name that no batch axis has panics
-    /// here, too.
+    /// Returns [`InputError`] with the expected and the found input; nothing is written then. Panics if no batch
+    /// axis has the name `axis_name`.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
 
-    /// As [`forward`](Self::forward), with statistics of those elements only where `mask` is true: bools of a
-    /// shape that broadcasts to that of `x`. All elements are normalised.
+    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
+    /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
@@ -200,7 +201,7 @@ impl BatchNorm {
         Ok(y)
     }
 
-    /// A running statistic after a batch.
+    /// Returns a running statistic updated by a batch.
     #[track_caller]
     fn moved(&self, running: &Tensor, batch: &Tensor) -> Tensor {
         let batch = batch.reshape(running.shape());

@@ -12,8 +12,8 @@ use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";
 
-/// As [`LayerNorm`](crate::LayerNorm), with statistics of each group of features of each example, over all axes
-/// between the first and the last (Wu and He 2018, equation 1).
+/// Normalises like [`LayerNorm`](crate::LayerNorm), with statistics of each group of features of each example,
+/// over all axes between the first and the last (Wu and He 2018, equation 1).
 ///
 /// # Examples
 /// ```
@@ -26,32 +26,32 @@ const GROUP_NORM: &str = "GroupNorm";
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct GroupNorm {
-    /// What the normalised features are multiplied by: `[features]`.
+    /// The factor of the normalised features: `[features]`.
     #[param]
     pub scale: Option<Tensor>,
-    /// What is added then: `[features]`.
+    /// The summand of the scaled features: `[features]`.
     #[param]
     pub bias: Option<Tensor>,
     /// The number of groups, which divides the number of features.
     #[r#static]
     pub groups: usize,
-    /// What is added to the variance, so that no division is by zero: 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero: 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes that statistics are taken over, the last among them; by default all but the first, which is
-    /// that of the batch.
+    /// The axes over which statistics are taken, including the last. By default all axes except the first, which
+    /// is the batch.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
-    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
-    /// where the mean is large: true, as in Flax.
+    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
+    /// for a large mean; by default true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
 }
 
 impl GroupNorm {
-    /// A layer in f32 for so many features in so many groups: the scale begins with ones, the bias with zeros.
+    /// Creates an f32 layer with ones for the scale and zeros for the bias.
     ///
-    /// Draws two keys of the stream `params`, as in Flax, so that layers made after it begin as there.
+    /// Draws two keys of the stream `params`, as Flax does, so that later layers get the same keys as in Flax.
     ///
     /// # Panics
     /// If the groups do not divide the features, or if there is no stream to draw from.
@@ -61,11 +61,11 @@ impl GroupNorm {
         Self::with_initializers(features, groups, DType::F32, scale, bias, rngs)
     }
 
-    /// A layer of the given element type and beginnings; without the scale or bias that has none. Draws a key
-    /// for each.
+    /// Creates a layer with the given dtype and initializers. Without an initializer, the layer lacks the scale
+    /// or the bias. Draws a key for each parameter.
     ///
     /// # Panics
-    /// As [`new`](Self::new), and if `dtype` is not a float.
+    /// As for [`new`](Self::new), and if `dtype` is not a float.
     #[track_caller]
     pub fn with_initializers(
         features: usize,
@@ -90,28 +90,28 @@ impl GroupNorm {
         }
     }
 
-    /// `x: [batch, .., features]` to the same shape.
+    /// Normalises `x: [batch, .., features]` and returns the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type.
+    /// If the number of features or the dtype of `x` is wrong.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
 
-    /// As [`forward`](Self::forward), with statistics of those elements only where `mask` is true: bools of a
-    /// shape that broadcasts to that of `x`. All elements are normalised.
+    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
+    /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }
 
-    /// The last axis becomes two, groups and features in a group: then it is a normalisation like the others.
+    /// Splits the last axis into groups and features of a group, and normalises over the latter.
     #[track_caller]
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let whole = Normalization {

@@ -1,4 +1,4 @@
-//! Normalisation of each example by itself.
+//! Normalisation of each example on its own.
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
@@ -9,8 +9,8 @@ use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
-/// (x - mean) / √(variance + ε) · scale + bias, with mean and variance of each example (Ba et al. 2016,
-/// equation 3).
+/// Applies (x - mean) / √(variance + ε) · scale + bias, with the mean and the variance of each example (Ba et al.
+/// 2016, equation 3).
 ///
 /// # Examples
 /// ```
@@ -23,32 +23,32 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LayerNorm {
-    /// What the normalised features are multiplied by: `[features]`.
+    /// The factor of the normalised features: `[features]`.
     #[param]
     pub scale: Option<Tensor>,
-    /// What is added then: `[features]`.
+    /// The summand of the scaled features: `[features]`.
     #[param]
     pub bias: Option<Tensor>,
-    /// What is added to the variance, so that no division is by zero: 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero: 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes that statistics are taken over: -1, the last.
+    /// The axes over which statistics are taken; by default -1, the last.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes along which scale and bias differ: -1, the last. Of several, the parameters are in row-major
-    /// order.
+    /// The axes along which scale and bias differ; by default -1, the last. Parameters of more than one axis are
+    /// in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
-    /// Whether the variance is `E[x²] - E[x]²`, which takes one pass, or `E[(x - E[x])²]`, which loses no digits
-    /// where the mean is large: true, as in Flax.
+    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
+    /// for a large mean; by default true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
 }
 
 impl LayerNorm {
-    /// A layer in f32: the scale begins with ones, the bias with zeros.
+    /// Creates an f32 layer with ones for the scale and zeros for the bias.
     ///
-    /// Draws two keys of the stream `params`, as in Flax, so that layers made after it begin as there.
+    /// Draws two keys of the stream `params`, as Flax does, so that later layers get the same keys as in Flax.
     ///
     /// # Panics
     /// If there is no stream to draw from.
@@ -58,8 +58,8 @@ impl LayerNorm {
         Self::with_initializers(features, DType::F32, scale, bias, rngs)
     }
 
-    /// A layer of the given element type and beginnings; without the scale or bias that has none. Draws a key
-    /// for each.
+    /// Creates a layer with the given dtype and initializers. Without an initializer, the layer lacks the scale
+    /// or the bias. Draws a key for each parameter.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `dtype` is not a float.
@@ -82,21 +82,21 @@ impl LayerNorm {
         }
     }
 
-    /// `x: [.., features]`, or with the features on `feature_axes`, to the same shape.
+    /// Normalises `x: [.., features]`, or `x` with the features along `feature_axes`, and returns the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type.
+    /// If the number of features or the dtype of `x` is wrong.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
     }
 
-    /// As [`forward`](Self::forward), with statistics of those elements only where `mask` is true: bools of a
-    /// shape that broadcasts to that of `x`. All elements are normalised.
+    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
+    /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
@@ -118,7 +118,8 @@ impl LayerNorm {
     }
 }
 
-/// `x / √(E[x²] + ε) · scale`, with the mean square of each example (Zhang and Sennrich 2019, equation 4).
+/// Applies `x / √(E[x²] + ε) · scale`, with the mean square of each example (Zhang and Sennrich 2019, equation
+/// 4).
 ///
 /// # Examples
 /// ```
@@ -130,24 +131,25 @@ impl LayerNorm {
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RmsNorm {
-    /// What the normalised features are multiplied by: `[features]`.
+    /// The factor of the normalised features: `[features]`.
     #[param]
     pub scale: Option<Tensor>,
-    /// What is added to the mean square, so that no division is by zero: 1e-6, as in Flax.
+    /// The number added to the mean square to avoid a division by zero: 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes that the mean square is taken over: -1, the last.
+    /// The axes over which the mean square is taken; by default -1, the last.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes along which the scale differs: -1, the last. Of several, it is in row-major order.
+    /// The axes along which the scale differs; by default -1, the last. A scale of more than one axis is in
+    /// row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
 }
 
 impl RmsNorm {
-    /// A layer in f32: the scale begins with ones.
+    /// Creates an f32 layer with ones for the scale.
     ///
-    /// Draws a key of the stream `params`, as in Flax, so that layers made after it begin as there.
+    /// Draws a key of the stream `params`, as Flax does, so that later layers get the same keys as in Flax.
     ///
     /// # Panics
     /// If there is no stream to draw from.
@@ -156,7 +158,8 @@ impl RmsNorm {
         Self::with_initializers(features, DType::F32, Some(Initializer::Ones), rngs)
     }
 
-    /// A layer of the given element type and beginning; without a scale if it has none, and no key is drawn.
+    /// Creates a layer with the given dtype and initializer. Without an initializer, the layer has no scale and
+    /// draws no key.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `dtype` is not a float.
@@ -176,21 +179,21 @@ impl RmsNorm {
         }
     }
 
-    /// `x: [.., features]`, or with the features on `feature_axes`, to the same shape.
+    /// Normalises `x: [.., features]`, or `x` with the features along `feature_axes`, and returns the same shape.
     ///
     /// # Panics
-    /// If `x` has not as many features, or another element type.
+    /// If the number of features or the dtype of `x` is wrong.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
     }
 
-    /// As [`forward`](Self::forward), with the mean square of those elements only where `mask` is true: bools
-    /// of a shape that broadcasts to that of `x`. All elements are normalised.
+    /// Normalises all elements like [`forward`](Self::forward), with the mean square of the elements where `mask`
+    /// is true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

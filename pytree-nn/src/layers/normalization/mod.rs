@@ -1,8 +1,7 @@
-//! Normalisation by mean and variance: of the batch, of each example, or of groups of its features.
+//! Normalisation by mean and variance: of a batch, of each example, or of groups of features.
 //!
-//! The layers say over which axes statistics are taken and along which there are parameters;
-//! `statistics.rs` computes. Axes, constants and modes are public static fields: what `new` gives is
-//! changed by assignment, or by `..BatchNorm::new(…)`.
+//! The layers define the axes of the statistics and of the parameters. `statistics.rs` computes. Axes, constants
+//! and modes are public static fields: change them by assignment, or write `..BatchNorm::new(…)`.
 
 mod batch_norm;
 mod group_norm;

@@ -1,4 +1,4 @@
-//! Mean and variance over some axes, and normalisation by them: what all layers of this family share.
+//! Computes mean and variance over axes, and normalises by them. All layers of this family use it.
 
 use pytree_core::bug::expect_some;
 use pytree_transform::{DType, Tensor, pmean};
@@ -7,7 +7,7 @@ use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
-/// What a layer normalises and how.
+/// The configuration of a normalisation.
 #[derive(Clone, Copy)]
 pub(super) struct Normalization<'a> {
     pub(super) layer: &'static str,
@@ -17,28 +17,28 @@ pub(super) struct Normalization<'a> {
     /// Whether the mean is subtracted.
     pub(super) is_centred: bool,
     pub(super) use_fast_variance: bool,
-    /// The batch axis of a `vmap` around that is averaged over, too.
+    /// The batch axis of an enclosing `vmap` over which statistics are also taken.
     pub(super) axis_name: Option<&'a str>,
-    /// The axes that statistics are taken over.
+    /// The axes over which statistics are taken.
     pub(super) reduction_axes: &'a [isize],
     /// The axes along which there are parameters.
     pub(super) feature_axes: &'a [isize],
 }
 
-/// Mean and variance: the axes they were taken over stay with length 1.
+/// Mean and variance. The reduced axes are kept with length 1.
 pub(super) struct Statistics {
     pub(super) mean: Option<Tensor>,
     pub(super) variance: Tensor,
 }
 
-/// What [`Normalization::check`] makes sure of.
+/// The condition that [`Normalization::check`] ensures.
 pub(super) const CHECKED: &str = "the axes of a layer in the tensor that it was given";
 
 impl Normalization<'_> {
-    /// Checks what is given to a layer.
+    /// Checks the input of a layer.
     ///
     /// # Errors
-    /// [`InputError`] if `x` has not the layer's axes, features or element type.
+    /// Returns [`InputError`] if `x` lacks the layer's axes, features or dtype.
     pub(super) fn check(&self, x: &Tensor) -> Result<(), InputError> {
         let parameter = self.scale.or(self.bias);
         let dtype = parameter.map(Tensor::dtype);
@@ -68,10 +68,10 @@ impl Normalization<'_> {
         }
     }
 
-    /// Mean and variance of `x` over the reduction axes, where `mask` holds, and over the named batch axis.
+    /// Computes mean and variance of `x` over the reduction axes and the named batch axis, where `mask` is true.
     ///
-    /// Variances are of all elements, not of all but one. The fast one is `E[x²] - E[x]²`, which rounding may
-    /// make negative; then it is 0.
+    /// Variances are divided by the number of elements, not by that number less one. The fast variance is `E[x²]
+    /// - E[x]²`. Rounding may make it negative; the result is then 0.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> Statistics {
         if !self.is_centred {
@@ -108,7 +108,7 @@ impl Normalization<'_> {
         }
     }
 
-    /// (x - mean) / √(variance + ε) · scale + bias.
+    /// Applies (x - mean) / √(variance + ε) · scale + bias.
     #[track_caller]
     pub(super) fn normalize(&self, x: &Tensor, statistics: &Statistics) -> Tensor {
         let mut factor = (&statistics.variance + self.epsilon).rsqrt();
@@ -125,7 +125,7 @@ impl Normalization<'_> {
         y
     }
 
-    /// A vector with one element for each feature as a tensor of the axes of `x`.
+    /// Broadcasts a vector with one element per feature to the axes of `x`.
     #[track_caller]
     pub(super) fn along_features(&self, vector: &Tensor, x: &Tensor) -> Tensor {
         let mut shape = vec![1; x.rank()];
@@ -135,10 +135,10 @@ impl Normalization<'_> {
         vector.reshape(shape)
     }
 
-    /// Normalises by the statistics of `x` itself.
+    /// Normalises by the statistics of `x`.
     ///
     /// # Errors
-    /// [`InputError`] if `x` or the mask do not fit the layer.
+    /// Returns [`InputError`] if `x` or the mask does not fit the layer.
     #[track_caller]
     pub(super) fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         self.check(x)?;
@@ -147,8 +147,8 @@ impl Normalization<'_> {
     }
 }
 
-/// The positions of axes of `x`, which count from the end if negative, in order and each once; nothing if one
-/// is not there.
+/// Returns the sorted, unique positions of axes of `x`; negative axes count from the end. `None` if an axis is
+/// out of range.
 pub(super) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
     let rank = x.rank();
     let mut positions = Vec::with_capacity(axes.len());
@@ -168,10 +168,10 @@ pub(super) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
     Some(positions)
 }
 
-/// The mask with the shape of `x`.
+/// Broadcasts the mask to the shape of `x`.
 ///
 /// # Errors
-/// [`InputError`] if it is not a tensor of bools, or does not broadcast to `x`.
+/// Returns [`InputError`] if the mask is not a bool tensor, or does not broadcast to `x`.
 #[track_caller]
 pub(super) fn mask_for(
     layer: &'static str,
@@ -179,7 +179,7 @@ pub(super) fn mask_for(
     mask: Option<&Tensor>,
 ) -> Result<Option<Tensor>, InputError> {
     let Some(mask) = mask else { return Ok(None) };
-    // From the last axis on, each length is that of `x` or 1.
+    // Counted from the last axis, each length is that of `x` or 1.
     let mut lengths = mask.shape().iter().rev().zip(x.shape().iter().rev());
     let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
     if mask.dtype() != DType::Bool || !fits {
@@ -225,7 +225,7 @@ pub(super) fn wrong_features(
     InputError::input(layer, expected, x, mend)
 }
 
-/// The parameters of a layer: `[features]` each. Draws a key for each that is there, as Flax does.
+/// Creates the parameters of a layer: `[features]` each. Draws a key for each existing parameter, as Flax does.
 #[track_caller]
 pub(super) fn parameters(
     features: usize,
@@ -235,7 +235,7 @@ pub(super) fn parameters(
     rngs: &mut Rngs,
 ) -> [Option<Tensor>; 2] {
     let mut made = [None, None];
-    // A closure would hide the caller's line from a panic.
+    // In a closure, a panic would not report the caller's line.
     for (parameter, initializer) in made.iter_mut().zip([scale, bias]) {
         if let Some(initializer) = initializer {
             *parameter = Some(initializer.initialize(&rngs.params(), dtype, &[features]));
