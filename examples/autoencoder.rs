@@ -1,8 +1,8 @@
-//! An autoencoder with tied weights: the decoder multiplies by the transposes of what the encoder multiplies by.
+//! An autoencoder with tied weights: the decoder multiplies by the transposes of the encoder's weights.
 //!
-//! Run it with `cargo run --release --example autoencoder`. It prints the parameters, each weight once, the error of
-//! digits that were not trained on, as it falls, some digits above what is left of them after a code of 16
-//! numbers, and last the error of the model as it was saved and loaded.
+//! Run it with `cargo run --release --example autoencoder`. It prints the parameters (each weight once) and the
+//! falling test error. It then shows some digits above their reconstructions from a code of 16 numbers. The last
+//! line is the error of the model after it was saved and loaded.
 
 #[path = "digits/data.rs"]
 mod data;
@@ -18,10 +18,10 @@ const WIDTHS: [usize; 3] = [PIXELS, 48, 16];
 const BATCH: usize = 64;
 const EPOCHS: usize = 30;
 
-/// One layer of either half.
+/// One layer, used in both directions.
 #[derive(Module, Clone, Debug)]
 struct Layer {
-    /// `[inputs, outputs]` of the encoder; the decoder goes the other way.
+    /// `[inputs, outputs]` of the encoder; the decoder uses its transpose.
     #[param]
     weight: Shared<Tensor>,
     #[param]
@@ -40,7 +40,7 @@ impl Autoencoder {
         let (mut encoder, mut decoder) = (Vec::new(), Vec::new());
         for pair in WIDTHS.windows(2) {
             let initial = Initializer::glorot_normal();
-            // Clones of a `Shared` are one weight: one gradient, one update, one entry of a checkpoint.
+            // Clones of a `Shared` are one weight: it has one gradient, one update and one entry in a checkpoint.
             let weight = Shared::new(initial.initialize(&rngs.params(), DType::F32, pair));
             encoder.push(Layer {
                 weight: weight.clone(),
@@ -55,14 +55,14 @@ impl Autoencoder {
         Self { encoder, decoder }
     }
 
-    /// `images: [batch, 64]` to codes, `[batch, 16]`.
+    /// Encodes `images: [batch, 64]` to codes: `[batch, 16]`.
     fn encode(&self, images: &Tensor) -> Tensor {
         self.encoder.iter().fold(images.clone(), |x, layer| {
             gelu(&(x.matmul(&layer.weight) + &layer.bias))
         })
     }
 
-    /// Codes to images with pixels between 0 and 1.
+    /// Decodes codes to images with pixels between 0 and 1.
     fn decode(&self, codes: &Tensor) -> Tensor {
         let mut x = codes.clone();
         for (position, layer) in self.decoder.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Autoencoder {
         sigmoid(&x)
     }
 
-    /// The mean squared difference between images and what is left of them.
+    /// Returns the mean squared difference between images and their reconstructions.
     fn error(&self, images: &Tensor) -> Tensor {
         mse(&self.decode(&self.encode(images)), images)
     }
@@ -112,7 +112,7 @@ fn train(training: &Tensor, test: &Tensor, mut model: Autoencoder) -> Autoencode
     model
 }
 
-/// Images beside each other, `[count, 64]`, as text.
+/// Formats images `[count, 64]` side by side as text.
 fn picture(images: &Tensor) -> String {
     const INKS: [&str; 5] = ["  ", "..", "::", "**", "##"];
     let pixels = images.to_vec::<f32>();

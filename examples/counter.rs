@@ -1,4 +1,4 @@
-//! A pytree, a module that is one, and the registry that gives each of its fields a kind.
+//! A pytree, a module, and its registry, which has a kind for each field.
 //!
 //! Run it with `cargo run --example counter`. It prints:
 //!
@@ -26,7 +26,7 @@ use std::fmt;
 use pytree::prelude::*;
 use pytree::{AnyLeaf, TreeError};
 
-/// A module: `count` is kept, `bias` is trained. A field without a kind would not compile.
+/// A module: `count` is a state, `bias` is trained. A field without a kind would not compile.
 #[derive(Module, Clone, Debug)]
 struct Counter {
     #[state]
@@ -63,13 +63,13 @@ struct Pair {
     unit: String,
 }
 
-/// Leaves as a list: a list of leaves is a tree too, and trees display.
+/// Returns leaves as a list. A list of leaves is a tree, and trees implement `Display`.
 fn list(leaves: &[AnyLeaf]) -> Tree {
     Tree::list(leaves.iter().cloned().map(Tree::leaf).collect())
 }
 
 fn main() -> Result<(), TreeError> {
-    // A pytree is a container of leaves and pytrees. It is its leaves and its structure, the treedef.
+    // A pytree is a container of leaves and pytrees. It consists of its leaves and its structure, the treedef.
     let value = tree!([(1, 2), "123", {"1": 1, "2": [4, 5]}]);
     let (leaves, treedef) = tree::flatten_any(&value);
     println!("leaves:  {}", list(&leaves));
@@ -77,7 +77,7 @@ fn main() -> Result<(), TreeError> {
     let value: Tree = tree::unflatten(&treedef, leaves)?;
     println!("value:   {value}");
 
-    // A module is a pytree: it is flattened and comes back.
+    // A module is a pytree: it can be flattened and unflattened.
     let mut counter = Counter::new();
     counter.step();
     println!("{counter}");
@@ -109,7 +109,7 @@ fn main() -> Result<(), TreeError> {
     }
     println!("treedef: {treedef}");
 
-    // What does not fit is an error that says where.
+    // A mismatch is an error that says where it is.
     leaves.pop();
     match tree::unflatten::<Pair, AnyLeaf>(&treedef, leaves) {
         Ok(pair) => println!("{}", pair.unit),

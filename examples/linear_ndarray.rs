@@ -1,4 +1,4 @@
-//! A linear model on ndarray's arrays, trained by a gradient written by hand.
+//! A linear model on ndarray's arrays, trained with a handwritten gradient.
 //!
 //! It needs `pytree-core` alone: no tensors and no transformations. Run it with
 //! `cargo run --example linear_ndarray`. It prints:
@@ -36,12 +36,12 @@ impl Linear {
         }
     }
 
-    /// `x: [examples, inputs]` to `[examples, outputs]`.
+    /// Applies the model: `x: [examples, inputs]` to `[examples, outputs]`.
     fn forward(&self, x: &Array2<f64>) -> Array2<f64> {
         x.dot(&self.weight) + &self.bias
     }
 
-    /// The mean squared error and its gradient, which is a `Linear` too.
+    /// Returns the mean squared error and its gradient, which is a `Linear`, too.
     fn loss(&self, x: &Array2<f64>, y: &Array2<f64>) -> (f64, Self) {
         let residual = self.forward(x) - y;
         let count = residual.len() as f64;
@@ -54,7 +54,7 @@ impl Linear {
     }
 }
 
-/// The model one step down the gradient: two trees of one structure, mapped together.
+/// Returns the model after one gradient step, by mapping over two trees of the same structure.
 fn step(model: Linear, gradient: &Linear, rate: f64) -> Result<Linear, TreeError> {
     graph::map2_any(model, gradient, |mut parameter, gradient| {
         if let (Some(mut parameter), Some(gradient)) = (

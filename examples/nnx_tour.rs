@@ -1,11 +1,12 @@
-//! Flax NNX's way with models, in Rust: parts, intermediate values, gradients of values that are no arguments.
+//! The model functions of Flax NNX in Rust: parts, intermediate values, and gradients with respect to
+//! intermediate values.
 //!
 //! Run it with `cargo run --example nnx_tour`.
 
 use pytree::Axes;
 use pytree::prelude::*;
 
-/// A layer that keeps the mean of what it gives, with dropout and running statistics inside.
+/// A layer that stores the mean of its output, with dropout and running statistics inside.
 #[derive(Module, Clone, Debug)]
 struct Block {
     linear: Linear,
@@ -33,7 +34,7 @@ impl Block {
     }
 }
 
-/// Three of them.
+/// Three blocks.
 #[derive(Module, Clone, Debug)]
 pub(crate) struct Blocks {
     blocks: Vec<Block>,
@@ -53,7 +54,7 @@ impl Blocks {
     }
 }
 
-/// What a forward pass leaves in the model is taken out of it again.
+/// Removes the values that a forward pass stored in the model.
 fn sow_and_pop() -> Result<(), TreeError> {
     println!("# sow and pop");
     let mut model = Blocks::new(3, 20, &mut Rngs::new(0));
@@ -78,7 +79,7 @@ fn sow_and_pop() -> Result<(), TreeError> {
     Ok(())
 }
 
-/// A model of which the gradient of a hidden value is wanted.
+/// A model with a gradient with respect to a hidden value.
 #[derive(Module, Clone, Debug)]
 pub(crate) struct Model {
     linear1: Linear,
@@ -151,7 +152,7 @@ fn perturb_and_train() {
     }
 }
 
-/// Streams of random keys in a model: each example of a batch drops others.
+/// Uses random streams in a model: each example of a batch drops other elements.
 fn streams() {
     println!("# streams");
     let mut dropout = Dropout::new(0.5, &mut Rngs::with([("dropout", 0)]));

@@ -45,7 +45,7 @@ use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{Dictionary, TreeError};
 
-/// Lists by name. A list may have several names.
+/// Named lists. A list may have more than one name.
 pub(crate) type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;
 
 pub(crate) fn at_two_places<T>(list: Vec<T>) -> Lists<T> {
@@ -53,7 +53,7 @@ pub(crate) fn at_two_places<T>(list: Vec<T>) -> Lists<T> {
     BTreeMap::from([("a", list.clone()), ("b", list)])
 }
 
-/// Puts a value in the place of the first item of the list `a`.
+/// Replaces the first item of the list `a`.
 pub(crate) fn set_first<T: Clone>(lists: &Lists<T>, value: &T) {
     lists["a"].update(|mut list| {
         list[0] = value.clone();
@@ -72,7 +72,7 @@ fn lists() -> Result<(), TreeError> {
     set_first(&two, &3);
     println!("{} and {}", Tree::of(&one), Tree::of(&two));
 
-    // A flat dictionary says where the list is again.
+    // A flat dictionary shows the later places of the list.
     let flat = Dictionary::flatten(&one);
     println!("{flat}");
     let three: Lists<i32> = flat.unflatten()?;
@@ -81,14 +81,14 @@ fn lists() -> Result<(), TreeError> {
     Ok(())
 }
 
-/// An item of a list: a number, or the list that the item is in.
+/// An item of a list: a number, or the list that contains the item.
 #[derive(Clone)]
 pub(crate) enum Item {
     Number(i32),
     Around(WeakRef<Vec<Item>>),
 }
 
-/// In a tree, an item is what is in it.
+/// In a tree, an item is its content.
 impl Pytree for Item {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         match self {
@@ -168,12 +168,12 @@ fn references() -> Result<(), TreeError> {
     pair.a[0].set(Tensor::from(10));
     println!("written at a[0], read at a[1]: {}", pair.a[1].get());
 
-    // A compiled function takes references as they are, and writes them.
+    // A compiled function accepts references and writes them.
     let write = jit(|pair: Pair| pair.a[2].set(Tensor::from(50)));
     write(pair.clone());
     println!("written inside, read outside: {}", pair.b.get());
 
-    // Or it takes and gives their values, of which references are made on both sides.
+    // Alternatively, it accepts and returns their values, and both sides create references from them.
     let by_hand = jit(|values: Tree<Tensor>| {
         let pair: Pair = reref(&values).expect("the tree is that of a pair");
         pair.a[2].update(|value| value * 2);
@@ -183,7 +183,7 @@ fn references() -> Result<(), TreeError> {
     println!("by hand: {values}");
     println!("b: {}", reref::<Pair, _>(&values)?.b.get());
 
-    // What it only captures it can't write: what it records would leak out.
+    // It cannot write a captured reference, because a traced value would leak.
     let captured = jit(move |x: Tensor| match one.try_set(x.clone()) {
         Ok(()) => println!("written"),
         Err(error) => println!("error: {error}"),
@@ -210,7 +210,7 @@ fn training() -> Result<(), TreeError> {
         let pair = merged.expect("the parts are of one pair");
         pair.a[0].get() * pair.a[1].get() * pair.b.get()
     };
-    // What is at two places has one gradient, the sum over both.
+    // A value at two places has one gradient, the sum over both.
     let gradient = grad(loss)(&params);
     println!("gradient: {gradient}");
     update_refs(&pair, &params.map2(&gradient, |w, g| w - 0.1 * g)?)?;

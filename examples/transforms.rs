@@ -1,4 +1,4 @@
-//! A tour of the transformations: each takes a function and gives a function, so they nest in any order.
+//! A tour of the transformations. Each takes a function and returns a function, so they nest in any order.
 //!
 //! Run it with `cargo run --example transforms`. It prints:
 //!
@@ -74,7 +74,7 @@
 
 use pytree::prelude::*;
 
-/// A line with noise around it: the model that is differentiated below.
+/// A line. The examples below differentiate it.
 #[derive(Module, Clone, Debug)]
 struct Line {
     #[param]
@@ -90,7 +90,7 @@ fn line() -> Line {
     }
 }
 
-/// The squared error of a line at one point.
+/// Returns the squared error of a line at one point.
 fn error(line: &Line, x: &Tensor, y: &Tensor) -> Tensor {
     (x * &line.slope + &line.offset - y).square()
 }

@@ -1,5 +1,5 @@
-//! A tour of the functions on trees: flatten, unflatten, map, key paths, parts, prefixes, and a container
-//! registered by hand.
+//! A tour of the functions on trees: flatten, unflatten, map, key paths, parts, prefixes, and a container with a
+//! handwritten implementation.
 //!
 //! Run it with `cargo run --example tree_tour`. It prints:
 //!
@@ -49,7 +49,7 @@ struct Point {
     y: f64,
 }
 
-/// A value that stays whole: a leaf.
+/// A value that is a leaf.
 #[derive(Leaf, Clone, Debug)]
 enum Colour {
     Red,
@@ -68,7 +68,7 @@ fn flatten_and_unflatten() -> Result<(), TreeError> {
     let doubled: Vec<(Point, f64)> = tree::unflatten(&treedef, doubled)?;
     println!("{doubled:?}");
 
-    // Leaves may be of any types, and `None` is a node without leaves.
+    // Leaves may have different types, and `None` is a node without leaves.
     let mixed = tree!([1, "a", {"k": None, "c": (Colour::Red, 2.5)}]);
     println!("{mixed}");
     println!("{} with {} leaves", mixed.treedef(), mixed.leaves().len());
@@ -79,7 +79,7 @@ fn map_and_reduce() -> Result<(), TreeError> {
     println!("# map and reduce");
     let prices = BTreeMap::from([("pear", vec![1.0, 2.0]), ("apple", vec![3.0])]);
     let counts = BTreeMap::from([("pear", vec![10, 20]), ("apple", vec![30])]);
-    // To the same leaf type a map gives the same type, to another one a tree.
+    // A map to the same leaf type returns the same type. A map to another leaf type returns a tree.
     println!("{:?}", tree::map(&prices, |price: &f64| price * 1.5));
     println!(
         "{}",
@@ -91,7 +91,7 @@ fn map_and_reduce() -> Result<(), TreeError> {
     println!("{spent:?}");
     println!("{}", tree::reduce(&spent, 0.0, |sum, x: &f64| sum + x));
 
-    // Two trees that don't fit: all differences at once.
+    // Two trees that do not fit: the error lists all differences.
     let other = BTreeMap::from([("pear", vec![10]), ("apple", vec![30, 40])]);
     if let Err(error) = tree::map2(&prices, &other, |price: &f64, _: &i32| *price) {
         println!("{error}");
@@ -129,7 +129,7 @@ fn prefixes() {
     let weights = Tensor::from([1.0_f32, 10.0]);
     let rows = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let columns = Tensor::from([[1.0_f32, 3.0], [2.0, 4.0]]);
-    // `None` maps nothing below it, a number everything, and a tuple goes with a tuple.
+    // `None` maps nothing below it, a number maps everything below it, and a tuple matches a tuple.
     let by_row = vmap(scores).in_axes((None, 0));
     println!(
         "{}",
@@ -139,7 +139,7 @@ fn prefixes() {
     println!("{}", by_both((weights, (rows, columns))));
 }
 
-/// A container registered by hand: two children, and a name that is part of the treedef.
+/// A container with a handwritten implementation: two children, and a name that is part of the treedef.
 #[derive(Clone, Debug)]
 struct Named<T> {
     name: String,

@@ -25,7 +25,8 @@
 pub use pytree_core as core;
 pub use pytree_nn as nn;
 
-// The traits without the macros of the same names, which generate the facade's paths and come below.
+// Re-exports the traits without the derive macros of the same names. The macros of the facade are re-exported
+// below.
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
@@ -40,7 +41,7 @@ pub use pytree_derive::{
 };
 pub use pytree_transform::*;
 
-/// What most programs need.
+/// The items that most programs need.
 pub mod prelude {
     pub use crate::kind::{
         BatchStat, Cache, Intermediate, OptState, Perturbation, RngState, State,
@@ -56,7 +57,7 @@ pub mod prelude {
     };
 }
 
-// The programs of the documents are compiled and run.
+// Compiles and runs the programs of the documents.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../README.md")]

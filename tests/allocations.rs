@@ -76,7 +76,7 @@ fn large_blocks_by_step(sizes: &[usize], batch: usize) -> Vec<usize> {
 }
 
 #[test]
-fn the_steady_state_of_a_training_step_asks_for_no_memory_for_arrays() {
+fn steady_training_step_allocates_no_arrays() {
     let blocks = large_blocks_by_step(&[96, 256, 128, 10], 64);
     assert!(blocks[0] > 20, "the count counts: {blocks:?}");
     // Three products forward and five backward, whose kernels may lay out an operand anew.

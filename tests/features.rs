@@ -79,7 +79,7 @@ fn tests_named_for_promises_exist() {
 }
 
 #[test]
-fn every_test_that_the_features_name_exists() {
+fn tests_named_for_features_exist() {
     let document = read("docs/features.md");
     let rows = rows(&document);
     assert!(rows.len() > 40, "the tables are read");
@@ -122,7 +122,7 @@ fn unformatted(text: &str) -> String {
 }
 
 #[test]
-fn quoted_rules_of_primitives_are_in_their_files() {
+fn quoted_primitive_rules_exist() {
     let document = read("docs/adding-a-primitive.md");
     let folder = "pytree-transform/src/primitives";
     let sources: String = ["elementwise/unary.rs", "select.rs"]
@@ -136,7 +136,7 @@ fn quoted_rules_of_primitives_are_in_their_files() {
 }
 
 #[test]
-fn excerpts_of_how_it_works_are_in_its_files() {
+fn how_it_works_excerpts_exist() {
     let document = read("docs/how-it-works.md");
     let paths: Vec<&str> = quoted(&document)
         .into_iter()

@@ -1,4 +1,4 @@
-//! The digits, read from the CSV file in the repository.
+//! Reads the digits from the CSV file in the repository.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use pytree::prelude::*;
 
 /// The number of images.
 pub(crate) const IMAGES: usize = 1797;
-/// The number of images trained on; the others are for the test.
+/// The number of training images. The others are for the test.
 pub(crate) const TRAINING: usize = 1437;
 /// The number of pixels of an image.
 pub(crate) const PIXELS: usize = 64;
@@ -18,7 +18,7 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
-    /// Reads the file: 64 pixels from 0 to 16 and the digit a line.
+    /// Reads the file. Each line has 64 pixels from 0 to 16, and then the digit.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read the digits from {}: {error}", path.display()))?;
@@ -74,7 +74,7 @@ impl Digits {
         Ok(Self { pixels, digits })
     }
 
-    /// The images and digits at some positions, as tensors of `[count, 64]` and `[count]`.
+    /// Returns the images and digits at some positions, as tensors of `[count, 64]` and `[count]`.
     pub(crate) fn batch(&self, positions: &[usize]) -> (Tensor, Tensor) {
         let pixels: Vec<f32> = positions
             .iter()
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_row_is_an_error_with_its_line() {
+    fn short_row_is_error_with_its_line() {
         let row = vec!["3"; 64].join(",");
         let short = format!("{row},1\n{row}\n");
         assert_eq!(

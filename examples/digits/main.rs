@@ -42,7 +42,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// One training step: the loss before it, and model and optimiser after it.
+/// Returns the compiled training step. It returns the loss before the step, and the model and the optimizer after
+/// it.
 fn step() -> Step {
     jit(
         |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
@@ -98,7 +99,7 @@ fn initial_model(options: &Options) -> Mlp {
     model
 }
 
-/// The numbers below `count` in random order.
+/// Returns the numbers below `count` in random order.
 fn shuffled(key: &Key, count: usize) -> Vec<usize> {
     key.permutation(count)
         .to_vec::<i32>()
@@ -153,7 +154,7 @@ fn train(
             "loss {:.4}, accuracy {:.4}",
             epoch.loss, epoch.test_accuracy
         );
-        // Without a terminal there is no bar.
+        // Without a terminal there is no progress bar.
         if bar.is_hidden() {
             println!("epoch {:2}: {reached}", history.len() + 1);
         }
@@ -176,7 +177,7 @@ fn progress_bar(options: &Options) -> ProgressBar {
     bar
 }
 
-/// Saves model and optimiser and loads the model into a fresh one.
+/// Saves the model and the optimizer, and loads the model into a new model.
 fn reload(
     options: &Options,
     model: &Mlp,

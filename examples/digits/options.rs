@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What `--help` prints.
+/// The text that `--help` prints.
 pub(crate) const HELP: &str = "\
 Trains an MLP on 1,437 handwritten digits and tests it on 360 others.
 
@@ -16,7 +16,7 @@ Usage: cargo run --release --example digits -- [options]
   --help          print this
 ";
 
-/// What to do.
+/// The options of a run.
 pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) epochs: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the command line; nothing if help was asked for.
+    /// Parses the command line. Returns `None` if it contains `--help`.
     pub(crate) fn parse(
         mut arguments: impl Iterator<Item = String>,
     ) -> Result<Option<Self>, String> {

@@ -1,11 +1,11 @@
-//! The learning curves and the confusion matrix as one picture.
+//! Draws the learning curves and the confusion matrix as one picture.
 
 use std::path::Path;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// What one epoch reached.
+/// The results of one epoch.
 pub(crate) struct Epoch {
     pub(crate) loss: f32,
     pub(crate) training_accuracy: f32,
@@ -129,7 +129,7 @@ fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
         })
         .draw()?;
     for (digit, row) in confusion.iter().enumerate() {
-        // The row of digit 0 is on top.
+        // Places the row of digit 0 at the top.
         let line = classes - 1 - digit;
         for (predicted, &count) in row.iter().enumerate() {
             #[allow(

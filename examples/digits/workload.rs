@@ -1,4 +1,4 @@
-//! The deterministic data of the peers' benchmarks: the same numbers in every language.
+//! The deterministic data of the benchmarks: the programs in other languages compute the same numbers.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -12,12 +12,12 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Word `index` of a stream.
+/// Returns word `index` of a stream.
 pub(crate) fn word(stream: u64, index: u64) -> u64 {
     mix(((stream << 32).wrapping_add(index).wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// `count` numbers, uniform in [-bound, bound).
+/// Returns `count` numbers, uniform in [-bound, bound).
 pub(crate) fn uniform(stream: u64, count: usize, bound: f32) -> Vec<f32> {
     (0..count as u64)
         .map(|index| {
@@ -27,7 +27,7 @@ pub(crate) fn uniform(stream: u64, count: usize, bound: f32) -> Vec<f32> {
         .collect()
 }
 
-/// `count` class labels.
+/// Returns `count` class labels.
 #[allow(dead_code, reason = "the digits example has labels of its own")]
 pub(crate) fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
     (0..count as u64)
@@ -35,7 +35,7 @@ pub(crate) fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
         .collect()
 }
 
-/// The numbers below `count` in the order of their words.
+/// Returns the numbers below `count` in the order of their words.
 #[allow(dead_code, reason = "not every program that shares this file shuffles")]
 pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
@@ -43,7 +43,7 @@ pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     order
 }
 
-/// Weight `[inputs][outputs]` and bias of linear layer number `layer`.
+/// Returns weight `[inputs][outputs]` and bias of linear layer number `layer`.
 pub(crate) fn linear(layer: u64, inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
     let bound = (1.0 / (inputs as f64).sqrt()) as f32;
     (

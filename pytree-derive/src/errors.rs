@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_is_at_most_two_away_and_the_first_of_equals() {
+    fn suggestion_is_the_nearest_within_two_edits() {
         let words = ["static", "recursive", "param", "state"];
         assert_eq!(closest("statc", &words), Some("static"));
         assert_eq!(closest("stat", &words), Some("state"));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_is_no_misspelling() {
+    fn unrelated_word_has_no_suggestion() {
         assert_eq!(did_you_mean("frozen", &["crate", "static"]), "");
     }
 }

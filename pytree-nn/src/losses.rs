@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_is_no_class_is_named() {
+    fn label_out_of_range_is_reported() {
         let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0, 3])).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prediction_that_is_no_class_is_named() {
+    fn prediction_out_of_range_is_reported() {
         let error =
             try_confusion_matrix(&Tensor::from([0, -1]), &Tensor::from([0, 1]), 2).unwrap_err();
         assert!(

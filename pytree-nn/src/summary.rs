@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_leaves_has_a_table_too() {
+    fn tree_without_leaves_has_table_too() {
         let text = summary(&()).to_string();
         assert_eq!(text.lines().count(), 5, "{text}");
     }

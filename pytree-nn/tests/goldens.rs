@@ -40,7 +40,7 @@ fn keys_and_bits_are_those_of_jax() {
 }
 
 #[test]
-fn uniform_numbers_are_those_of_jax_bit_by_bit() {
+fn uniform_numbers_match_jax_bit_for_bit() {
     for (key, case) in seeds() {
         assert_eq!(
             key.uniform(DType::F32, [2, 3]),
@@ -172,7 +172,7 @@ fn streams_give_the_keys_of_nnx() {
 }
 
 #[test]
-fn streams_split_and_fork_as_those_of_nnx() {
+fn streams_split_and_fork_like_nnx() {
     let mut checked = 0;
     for case in golden("nnx")["split_fork"].as_array().unwrap() {
         let mut rngs = rngs(&case["seeds"]);
@@ -211,7 +211,7 @@ fn linear_layers_begin_as_those_of_nnx() {
 }
 
 #[test]
-fn a_perceptron_computes_what_that_of_nnx_does() {
+fn perceptron_computes_what_that_of_nnx_does() {
     let case = &golden("nnx")["mlp"];
     let mut rngs = Rngs::new(0);
     let mlp = Mlp::new(&[4, 8, 8, 2], Activation::Tanh, &mut rngs);

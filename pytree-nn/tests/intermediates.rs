@@ -68,7 +68,7 @@ fn pop<M: PytreeOf<Tensor>>(model: &mut M) -> Partition<M, Tensor> {
 }
 
 #[test]
-fn each_run_appends_until_the_values_are_popped() {
+fn each_run_appends_until_values_are_popped() {
     let mut model = Blocks::new();
     let y = model.forward(&x());
     let _ = model.forward(&x());
@@ -85,7 +85,7 @@ fn each_run_appends_until_the_values_are_popped() {
 }
 
 #[test]
-fn a_model_popped_after_each_run_is_compiled_once() {
+fn popped_model_is_compiled_once() {
     let mut model = Blocks::new();
     let run = jit(|(mut model, x): (Blocks, Tensor)| {
         let y = model.forward(&x);
@@ -159,7 +159,7 @@ fn what_one_run_leaves_is_captured() {
 }
 
 #[test]
-fn what_is_sown_comes_out_of_a_gradient() {
+fn gradient_returns_sown_values() {
     let mut model = Blocks::new();
     let (y_mean, gradient) =
         value_and_grad_mut(|model: &mut Blocks| model.forward(&x()).mean())(&mut model);
@@ -184,7 +184,7 @@ fn what_is_sown_comes_out_of_a_gradient() {
 }
 
 #[test]
-fn what_is_sown_for_each_example_is_stacked() {
+fn values_sown_under_vmap_are_stacked() {
     let mut model = Blocks::new();
     let y = vmap_mut(|(model, x): (&mut Blocks, Tensor)| model.forward(&x)).in_axes((
         Axes::filter([
@@ -207,7 +207,7 @@ fn what_is_sown_for_each_example_is_stacked() {
 }
 
 #[test]
-fn what_is_sown_in_a_loop_is_given_back_by_each_step() {
+fn values_sown_in_a_loop_are_returned() {
     let step = |mut model: Blocks, x: Tensor| {
         let y = model.forward(&x);
         let popped = pop(&mut model);
@@ -291,7 +291,7 @@ struct Summing {
 }
 
 #[test]
-fn values_may_be_reduced_and_be_any_pytrees() {
+fn sown_pytrees_can_be_reduced() {
     let run = jit(|(mut model, x): (Summing, Tensor)| {
         let zero = || Tensor::zeros(DType::F32, []);
         for _ in 0..3 {
@@ -328,7 +328,7 @@ struct Named {
 }
 
 #[test]
-fn a_collection_of_ones_own_has_names_known_at_run_time() {
+fn custom_collection_has_names_at_run_time() {
     let mut model = Named {
         linear: Linear::new(2, 2, &mut Rngs::new(0)),
         norms: Intermediates::new(),
@@ -389,7 +389,7 @@ impl Perturbable {
 }
 
 #[test]
-fn the_gradient_of_a_perturbation_is_that_of_the_value() {
+fn gradient_of_perturbation_is_that_of_value() {
     let mut model = Perturbable::new();
     let before = model.forward(&x());
     assert_eq!(model.forward(&x()), before);
@@ -413,7 +413,7 @@ fn the_gradient_of_a_perturbation_is_that_of_the_value() {
 }
 
 #[test]
-fn each_example_has_the_gradient_of_its_own_value() {
+fn perturbation_gradients_are_per_example() {
     let mut model = Perturbable::new();
     let _ = model.forward(&x().index(pytree_transform::ix![0]));
     let wrt = Filter::state::<Perturbation>();
@@ -444,7 +444,7 @@ fn the_first_run_may_be_compiled() {
 }
 
 #[test]
-fn a_value_of_another_shape_than_in_the_first_run_is_refused() {
+fn changed_shape_is_refused() {
     let mut perturbed = Perturbed::new();
     let _ = perturbed.perturb(&x());
     let other = Tensor::zeros(DType::F64, [1, 2]);
@@ -469,7 +469,7 @@ fn a_value_of_another_shape_than_in_the_first_run_is_refused() {
 
 #[test]
 #[should_panic(expected = "run the model once before, for instance `let _ = model.forward(&x);`")]
-fn a_first_run_under_a_gradient_is_refused() {
+fn first_run_under_gradient_is_refused() {
     let loss = |model: &mut Perturbable| model.forward(&x()).square().mean();
     let wrt = Filter::param() | Filter::state::<Perturbation>();
     let _ = value_and_grad_mut(loss).wrt(wrt)(&mut Perturbable::new());
@@ -483,7 +483,7 @@ struct Watched {
 }
 
 #[test]
-fn an_optimizer_made_before_the_first_run_updates_the_model_after_it() {
+fn optimizer_survives_the_first_run() {
     let mut rngs = Rngs::new(1);
     let mut model = Watched {
         block: Block::new(&mut rngs),

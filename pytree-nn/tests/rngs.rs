@@ -2,17 +2,17 @@
 //!
 //! What Flax NNX shows of them in its own tests, by behaviour, and where it is shown here:
 //!
-//! - [x] a key is drawn without a name: `keys_are_drawn_by_name_or_from_the_default`
+//! - [x] a key is drawn without a name: `streams_fall_back_to_the_default`
 //! - [x] a name without a stream falls back to the default, or is an error: the same, and
 //!   `random::rngs::tests::a_stream_that_is_not_there_is_named_with_those_that_are`
 //! - [x] a stream counts what it gave, and keeps its key: `a_stream_counts_and_keeps_its_key`
 //! - [x] a stream is not written from inside of a transformation that captured it: does not compile, which
 //!   `tests/ui/use/captured_mutation.rs` shows, and in a reference it is an error: `captured_streams_are_not_drawn_from`;
-//!   one that left a transformation is an error, too: `a_stream_that_left_its_transformation_is_refused`
+//!   one that left a transformation is an error, too: `stream_that_left_its_transformation_is_refused`
 //! - [x] streams that several layers draw from: `layers_may_share_their_streams`
-//! - [x] counts come out of `jit`: `counts_come_out_of_a_compiled_function`
-//! - [x] keys of one stream are mapped over, those of another are not: `one_stream_is_mapped_over_and_another_is_not`
-//! - [x] new seeds: `a_model_of_new_seeds_draws_as_one_made_with_them`
+//! - [x] counts come out of `jit`: `compiled_function_returns_counts`
+//! - [x] keys of one stream are mapped over, those of another are not: `streams_can_be_mapped_separately`
+//! - [x] new seeds: `reseeded_model_draws_like_a_new_one`
 //! - [x] streams split by a number or a shape, forked, broadcast; all, by name, the first rule that fits, some split and
 //!   the rest forked, those without a rule as they were: `streams_are_changed_as_in_flax`
 //! - [x] the keys of the streams that are split stay: the same
@@ -55,7 +55,7 @@ fn assert_streams(rngs: &Rngs, expected: &Value) {
 }
 
 #[test]
-fn keys_are_drawn_by_name_or_from_the_default() {
+fn streams_fall_back_to_the_default() {
     let mut rngs = Rngs::with([("default", 0), ("params", 1)]);
     assert_eq!(rngs.next("default"), Key::new(0).fold_in(0));
     assert_eq!(rngs.dropout(), Key::new(0).fold_in(1));
@@ -87,7 +87,7 @@ fn a_stream_counts_and_keeps_its_key() {
 #[should_panic(
     expected = "the jit that made it has finished, or runs on another thread; return the tensor from the function"
 )]
-fn a_stream_that_left_its_transformation_is_refused() {
+fn stream_that_left_its_transformation_is_refused() {
     let left = Arc::new(Mutex::new(None));
     let place = Arc::clone(&left);
     let leak = jit(move |x: Tensor| {
@@ -116,7 +116,7 @@ impl Given {
 }
 
 #[test]
-fn counts_come_out_of_a_compiled_function() {
+fn compiled_function_returns_counts() {
     let mut rngs = Rngs::new(0);
     let model = Given {
         linear: Linear::new(2, 2, &mut rngs),
@@ -148,7 +148,7 @@ struct Own {
 type Part = Partition<Own, Tensor>;
 
 #[test]
-fn one_stream_is_mapped_over_and_another_is_not() {
+fn streams_can_be_mapped_separately() {
     let mut rngs = Rngs::with([("params", 0), ("dropout", 1)]);
     let linear = Linear::new(2, 3, &mut rngs);
     let mut own = Own { rngs, linear };
@@ -232,7 +232,7 @@ fn streams_are_changed_as_in_flax() {
 }
 
 #[test]
-fn streams_of_a_structure_read_from_bytes_are_found() {
+fn streams_are_found_after_reading_bytes() {
     let streams = vec![
         RngStream::new("a", Key::new(0)),
         RngStream::new("b", Key::new(1)),
@@ -408,7 +408,7 @@ fn streams_mapped() -> Axes {
 }
 
 #[test]
-fn a_model_of_new_seeds_draws_as_one_made_with_them() {
+fn reseeded_model_draws_like_a_new_one() {
     let file = &golden("rngs")["model"];
     let mut model = TwoDropouts::new(42);
     let first = model.forward(&ones());
@@ -472,7 +472,7 @@ struct Weighted {
 }
 
 #[test]
-fn counts_come_out_of_a_gradient() {
+fn gradient_returns_counts() {
     let file = &golden("rngs")["model"];
     let mut model = Weighted {
         weights: Tensor::from([0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]),

@@ -74,7 +74,7 @@ fn run(
 }
 
 #[test]
-fn a_compiled_run_learns_and_is_compiled_once() {
+fn compiled_run_learns_and_is_compiled_once() {
     let compiled = jit(step);
     let ((model, _), losses) = run(&*compiled, start(), 150);
     assert_eq!(compiled.traces(), 1);
@@ -104,7 +104,7 @@ fn a_compiled_run_follows_the_eager_one() {
 }
 
 #[test]
-fn a_resumed_run_is_the_same_bit_by_bit() {
+fn resumed_run_is_same_bit_by_bit() {
     let compiled = jit(step);
     let path = std::env::temp_dir().join(format!(
         "pytree-nn-resume-{}.safetensors",
@@ -125,7 +125,7 @@ fn a_resumed_run_is_the_same_bit_by_bit() {
 }
 
 #[test]
-fn gradients_of_each_example_add_up_to_that_of_the_batch() {
+fn per_example_gradients_sum_to_batch_gradient() {
     let model = Mlp::new(&[4, 8, 3], Activation::Tanh, &mut Rngs::new(0));
     let (x, y) = data();
     let of_one = |(model, x, y): (Mlp, Tensor, Tensor)| {
@@ -143,7 +143,7 @@ fn gradients_of_each_example_add_up_to_that_of_the_batch() {
 }
 
 #[test]
-fn rows_of_a_batch_drop_differently_under_vmap() {
+fn rows_of_batch_drop_differently_under_vmap() {
     let mut rngs = Rngs::new(0);
     let ones = Tensor::ones(DType::F32, [3, 64]);
     let drop = |(mut rngs, x): (Rngs, Tensor)| Dropout::new(0.5, &mut rngs).forward(&x);
@@ -174,7 +174,7 @@ impl GradientTransformation for Signs {
 }
 
 #[test]
-fn a_transformation_of_ones_own_goes_through_jit() {
+fn custom_transformation_works_under_jit() {
     let signs = Chain::of(Signs {
         updates: Tensor::from(0),
     });
@@ -198,7 +198,7 @@ fn a_transformation_of_ones_own_goes_through_jit() {
 }
 
 #[test]
-fn one_compiled_step_serves_frozen_and_trained_models_apart() {
+fn frozen_and_trained_models_compile_separately() {
     let mut model = Mlp::new(&[4, 8, 3], Activation::Relu, &mut Rngs::new(0));
     let (x, y) = data();
     let last = Filter::path("layers[1]");

@@ -95,12 +95,12 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
 }
 
 #[test]
-fn operations_over_named_axes_are_as_in_jax() {
+fn collectives_match_jax() {
     check_file("collectives.json", 45, apply);
 }
 
 #[test]
-fn elements_that_are_no_ordinary_numbers_go_through_collectives_as_in_jax() {
+fn collectives_of_special_numbers_match_jax() {
     let file = read("collectives.json");
     let special = &file["special"];
     let x = tensor(&special["x"]);
@@ -117,7 +117,7 @@ fn elements_that_are_no_ordinary_numbers_go_through_collectives_as_in_jax() {
 }
 
 #[test]
-fn of_two_axes_of_one_name_the_inner_one_is_meant_as_in_jax() {
+fn inner_of_equal_axis_names_wins() {
     let file = read("collectives.json");
     let shadowed = &file["shadowed"];
     let inner = vmap(|x: Tensor| psum(&x, "i")).axis_name("i");

@@ -83,7 +83,7 @@ fn tensors(values: &Value) -> Vec<Tensor> {
 }
 
 #[test]
-fn compositions_up_to_depth_three_are_as_in_jax() {
+fn compositions_to_depth_three_match_jax() {
     let file = read("compositions.json");
     let (w, square) = (tensor(&file["w"]), tensor(&file["square"]));
     let directions = tensors(&file["directions"]);

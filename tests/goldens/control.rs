@@ -369,7 +369,7 @@ fn apply(name: &str, _: &Value, x: &[Tensor]) -> Tensor {
 }
 
 #[test]
-fn programs_with_control_flow_are_as_in_jax() {
+fn control_flow_matches_jax() {
     check_file("control.json", 100, apply);
 }
 
@@ -451,7 +451,7 @@ fn rules_for_cotangents_are_as_in_jax() {
 }
 
 #[test]
-fn forward_derivatives_of_loops_are_as_in_jax() {
+fn forward_derivatives_of_loops_match_jax() {
     narrow_cases("forward", |what, case, x, f| {
         let list = case["direction"].as_array().unwrap();
         let direction: Vec<Tensor> = list.iter().map(tensor).collect();

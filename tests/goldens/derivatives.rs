@@ -10,7 +10,7 @@ use crate::tolerance::assert_close;
 type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
 
 #[test]
-fn derivatives_up_to_order_four_are_as_in_jax() {
+fn derivatives_to_order_four_match_jax() {
     let file = read("transforms.json");
     let group = &file["higher_order"];
     let points = tensor(&group["points"]);
@@ -27,7 +27,7 @@ fn derivatives_up_to_order_four_are_as_in_jax() {
 }
 
 #[test]
-fn the_hessian_of_three_variables_is_as_in_jax() {
+fn hessian_of_three_variables_matches_jax() {
     let file = read("transforms.json");
     for case in file["rosenbrock"].as_array().unwrap() {
         let f = |p: &Tensor| {

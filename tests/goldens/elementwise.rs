@@ -189,7 +189,7 @@ fn check_edge(case: &Value) {
 }
 
 #[test]
-fn every_function_is_as_in_jax_at_its_edges() {
+fn every_function_matches_jax_at_edges() {
     let file = read("elementwise.json");
     let edges = file["edges"].as_array().unwrap();
     assert!(edges.len() > 500);

@@ -283,7 +283,7 @@ fn embeddings_are_as_in_flax() {
 }
 
 #[test]
-fn a_row_that_is_not_there_is_nan_under_jit_as_in_flax() {
+fn row_out_of_range_is_nan_under_jit() {
     let file = read("layers.json");
     let case = &file["missing_rows"];
     let embed = Embed {

@@ -19,7 +19,7 @@ fn tied_loss(model: &Tied, token: &Tensor, target: &Tensor) -> Tensor {
 }
 
 #[test]
-fn jit_of_vmap_of_grad_of_a_tied_model_is_as_in_jax() {
+fn nested_transformations_of_tied_model_match_jax() {
     let file = read("transforms.json");
     for case in file["tied"].as_array().unwrap() {
         let table = Shared::new(tensor(&case["embed"]));
@@ -59,7 +59,7 @@ struct TwoLayers {
 }
 
 #[test]
-fn loss_and_gradient_of_an_mlp_are_as_in_jax() {
+fn mlp_loss_and_gradient_match_jax() {
     let file = read("transforms.json");
     let cases = file["mlp"].as_array().unwrap();
     assert!(!cases.is_empty());

@@ -133,7 +133,7 @@ fn structural_operations_are_as_in_jax() {
 }
 
 #[test]
-fn minima_and_maxima_at_indices_share_gradients_as_reductions_do() {
+fn indexed_extrema_share_gradients() {
     // JAX has no such derivative; a reduction over what meets at a position is the same function.
     let (x, at) = (Tensor::from([1.0, 2.0]), Tensor::from([0, 0, 1]));
     let y = Tensor::from([1.0, 0.5, 1.5]);

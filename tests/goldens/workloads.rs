@@ -38,7 +38,7 @@ fn losses(sizes: [usize; 4], batch: usize) -> (f32, f32) {
 }
 
 #[test]
-fn case_c1_has_the_losses_of_every_peer() {
+fn case_c1_has_losses_of_every_peer() {
     let (first, twentieth) = losses([64, 128, 128, 10], 64);
     assert!((first - 2.297_599).abs() < 1e-6, "{first}");
     assert!((twentieth - 2.201_15).abs() < 1e-5, "{twentieth}");

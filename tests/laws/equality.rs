@@ -198,7 +198,7 @@ fn types_of_one_description_have_equal_structures() {
 }
 
 #[test]
-fn values_are_built_from_structures_of_their_own_type() {
+fn values_unflatten_from_their_own_structures() {
     let there = tree::structure(&moved::Point { x: 1.0, size: 3 });
     let error = tree::unflatten::<plain::Point, f32>(&there, vec![1.0]).unwrap_err();
     let message = error.to_string();

@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(cases(192))]
 
     #[test]
-    fn a_graph_comes_back_from_its_leaves_and_structure(pattern in patterns()) {
+    fn graph_round_trips(pattern in patterns()) {
         let graph = pattern.build();
         let (leaves, treedef) = graph::flatten::<Tensor, _>(&graph.roots);
         let back: Roots = graph::unflatten(&treedef, leaves).unwrap();
@@ -317,7 +317,7 @@ proptest! {
     }
 
     #[test]
-    fn values_and_references_are_turned_into_each_other(pattern in patterns()) {
+    fn references_and_values_convert_both_ways(pattern in patterns()) {
         let graph = pattern.build();
         let values = refs::deref::<Tensor, _>(&graph.roots);
         let back: Roots = refs::reref(&values).unwrap();
@@ -327,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_put_together_with_its_references_has_them(pattern in patterns()) {
+    fn unflattened_graph_keeps_its_references(pattern in patterns()) {
         let graph = pattern.build();
         let before = drawn(&graph.roots);
         let (leaves, treedef, references) = take_apart::<Tensor, _>(&graph.roots);
@@ -345,13 +345,13 @@ proptest! {
     }
 
     #[test]
-    fn a_tree_is_refused_exactly_if_there_is_a_cycle_or_a_weak_edge(pattern in patterns()) {
+    fn trees_refuse_cycles_and_weak_edges(pattern in patterns()) {
         let graph = pattern.build();
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| ()));
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tree::structure(&graph.roots)));
         std::panic::set_hook(hook);
-        prop_assert_eq!(outcome.is_err(), is_no_tree(&graph.roots));
+        prop_assert_eq!(outcome.is_err(), is_not_a_tree(&graph.roots));
     }
 }
 
@@ -362,7 +362,7 @@ fn cells(roots: &Roots) -> Vec<Identity> {
 
 /// Whether a walk down the strong edges comes back to a reference that it is in, or meets a weak edge that leads
 /// somewhere.
-fn is_no_tree(roots: &[Shared<Node>]) -> bool {
+fn is_not_a_tree(roots: &[Shared<Node>]) -> bool {
     fn node(value: &Node, inside: &mut Vec<Identity>) -> bool {
         value.nodes.iter().any(|below| node(below, inside))
             || value.cells.iter().any(|below| cell(below, inside))
@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_compiled_function_writes_is_as_without_compilation(pattern in patterns()) {
+    fn compiled_writes_equal_eager_writes(pattern in patterns()) {
         fn count(roots: &Roots) {
             let mut open: Vec<Ref<Cell>> = Vec::new();
             let mut nodes: Roots = roots.clone();

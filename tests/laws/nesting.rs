@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hessian_is_the_derivative_of_the_gradient_along_each_axis(program in smooth_programs()) {
+    fn hessian_is_the_jacobian_of_grad(program in smooth_programs()) {
         let f = base(&program);
         let x = program.inputs(DType::F64, 0).swap_remove(0);
         let of_gradient = defined(Transformation::Grad, Arc::clone(&f));

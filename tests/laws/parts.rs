@@ -151,17 +151,17 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn parts_of_typed_trees_merge_to_the_whole(model in models(), filters in [filters(), filters()], order in 0..3_usize) {
+    fn parts_of_typed_trees_merge_to_whole(model in models(), filters in [filters(), filters()], order in 0..3_usize) {
         check!(model, f64, filters, order);
     }
 
     #[test]
-    fn parts_of_dynamic_trees_merge_to_the_whole(plan in plans(), filters in [filters(), filters()], order in 0..3_usize) {
+    fn parts_of_dynamic_trees_merge_to_whole(plan in plans(), filters in [filters(), filters()], order in 0..3_usize) {
         check!(plan.tree(), i64, filters, order);
     }
 
     #[test]
-    fn a_changed_part_changes_its_own_leaves_only(model in models(), filter in filters()) {
+    fn changed_part_changes_its_own_leaves_only(model in models(), filter in filters()) {
         let filter = fitting(filter, &graph::structure(&model));
         let part = partition::filter::<_, f64>(&model, &filter);
         let replaced = partition::replace(&model, &part.map(|leaf| leaf + 1.0)).unwrap();

@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn the_paths_of_maps_with_other_keys_parse_back(truth in any::<bool>(), number in any::<i32>(), large in any::<u64>()) {
+    fn paths_with_other_keys_round_trip(truth in any::<bool>(), number in any::<i32>(), large in any::<u64>()) {
         check_key(truth);
         check_key(number);
         check_key(u128::MAX - u128::from(large));
@@ -59,28 +59,28 @@ proptest! {
     }
 
     #[test]
-    fn the_paths_of_maps_with_texts_as_keys_parse_back(text in texts(), character in any::<char>()) {
+    fn paths_with_text_keys_round_trip(text in texts(), character in any::<char>()) {
         check_key(text.clone());
         check_key(text.clone().into_boxed_str());
         check_key(character);
     }
 
     #[test]
-    fn the_paths_of_maps_with_texts_in_their_keys_parse_back(text in texts(), number in any::<i32>()) {
+    fn paths_with_nested_text_keys_round_trip(text in texts(), number in any::<i32>()) {
         check_key((text.clone(), number));
         check_key(vec![text.clone(), text.clone()]);
         check_key(Some(text));
     }
 
     #[test]
-    fn parsing_any_text_gives_a_path_or_an_error(text in "[\\[\\]().'\"\\\\a0-]{0,8}") {
+    fn parsing_any_text_gives_path_or_error(text in "[\\[\\]().'\"\\\\a0-]{0,8}") {
         if let Ok(path) = text.parse::<KeyPath>() {
             prop_assert_eq!(path.to_string().parse::<KeyPath>().unwrap(), path);
         }
     }
 
     #[test]
-    fn a_path_is_a_prefix_of_its_continuations(keys in vec(keys(), 0..5), cut in any::<prop::sample::Index>()) {
+    fn path_is_prefix_of_its_continuations(keys in vec(keys(), 0..5), cut in any::<prop::sample::Index>()) {
         let whole: KeyPath = keys.iter().cloned().collect();
         let start: KeyPath = keys[..cut.index(keys.len() + 1)].iter().cloned().collect();
         prop_assert!(start.is_prefix_of(&whole));

@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn graph_structures_are_equal_exactly_if_the_sharing_is(left in small_patterns(), right in small_patterns()) {
+    fn graph_structures_distinguish_sharing(left in small_patterns(), right in small_patterns()) {
         let (a, b) = (left.build(), right.build());
         let (of_a, of_b) = (graph::structure(&a), graph::structure(&b));
         let expected = sharing(&a) == sharing(&b);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_compiled_function_takes_and_gives_what_is_the_same(places in vec(0..4_usize, 1..6)) {
+    fn compiled_function_keeps_sharing(places in vec(0..4_usize, 1..6)) {
         let nodes: Vec<Shared<Tensor>> = (0..4).map(|number| Shared::new(Tensor::from(number))).collect();
         let argument: Vec<Shared<Tensor>> = places.iter().map(|&place| nodes[place].clone()).collect();
         let expected = same(&argument.iter().collect::<Vec<_>>());
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn the_gradient_of_a_shared_node_is_the_sum_over_its_places(places in vec(0..4_usize, 1..8)) {
+    fn shared_gradient_sums_over_places(places in vec(0..4_usize, 1..8)) {
         let nodes: Vec<Shared<Tensor>> = (0..4).map(|_| Shared::new(Tensor::from(1.0_f64))).collect();
         let argument: Vec<Shared<Tensor>> = places.iter().map(|&place| nodes[place].clone()).collect();
         let loss = |nodes: &Vec<Shared<Tensor>>| {

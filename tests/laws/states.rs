@@ -73,7 +73,7 @@ proptest! {
     #![proptest_config(cases(192))]
 
     #[test]
-    fn a_flat_state_in_any_order_is_the_state(plan in plans(), bits in any::<u64>(), turn in any::<usize>()) {
+    fn flat_state_in_any_order_is_state(plan in plans(), bits in any::<u64>(), turn in any::<usize>()) {
         let tree = plan.tree();
         let mut flat = tree.to_flat();
         let turn = turn % flat.len().max(1);
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn pure_dictionaries_replace_what_they_were_made_of(plan in plans(), bits in any::<u64>()) {
+    fn pure_dictionaries_round_trip(plan in plans(), bits in any::<u64>()) {
         let tree = plan.tree();
         let pure = tree.to_pure_dict().unwrap();
         prop_assert_eq!(pure.leaves().len(), tree.leaves().len());
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn the_later_state_counts_and_what_is_left_out_is_the_rest(plan in plans(), first in any::<u64>(), second in any::<u64>()) {
+    fn later_state_wins_a_merge(plan in plans(), first in any::<u64>(), second in any::<u64>()) {
         let tree = plan.tree();
         let (a, b) = (part(&tree, first), part(&tree.map(|leaf| leaf.wrapping_add(1)), second));
         let merged = partition::merge_state([a.clone(), b.clone()]).unwrap();
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn a_leaf_taken_out_and_put_back_is_where_it_was(plan in plans(), at in any::<usize>()) {
+    fn removed_leaf_can_be_inserted_again(plan in plans(), at in any::<usize>()) {
         let tree = plan.tree();
         prop_assume!(!tree.leaves().is_empty());
         let path: KeyPath = tree.treedef().leaf_paths()[at % tree.leaves().len()].clone();
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_popped_is_nowhere_and_the_rest_is_as_before(places in places(), bits in any::<u64>()) {
+    fn pop_removes_only_selected_leaves(places in places(), bits in any::<u64>()) {
         let before = places.clone();
         let selected = move |value: f64| chosen(bits, value as usize);
         let filter = Filter::predicate(move |_, leaf| leaf.downcast_ref().is_some_and(|&value| selected(value)));

@@ -33,7 +33,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn a_composition_has_the_inner_structure_at_each_leaf(outer in small_plans(), inner in small_plans()) {
+    fn composition_has_inner_structure_at_each_leaf(outer in small_plans(), inner in small_plans()) {
         let (outer, inner) = (outer.tree(), inner.tree());
         let composed = outer.treedef().compose(inner.treedef());
         prop_assert_eq!(
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_typed_trees_are_read_back_as_values(model in models()) {
+    fn typed_trees_round_trip_through_bytes(model in models()) {
         let (leaves, treedef) = tree::flatten_any(&model);
         let read = TreeDef::from_bytes(&treedef.to_bytes()).unwrap();
         prop_assert_eq!(&read, &treedef);

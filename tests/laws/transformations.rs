@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn jit_of_jit_computes_what_the_program_does(program in short_programs()) {
+    fn jit_of_jit_computes_what_program_does(program in short_programs()) {
         let inputs = program.inputs(DType::F64, 0);
         let (p, inside) = (program.clone(), compiled(&program));
         let outside = jit(move |inputs: Vec<Tensor>| [inside(inputs.clone()), p.run(&inputs)].concat());
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn reverse_mode_is_the_transpose_of_forward_mode(program in smooth_programs()) {
+    fn reverse_mode_is_transpose_of_forward_mode(program in smooth_programs()) {
         check_derivatives(&program);
     }
 
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn one_compiled_function_is_differentiated_by_any_arguments_and_results(
+    fn compiled_function_has_all_partial_derivatives(
         program in smooth_programs(),
         choices in [choices(), choices()],
     ) {
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn a_gradient_by_a_filter_is_a_part_of_the_gradient(program in smooth_programs(), choice in choices()) {
+    fn gradient_by_filter_is_part_of_gradient(program in smooth_programs(), choice in choices()) {
         let inputs = program.inputs(DType::F64, 0);
         let expected = chosen(&gradient(&program, &inputs), choice);
         let places: Vec<String> = (0..5).filter(|&place| choice[place]).map(|place| format!("[{place}]")).collect();

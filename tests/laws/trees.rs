@@ -160,14 +160,14 @@ proptest! {
     }
 
     #[test]
-    fn treedefs_of_dynamic_trees_are_equal_exactly_if_the_structures_are(left in small_plans(), right in small_plans()) {
+    fn dynamic_treedef_equality_is_structural(left in small_plans(), right in small_plans()) {
         check_pair::<i64, _, _>(&left.tree(), &right.tree(), left.structure() == right.structure());
         let other_leaves = Tree::new(left.tree().treedef().clone(), vec![7_i64; left.leaves().len()]).unwrap();
         check_pair::<i64, _, _>(&left.tree(), &other_leaves, true);
     }
 
     #[test]
-    fn treedefs_of_typed_trees_are_equal_exactly_if_the_structures_are(left in models(), right in models()) {
+    fn typed_treedef_equality_is_structural(left in models(), right in models()) {
         let blank = |model: &Model<String>| tree::map(model, |_: &f64| 0.0);
         // The only field that `==` on floats does not tell apart as treedefs do.
         let same_rate = left.rate.to_bits() == right.rate.to_bits();
@@ -176,14 +176,14 @@ proptest! {
     }
 
     #[test]
-    fn a_value_and_its_tree_have_one_structure(model in models()) {
+    fn value_and_its_tree_have_one_structure(model in models()) {
         let tree = Tree::<f64>::from_value(&model);
         check_pair::<f64, _, _>(&model, &tree, true);
         prop_assert_eq!(tree.to_value::<Model<String>>().unwrap(), model);
     }
 
     #[test]
-    fn a_tree_shows_as_its_structure_with_the_leaves(plan in plans()) {
+    fn tree_shows_as_its_structure_with_leaves(plan in plans()) {
         let tree = plan.tree();
         let with_stars = tree.map(|_| "*");
         let shown = tree.treedef().to_string();

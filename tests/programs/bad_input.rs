@@ -36,7 +36,7 @@ fn message(action: impl FnOnce()) -> String {
 }
 
 #[test]
-fn too_few_and_too_many_leaves_say_how_many_and_where() {
+fn wrong_leaf_counts_are_reported() {
     let (leaves, treedef) = tree::flatten::<Tensor, _>(&pair());
     let few = tree::unflatten::<Pair, Tensor>(&treedef, leaves[..1].to_vec())
         .unwrap_err()
@@ -52,7 +52,7 @@ fn too_few_and_too_many_leaves_say_how_many_and_where() {
 }
 
 #[test]
-fn every_leaf_of_a_wrong_type_is_listed_with_its_path() {
+fn wrongly_typed_leaves_are_all_listed() {
     let mixed = Mixed {
         weight: vec![1.0, 2.0],
         steps: 3,
@@ -73,7 +73,7 @@ fn every_leaf_of_a_wrong_type_is_listed_with_its_path() {
 }
 
 #[test]
-fn a_treedef_of_another_type_is_refused_by_name() {
+fn treedef_of_another_type_is_refused() {
     let (leaves, treedef) = tree::flatten::<Tensor, _>(&pair());
     let error = tree::unflatten::<Linear, Tensor>(&treedef, leaves)
         .unwrap_err()
@@ -85,7 +85,7 @@ fn a_treedef_of_another_type_is_refused_by_name() {
 }
 
 #[test]
-fn a_wrong_complement_lists_what_is_missing_and_what_is_there_twice() {
+fn merge_lists_missing_and_duplicate_leaves() {
     let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
     let [weights, _] = partition::split(
         &model,
@@ -119,7 +119,7 @@ fn a_wrong_complement_lists_what_is_missing_and_what_is_there_twice() {
 }
 
 #[test]
-fn a_shape_error_inside_a_jitted_differentiated_function_names_the_users_line() {
+fn nested_shape_error_names_users_line() {
     static PLACE: std::sync::Mutex<Option<(String, u32)>> = std::sync::Mutex::new(None);
     let step = jit(|(x, y): (Tensor, Tensor)| grad(|x: &Tensor| x.matmul(&y).sum())(&x));
     let expected_line = line!() - 1;
@@ -154,7 +154,7 @@ fn a_shape_error_inside_a_jitted_differentiated_function_names_the_users_line() 
 }
 
 #[test]
-fn an_integer_parameter_is_refused_with_its_path() {
+fn integer_parameter_is_refused_with_its_path() {
     let wrong = Pair {
         weight: Tensor::from(1_i32),
         count: Tensor::from(0_i32),
@@ -179,7 +179,7 @@ fn mapped_axes_of_different_lengths_are_named() {
 }
 
 #[test]
-fn a_misspelt_path_in_a_filter_is_an_error_and_not_an_empty_selection() {
+fn misspelt_filter_path_is_an_error() {
     let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
     let misspelt = Filter::param() & Filter::path("layrs[0]");
     let split = partition::split(&model, [misspelt.clone(), Filter::everything()])
@@ -201,7 +201,7 @@ fn a_misspelt_path_in_a_filter_is_an_error_and_not_an_empty_selection() {
 }
 
 #[test]
-fn a_part_of_a_gradient_is_still_a_part_of_the_model() {
+fn gradient_part_is_a_model_part() {
     let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
     let x = Tensor::ones(DType::F32, [1, 2]);
     let gradient = grad(|model: &Mlp| model.forward(&x).sum())(&model);
@@ -214,7 +214,7 @@ fn a_part_of_a_gradient_is_still_a_part_of_the_model() {
 }
 
 #[test]
-fn a_number_that_an_integer_tensor_cannot_hold_is_an_error() {
+fn number_out_of_dtype_range_is_refused() {
     let x = Tensor::arange(DType::I32, 4);
     let error = x.try_less(0.5).unwrap_err().to_string();
     assert_eq!(
@@ -232,7 +232,7 @@ fn a_number_that_an_integer_tensor_cannot_hold_is_an_error() {
 }
 
 #[test]
-fn a_cotangent_of_another_shape_is_an_error() {
+fn cotangent_of_another_shape_is_error() {
     let (_, pullback) = vjp(|x: &Tensor| x.sin(), &Tensor::from([1.0_f32, 2.0]));
     let text = message(|| {
         let _ = pullback.call(&Tensor::from(1.0_f32));
@@ -264,7 +264,7 @@ fn absurd_sizes_and_axes_are_errors() {
 }
 
 #[test]
-fn a_model_of_other_shapes_is_an_error_and_changes_nothing() {
+fn model_of_other_shapes_is_refused() {
     let made_for = Linear::new(2, 3, &mut Rngs::new(0));
     let mut other = Linear::new(2, 5, &mut Rngs::new(0));
     let x = Tensor::ones(DType::F32, [1, 2]);

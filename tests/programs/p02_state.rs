@@ -49,7 +49,7 @@ fn model(seed: u64) -> Noisy {
 }
 
 #[test]
-fn running_mean_and_keys_advance_under_grad_and_jit() {
+fn states_advance_under_grad_and_jit() {
     let x = Key::new(1).normal(DType::F32, [8, 3]) + 2.0;
     let mut eager = model(0);
     let loss = |m: &mut Noisy| m.forward(&x).square().sum();

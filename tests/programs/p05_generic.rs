@@ -72,7 +72,7 @@ fn model() -> Model<String> {
 }
 
 #[test]
-fn every_container_flattens_in_order_and_comes_back() {
+fn every_container_round_trips_in_order() {
     let model = model();
     let (leaves, treedef) = tree::flatten::<Tensor, _>(&model);
     let paths: Vec<String> = treedef
@@ -102,7 +102,7 @@ fn every_container_flattens_in_order_and_comes_back() {
 }
 
 #[test]
-fn an_enum_module_has_the_registry_of_its_variant() {
+fn enum_module_has_registry_of_its_variant() {
     let model = model();
     let names: Vec<&str> = model.blocks[0]
         .registry()

@@ -30,7 +30,7 @@ impl Linear {
 }
 
 #[test]
-fn a_model_of_ndarrays_is_trained_by_hand() {
+fn model_of_ndarrays_is_trained_by_hand() {
     let x = Array2::from_shape_fn((32, 3), |(i, j)| ((i * 3 + j) as f64 * 0.37).sin());
     let truth = Linear {
         weight: Array2::from_shape_fn((3, 2), |(i, j)| i as f64 - j as f64),

@@ -32,7 +32,7 @@ fn loss(model: &Tied, token: &Tensor, target: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_tied_gradient_is_the_sum_over_its_places() {
+fn tied_gradient_is_sum_over_its_places() {
     let (token, target) = (Tensor::from(1_i32), Tensor::from(3_i32));
     let model = tied();
     let gradient = grad(|m: &Tied| loss(m, &token, &target))(&model);
@@ -48,7 +48,7 @@ fn a_tied_gradient_is_the_sum_over_its_places() {
 }
 
 #[test]
-fn sharing_survives_a_jitted_step_and_a_checkpoint() {
+fn sharing_survives_jitted_step_and_checkpoint() {
     let step = jit(
         |(mut model, mut optimizer, token, target): (Tied, Optimizer<Tied>, Tensor, Tensor)| {
             assert!(model.embed.same(&model.head));

@@ -29,7 +29,7 @@ fn data() -> (Tensor, Tensor) {
 }
 
 #[test]
-fn per_example_gradients_sum_to_the_gradient_of_the_sum() {
+fn per_example_gradients_sum_to_total() {
     let (model, (xs, ys)) = (line(0), data());
     let each = vmap(|(x, y): (Tensor, Tensor)| grad(|m: &Line| loss(m, &x, &y))(&model))((
         xs.clone(),
@@ -54,7 +54,7 @@ fn per_example_gradients_sum_to_the_gradient_of_the_sum() {
 }
 
 #[test]
-fn axes_are_chosen_by_a_prefix_of_the_arguments() {
+fn axes_are_chosen_by_prefix_of_arguments() {
     let (model, (xs, ys)) = (line(1), data());
     let per_example =
         vmap(grad(|(m, x, y): &(Line, Tensor, Tensor)| loss(m, x, y)).wrt(Filter::param()));

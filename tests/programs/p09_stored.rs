@@ -8,7 +8,7 @@ struct Server {
 }
 
 #[test]
-fn a_stored_jitted_function_is_called_like_a_function() {
+fn stored_jitted_function_is_called_like_function() {
     let server = Server {
         predict: jit(|(model, x, temperature): (Linear, Tensor, Tensor)| {
             model.forward(&x) / temperature

@@ -26,7 +26,7 @@ impl Model {
 }
 
 #[test]
-fn only_what_is_not_frozen_is_differentiated_and_updated() {
+fn frozen_leaves_are_not_updated() {
     let mut model = Model::new(0);
     let before = model.clone();
     let x = Tensor::ones(DType::F32, [5, 4]);
@@ -47,7 +47,7 @@ fn only_what_is_not_frozen_is_differentiated_and_updated() {
 }
 
 #[test]
-fn a_parameter_that_received_no_gradient_is_an_error_with_its_path() {
+fn parameter_without_gradient_is_an_error() {
     let mut model = Model::new(0);
     let before = model.clone();
     let x = Tensor::ones(DType::F32, [5, 4]);

@@ -25,7 +25,7 @@ fn derivatives_of_every_order() {
 }
 
 #[test]
-fn a_hessian_of_several_variables() {
+fn hessian_equals_finite_differences() {
     let f = |p: &Tensor| {
         let (a, b, c) = (p.index(ix![0]), p.index(ix![1]), p.index(ix![2]));
         (1.0 - &a).powi(2)

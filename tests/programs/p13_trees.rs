@@ -8,7 +8,7 @@ fn model() -> Mlp {
 }
 
 #[test]
-fn shapes_are_a_tree_of_another_leaf_type() {
+fn shapes_are_tree_of_another_leaf_type() {
     let model = model();
     let shapes: Tree<Vec<usize>> = tree::map_to(&model, |leaf: &Tensor| leaf.shape().to_vec());
     assert_eq!(shapes.get("layers[1].weight").unwrap(), &[8, 2]);

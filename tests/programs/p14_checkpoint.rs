@@ -56,7 +56,7 @@ fn resume_child() {
 }
 
 #[test]
-fn training_resumes_in_a_fresh_process_bit_for_bit() {
+fn training_resumes_bit_for_bit() {
     let (half, whole) = (file("half"), file("whole"));
     let at_half = train(start(&[4, 8, 1]), 5);
     checkpoint::save(&half, &at_half).unwrap();
@@ -75,7 +75,7 @@ fn training_resumes_in_a_fresh_process_bit_for_bit() {
 }
 
 #[test]
-fn a_wrong_file_gives_one_report_with_every_mismatch() {
+fn wrong_file_reports_every_mismatch() {
     let path = file("wrong");
     checkpoint::save(&path, &start(&[4, 8, 8, 1]).0).unwrap();
     let template = start(&[4, 6, 1]).0;

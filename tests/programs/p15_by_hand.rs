@@ -41,7 +41,7 @@ impl<T: Pytree> Pytree for Special<T> {
 impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for Special<T> {}
 
 #[test]
-fn a_container_registered_by_hand_is_a_pytree() {
+fn container_registered_by_hand_is_pytree() {
     let special = Special {
         x: 1.0_f64,
         y: 2.0,

@@ -33,7 +33,7 @@ fn mlp() -> Mlp {
 }
 
 #[test]
-fn a_selector_reads_names_and_replaces_a_place() {
+fn selector_reads_names_and_replaces_place() {
     let model = mlp();
     let weight = at(|m: &Mlp| &m.layers[1].weight);
     assert_eq!(weight.get(&model).to_vec::<f32>(), [2.0, 2.5]);
@@ -80,7 +80,7 @@ fn a_selected_node_may_become_another() {
 }
 
 #[test]
-fn nodes_are_changed_by_type_and_by_path() {
+fn nodes_are_edited_by_type_or_path() {
     let model = mlp();
     let unbiased = edit::apply(model.clone(), |layer: &mut Linear| layer.bias = None);
     assert_eq!(tree::leaves::<Tensor, _>(&unbiased).len(), 3);
@@ -113,7 +113,7 @@ fn models_are_compared_leaf_by_leaf() {
 }
 
 #[test]
-fn all_leaves_are_one_vector_under_every_transformation() {
+fn ravel_works_under_every_transformation() {
     let model = mlp();
     let (vector, form) = ravel(&model);
     assert_eq!(

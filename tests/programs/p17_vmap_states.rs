@@ -29,7 +29,7 @@ fn batch_norm() -> BatchNorm {
 }
 
 #[test]
-fn a_layer_of_one_example_normalises_by_its_batch() {
+fn layer_under_vmap_normalises_over_batch() {
     let mut model = batch_norm();
     let x = Tensor::from([[1.0, 2.0], [3.0, 6.0]]);
     let forward = vmap_mut(|(model, x): (&mut BatchNorm, Tensor)| model.forward(&x))
@@ -47,7 +47,7 @@ fn a_layer_of_one_example_normalises_by_its_batch() {
 }
 
 #[test]
-fn a_training_step_goes_through_the_batch() {
+fn training_step_works_under_vmap() {
     let mut model = batch_norm();
     let x = Tensor::from([[1.0, 2.0], [3.0, 6.0], [0.0, 1.0]]);
     let (loss, gradient) = value_and_grad_mut(|model: &mut BatchNorm| {
@@ -63,7 +63,7 @@ fn a_training_step_goes_through_the_batch() {
 }
 
 #[test]
-fn members_of_an_ensemble_share_some_states_and_have_others() {
+fn ensemble_shares_only_some_states() {
     let mut members = stack(&[batch_norm(), batch_norm()]);
     members.scale = Tensor::from([[1.0, 1.0], [2.0, 2.0]]);
     members.mean = Tensor::from([0.0, 0.0]);

@@ -44,7 +44,7 @@ fn a_jaxpr_is_read_like_a_program() {
 }
 
 #[test]
-fn what_runs_is_less_than_what_was_written() {
+fn passes_remove_unneeded_operations() {
     let f = jit(|x: Tensor| {
         let unused = x.exp();
         let twice = x.sin() * x.sin() * 1.0;

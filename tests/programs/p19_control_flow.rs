@@ -74,7 +74,7 @@ fn a_recurrent_network_learns_through_a_scan() {
 }
 
 #[test]
-fn newtons_iteration_ends_for_each_example_by_itself() {
+fn newton_iteration_ends_per_example() {
     let root = |a: Tensor| {
         let (count, x) = while_loop(
             |(count, x)| (x.square() - &a).abs().greater(1e-4) & count.less(20),

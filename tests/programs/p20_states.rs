@@ -36,7 +36,7 @@ fn said<T: Pytree>(value: &T) -> Vec<String> {
 }
 
 #[test]
-fn metadata_goes_through_training_and_checkpoints() {
+fn metadata_survives_training_and_checkpoints() {
     let model = Dense::new(&Key::new(0));
     let mut optimizer = Optimizer::new(&model, adam(1e-2));
     let expected = ["sharding=('data', 'model')", ""];
@@ -76,7 +76,7 @@ fn metadata_goes_through_training_and_checkpoints() {
 }
 
 #[test]
-fn intermediates_are_popped_and_a_state_is_put_in_place() {
+fn intermediates_are_popped_and_states_updated() {
     let mut model = vec![Dense::new(&Key::new(0)), Dense::new(&Key::new(1))];
     let x = Tensor::ones(DType::F32, [4, 3]);
     let outputs: Vec<Tensor> = model.iter_mut().map(|dense| dense.forward(&x)).collect();

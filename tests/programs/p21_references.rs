@@ -177,7 +177,7 @@ fn a_checkpoint_has_each_value_once() {
 }
 
 #[test]
-fn members_of_an_ensemble_have_references_of_their_own() {
+fn ensemble_members_have_own_references() {
     let (x, _) = batch();
     let members = stack(&[Net::new(0), Net::new(1)]);
     let before: Vec<i32> = members.first.calls.get().to_vec();

@@ -102,7 +102,7 @@ fn step(((mut net, mut body, mut head), x, y): (Groups, Tensor, Tensor)) -> Grou
 }
 
 #[test]
-fn groups_of_parameters_have_an_optimiser_and_a_schedule_each() -> Result<(), TreeError> {
+fn parameter_groups_have_own_optimizers() -> Result<(), TreeError> {
     let (x, y) = data();
     let net = Net::new(0);
     let optimizer = |place| Optimizer::with_filter(&net, sgd(0.0), &Filter::path(place));
@@ -139,7 +139,7 @@ fn groups_of_parameters_have_an_optimiser_and_a_schedule_each() -> Result<(), Tr
 }
 
 #[test]
-fn weights_that_a_pattern_names_are_of_low_rank() {
+fn matching_weights_become_low_rank() {
     let (x, y) = data();
     let net = Net::new(0);
     let mut rngs = Rngs::new(2);

@@ -15,7 +15,7 @@ use crate::printed::{Printed, listed};
 struct Object;
 
 #[test]
-fn the_examples_have_as_many_leaves_as_the_document_says() {
+fn example_leaf_counts_match_the_document() {
     assert_eq!(tree!([1, "a", Object]).leaves().len(), 3);
     assert_eq!(tree!((1, (2, 3), ())).leaves().len(), 3);
     assert_eq!(tree!([1, {"k1": 2, "k2": (3, 4)}, 5]).leaves().len(), 5);
@@ -39,7 +39,7 @@ fn weighted((a1, dictionary): Arguments) -> Tensor {
 }
 
 #[test]
-fn the_axes_of_vmap_are_a_prefix_of_the_arguments() {
+fn axes_of_vmap_are_prefix_of_arguments() {
     let a1 = Tensor::from([100.0_f32, 200.0, 300.0]);
     // `(None, 0)`: the dictionary is mapped, the first argument is the same for all.
     let second = vmap(weighted).in_axes((None, 0))(arguments(a1.clone()));
@@ -61,7 +61,7 @@ fn the_axes_of_vmap_are_a_prefix_of_the_arguments() {
 }
 
 #[test]
-fn a_structured_value_is_transformed_by_its_flat_leaves() -> Result<(), TreeError> {
+fn value_is_transformed_by_its_leaves() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let value_structured = tree!([1.0, (2.0, 3.0)]);
     let (value_flat, value_tree) = tree::flatten_any(&value_structured);
@@ -201,7 +201,7 @@ impl Pytree for RegisteredSpecial {
 }
 
 #[test]
-fn a_type_is_a_leaf_until_it_is_registered() -> Result<(), TreeError> {
+fn type_is_leaf_until_it_is_registered() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let special = Special { x: 1.0, y: 2.0 };
     show_example(&mut out, &special)?;

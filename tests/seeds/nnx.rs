@@ -39,7 +39,7 @@ impl Weights {
 }
 
 #[test]
-fn a_module_goes_into_a_compiled_function() {
+fn module_is_argument_of_compiled_function() {
     let mut out = Printed::default();
     let mut rngs = Rngs::new(0);
     let weights = Weights::new(2, 3, &mut rngs);
@@ -51,7 +51,7 @@ fn a_module_goes_into_a_compiled_function() {
 }
 
 #[test]
-fn none_is_a_node_and_not_a_leaf() -> Result<(), TreeError> {
+fn none_is_node_and_not_leaf() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let pytree = tree!([{"a": 1}, {"b": 2, "c": (3, 4), "d": None}]);
     let (leaves, treedef) = tree::flatten_any(&pytree);
@@ -123,7 +123,7 @@ impl Pytree for Foo {
 impl PytreeOf<i32> for Foo {}
 
 #[test]
-fn a_static_value_is_in_the_treedef_and_not_among_the_leaves() {
+fn static_value_is_in_the_treedef() {
     let mut out = Printed::default();
     let foo = Foo {
         a: 1,
@@ -169,7 +169,7 @@ struct Layers {
 /// The document has the module twice, with every attribute marked and with those marked that have to be. Here what
 /// is static has to be, and what is data has not.
 #[test]
-fn a_derived_pytree_lists_its_leaves_with_their_paths() {
+fn derived_pytree_lists_leaves_with_paths() {
     let mut out = Printed::default();
     let affine = |din, dout| Affine {
         din,
@@ -208,7 +208,7 @@ macro_rules! say_what_is_data {
 }
 
 #[test]
-fn the_type_of_a_field_says_whether_it_is_data() {
+fn field_type_decides_whether_it_is_data() {
     let mut out = Printed::default();
     say_what_is_data!(out: Tensor, Ref<Tensor>, Rngs, String, fn(&Tensor) -> Tensor, i32, Vec<Tensor>, Vec<String>);
     // A number can be either, so a field of one needs an attribute; in NNX it is static unasked. A list of
@@ -237,7 +237,7 @@ struct Bar {
 }
 
 #[test]
-fn data_of_mixed_types_are_leaves_of_a_plain_container() {
+fn plain_container_holds_mixed_leaves() {
     let mut out = Printed::default();
     let pytree = Bar {
         bias: Some(Tensor::from(0.0_f32)),
@@ -325,7 +325,7 @@ struct Marked {
 }
 
 #[test]
-fn a_field_of_a_data_class_is_marked_static() {
+fn field_of_data_class_is_marked_static() {
     let mut out = Printed::default();
     let pytree = Marked {
         a: 10,
@@ -348,7 +348,7 @@ fn a_field_of_a_data_class_is_marked_static() {
     clippy::approx_constant,
     reason = "the number that the document prints"
 )]
-fn a_field_registered_at_run_time_keeps_its_status_or_gets_another() -> Result<(), TreeError> {
+fn registered_field_status_can_change() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let mut pytree: DynamicModule = DynamicModule::new("Foo")?;
     pytree.register_subtree("a", Tensor::from(1.0_f32))?;
@@ -391,7 +391,7 @@ struct Counting {
 
 /// A field that is no reference does not compile here: `tests/ui/use/captured_module_mutation.rs`.
 #[test]
-fn a_captured_model_is_not_changed_at_another_trace_level() {
+fn captured_model_is_not_written() {
     let mut out = Printed::default();
     let foo = Counting {
         count: Ref::new(Tensor::from(0)),
@@ -455,7 +455,7 @@ fn printed(out: &Arc<Mutex<Printed>>) -> Printed {
 
 /// `jax.jit` sees a tree, which has a copy at each place. Here that is a function on trees; `jit` is further below.
 #[test]
-fn tree_functions_lose_sharing_and_graph_functions_keep_it() {
+fn only_graph_functions_keep_sharing() {
     let mut out = Printed::default();
     let m = Parent::new();
     out.say(format_args!(
@@ -496,7 +496,7 @@ fn duplicates_are_lists_of_paths() {
 }
 
 #[test]
-fn a_split_state_has_a_shared_leaf_once() -> Result<(), TreeError> {
+fn split_state_has_shared_leaf_once() -> Result<(), TreeError> {
     let out = Arc::new(Mutex::new(Printed::default()));
     let say = |text: fmt::Arguments<'_>| {
         out.lock()
@@ -577,7 +577,7 @@ struct Lists {
 
 /// A model in a reference is changed where it is, inside of a transformation too.
 #[test]
-fn a_model_in_a_reference_is_changed_inside_of_a_compiled_function() {
+fn compiled_function_writes_model_in_reference() {
     let mut out = Printed::default();
     let foo = Ref::new(Lists {
         a: vec![Tensor::from(1), Tensor::from(2)],
@@ -608,7 +608,7 @@ struct Whole {
 }
 
 #[test]
-fn a_type_that_opts_out_is_a_leaf() {
+fn type_that_opts_out_is_leaf() {
     let foo = Whole {
         a: vec![Tensor::from(1), Tensor::from(2)],
         b: Tensor::from(3),
@@ -721,7 +721,7 @@ fn assert_close(found: &Tensor, expected: &[f32]) {
 }
 
 #[test]
-fn the_gradient_of_an_intermediate_is_that_of_a_perturbation() {
+fn gradient_of_intermediate_is_that_of_perturbation() {
     let mut rngs = Rngs::new(0);
     let mut model = Model::new(&mut rngs);
     let mut optimizer = Optimizer::new(&model, sgd(1e-1));

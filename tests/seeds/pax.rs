@@ -159,7 +159,7 @@ impl fmt::Display for PlainCounter {
 }
 
 #[test]
-fn a_field_with_an_attribute_is_part_of_the_tree() -> Result<(), TreeError> {
+fn field_with_attribute_is_part_of_tree() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let mut counter = PlainCounter { count: 0 };
     counter.step();
@@ -210,7 +210,7 @@ fn shown(registry: &[(&str, FieldKind)]) -> String {
 }
 
 #[test]
-fn the_registry_maps_names_to_kinds_in_order() -> Result<(), TreeError> {
+fn registry_maps_names_to_kinds_in_order() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let mut counter = Counter {
         count: 0,
@@ -295,7 +295,7 @@ fn line(counter: &DynamicModule) -> Result<String, TreeError> {
 
 /// The module with its list, registered instead of written down.
 #[test]
-fn a_list_and_a_flag_are_registered_at_run_time() -> Result<(), TreeError> {
+fn list_and_flag_are_registered_dynamically() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let mut module: DynamicModule = DynamicModule::new("ListModule")?;
     module.register_subtree("mylist", vec![1, 2, 3])?;
@@ -350,7 +350,7 @@ fn registered_counter() -> Result<DynamicModule, TreeError> {
 }
 
 #[test]
-fn a_state_and_a_parameter_are_registered_at_run_time() -> Result<(), TreeError> {
+fn state_and_parameter_are_registered_dynamically() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let mut counter = registered_counter()?;
     step(&mut counter)?;
@@ -390,7 +390,7 @@ fn registries_are_read_only_and_replaced() -> Result<(), TreeError> {
 }
 
 #[test]
-fn sub_modules_are_registered_or_detected_at_run_time() -> Result<(), TreeError> {
+fn sub_modules_are_registered_dynamically() -> Result<(), TreeError> {
     let mut out = Printed::default();
     let mut counters: DynamicModule = DynamicModule::new("Counters")?;
     counters.register_module("first", registered_counter()?)?;

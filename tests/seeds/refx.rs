@@ -29,7 +29,7 @@ fn value(reference: &Ref<Tensor>) -> f32 {
 }
 
 #[test]
-fn a_value_is_written_and_read_through_each_handle() {
+fn value_is_shared_by_all_handles() {
     let (r1, r2) = (Ref::new(Tensor::from(1)), Ref::new(Tensor::from(2)));
     let pytree = example(&r1, &r2);
     pytree.a[0].set(Tensor::from(10));
@@ -37,7 +37,7 @@ fn a_value_is_written_and_read_through_each_handle() {
 }
 
 #[test]
-fn references_cross_the_border_of_a_compiled_function() -> Result<(), TreeError> {
+fn references_cross_border_of_compiled_function() -> Result<(), TreeError> {
     let (r1, r2) = (Ref::new(Tensor::from(1)), Ref::new(Tensor::from(2)));
     // By hand, with values outside and references inside.
     let by_hand = jit(|values: Tree<Tensor>| {
@@ -58,7 +58,7 @@ fn references_cross_the_border_of_a_compiled_function() -> Result<(), TreeError>
 }
 
 #[test]
-fn a_reference_of_another_trace_level_is_not_written() {
+fn reference_of_other_level_is_not_written() {
     let r = Ref::new(Tensor::from(1));
     let captured = r.clone();
     let f = jit(move |(): ()| captured.set(Tensor::from(1.0)));
@@ -79,7 +79,7 @@ fn parts_example() -> (Ref<Tensor>, Ref<Tensor>, Example) {
 }
 
 #[test]
-fn a_partition_has_one_part_more_than_predicates() -> Result<(), TreeError> {
+fn partition_has_one_part_more_than_predicates() -> Result<(), TreeError> {
     let (_, _, pytree) = parts_example();
     let [params, rest] =
         partition::split::<_, Tensor, 2>(&pytree, [Filter::param(), Filter::everything()])?;

@@ -37,7 +37,7 @@ fn entries_of(entries: &Value) -> Vec<(StaticBox, Tree<i64>)> {
 }
 
 #[test]
-fn treedefs_and_paths_are_shown_as_in_jax() {
+fn treedefs_and_paths_display_like_jax() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/trees.json");
     let text = std::fs::read_to_string(path).unwrap();
     let golden: Value = serde_json::from_str(&text).unwrap();

@@ -107,7 +107,7 @@ fn the_boxes_of_a_trait_are_modules() {
 }
 
 #[test]
-fn the_crate_is_found_by_the_entry_or_by_its_name() {
+fn crate_path_is_default_or_given() {
     for name in ["Module", "Pytree", "Static", "Leaf", "Collection"] {
         let item = "struct Unit;";
         let of_core = text(&derive_for(name, item, Entry::Core));
@@ -127,7 +127,7 @@ fn the_crate_is_found_by_the_entry_or_by_its_name() {
 }
 
 #[test]
-fn each_kind_is_checked_by_the_mistakes_it_can_make() {
+fn each_kind_has_its_own_checks() {
     let checks = [
         (
             "inner: Field",
@@ -166,7 +166,7 @@ fn each_kind_is_checked_by_the_mistakes_it_can_make() {
 }
 
 #[test]
-fn fields_of_parameters_are_bounded_by_their_kind() {
+fn generic_fields_are_bounded_by_kind() {
     let expanded = text(&derive(
         "Module",
         "struct Model<M, P, S, C, O> { m: M, #[param] p: Vec<P>, #[state] s: S, #[r#static] c: C, o: Other }",
@@ -189,7 +189,7 @@ fn fields_of_parameters_are_bounded_by_their_kind() {
 }
 
 #[test]
-fn a_recursive_field_of_parameters_is_checked_in_a_function() {
+fn recursive_generic_field_is_checked_in_function() {
     let expanded = text(&derive(
         "Module",
         "struct Node<T> where T: Copy, { #[param] value: T, children: Vec<Self> }",
@@ -204,7 +204,7 @@ fn a_recursive_field_of_parameters_is_checked_in_a_function() {
 }
 
 #[test]
-fn the_names_of_raw_identifiers_have_no_prefix() {
+fn names_of_raw_identifiers_have_no_prefix() {
     let expanded = text(&derive("Module", "struct r#struct { #[param] r#fn: f32 }"));
     assert!(expanded.contains("name:\"struct\""));
     assert!(expanded.contains("name:\"fn\""));

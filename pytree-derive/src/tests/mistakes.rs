@@ -139,7 +139,7 @@ fn the_arguments_of_a_field_are_known() {
 }
 
 #[test]
-fn the_arguments_of_a_field_are_written_once() {
+fn arguments_of_field_are_written_once() {
     field(
         "#[module(static, static)]",
         "static",
@@ -360,7 +360,7 @@ fn a_collection_is_a_name() {
 }
 
 #[test]
-fn the_other_derives_read_the_attribute_of_the_item() {
+fn other_derives_read_attribute_of_item() {
     let message =
         "unknown argument `crat`: an item takes `#[pytree(crate = path)]`; did you mean `crate`?";
     for name in ["Static", "Leaf", "Collection"] {
@@ -397,7 +397,7 @@ fn all_mistakes_are_reported_together() {
 }
 
 #[test]
-fn a_module_object_is_a_trait_without_parameters() {
+fn module_object_is_trait_without_parameters() {
     let refused = |arguments: &str, item: &str, place: &str, message: &str| {
         let expanded = object(arguments, item);
         let expected = [(place.to_owned(), message.to_owned())];

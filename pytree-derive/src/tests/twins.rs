@@ -70,7 +70,7 @@ where
 }
 
 #[test]
-fn a_section_of_errors_is_that_of_the_function() {
+fn section_of_errors_is_that_of_function() {
     let file = shown(
         "get",
         "/// The value.\n///\n/// # Errors\n/// If it is elsewhere.\nfn try_get(&self) -> Result<u8, E> { self.0 }",

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelling_is_no_prefix() {
+    fn misspelling_suggests_no_prefix() {
         assert_eq!(found(&["wieght"], &["weight"]), None);
         assert_eq!(found(&["a.weight"], &["b.weight"]), None);
         assert_eq!(found(&["a.x", "b.y", "c.z"], &["d.x", "e.y", "f.z"]), None);

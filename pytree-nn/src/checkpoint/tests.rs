@@ -36,7 +36,7 @@ fn mlp(widths: &[usize]) -> Mlp {
 }
 
 #[test]
-fn every_element_type_comes_back_bit_by_bit() {
+fn every_dtype_survives_a_round_trip() {
     let scratch = Scratch::new("types");
     let state = vec![
         Tensor::from([true, false]),
@@ -75,7 +75,7 @@ fn every_element_type_comes_back_bit_by_bit() {
 }
 
 #[test]
-fn model_optimizer_and_random_state_are_one_checkpoint() {
+fn checkpoint_holds_model_optimizer_and_rngs() {
     let scratch = Scratch::new("whole");
     let model = mlp(&[2, 3, 1]);
     let optimizer = Optimizer::new(&model, adam(1e-3));
@@ -133,7 +133,7 @@ fn kinds_are_kept_for_inspection() {
 }
 
 #[test]
-fn a_shared_leaf_is_stored_once_and_shared_again() {
+fn shared_leaf_is_stored_once() {
     let scratch = Scratch::new("shared");
     let shared = Shared::new(Linear::new(2, 2, &mut Rngs::new(0)));
     let tied = (shared.clone(), shared);
@@ -182,7 +182,7 @@ fn all_mismatches_are_reported_at_once() {
 }
 
 #[test]
-fn names_are_rewritten_and_a_part_is_loaded_with_a_report() {
+fn renamed_part_is_loaded_with_report() {
     let scratch = Scratch::new("rename");
     let trained = mlp(&[2, 3, 1]);
     save(&scratch.0, &BTreeMap::from([("old", trained.clone())])).unwrap();
@@ -235,7 +235,7 @@ fn names_are_rewritten_and_a_part_is_loaded_with_a_report() {
 }
 
 #[test]
-fn a_file_cut_off_anywhere_is_an_error() {
+fn file_cut_off_anywhere_is_error() {
     let scratch = Scratch::new("truncated");
     let model = mlp(&[2, 3]);
     save(&scratch.0, &model).unwrap();
@@ -265,7 +265,7 @@ fn a_file_cut_off_anywhere_is_an_error() {
 }
 
 #[test]
-fn another_file_is_no_checkpoint() {
+fn other_format_is_refused() {
     let scratch = Scratch::new("other");
     fs::write(&scratch.0, "this is a text, and not a checkpoint").unwrap();
     let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();

@@ -246,7 +246,7 @@ fn long_name_can_be_written() {
 }
 
 #[test]
-fn what_is_no_regular_file_stays() {
+fn special_files_are_kept() {
     let scratch = Scratch::new("other");
     let error = write(&scratch.0, b"x").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::IsADirectory);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_minus_infinity_has_a_sum_of_zero() {
+    fn row_of_minus_infinity_sums_to_zero() {
         let x = Tensor::from([[f64::NEG_INFINITY; 2], [0.0, f64::NEG_INFINITY]]);
         assert_eq!(logsumexp(&x, -1).to_vec::<f64>(), [f64::NEG_INFINITY, 0.0]);
         let y = softmax(&x, -1).to_vec::<f64>();

@@ -157,7 +157,7 @@ mod tests {
     use pytree_core::tree;
 
     #[test]
-    fn a_name_of_which_nothing_is_left_goes_too() -> Result<(), TreeError> {
+    fn emptied_name_is_removed() -> Result<(), TreeError> {
         let mut named = Intermediates::new();
         let bare = tree::structure(&named);
         named.sow("b", 2);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "nothing was sown as `c`, found `a`, `b`; values are there after")]
-    fn a_name_that_is_missing_is_told_with_those_that_are_there() {
+    fn missing_name_lists_existing_names() {
         let mut named = Intermediates::new();
         named.sow("b", 2);
         named.sow("a", 1);

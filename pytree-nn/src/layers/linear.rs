@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_input_is_named_with_what_was_expected() {
+    fn wrong_input_reports_expected_shape() {
         let error = linear()
             .try_forward(&Tensor::zeros(DType::F32, [32, 65]))
             .unwrap_err();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_axes_may_come_before_the_inputs() {
+    fn leading_axes_are_arbitrary() {
         for shape in [vec![64], vec![2, 64], vec![2, 3, 64]] {
             let y = linear().forward(&Tensor::ones(DType::F32, &shape));
             assert_eq!(y.rank(), shape.len());

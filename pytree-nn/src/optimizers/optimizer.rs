@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gradient_for_a_frozen_leaf_is_named() {
+    fn gradient_for_frozen_leaf_is_named() {
         let mut model = mlp();
         let mut optimizer = Optimizer::with_filter(&model, sgd(0.1), &Filter::path("layers[1]"));
         let gradients = gradients(&model);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_thawed_or_frozen_since_is_told() {
+    fn later_freezing_or_thawing_is_reported() {
         let loss = |model: &(Freeze<Mlp>, Mlp)| {
             (model.0.forward(&ones()) + model.1.forward(&ones())).mean()
         };
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_is_no_float_is_refused() {
+    fn integer_parameter_is_refused() {
         let model = vec![Tensor::from([1.0_f32]), Tensor::from([1_i32])];
         let error =
             Optimizer::try_with_filter(&model, sgd(0.1), &Filter::everything()).unwrap_err();
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tied_parameter_is_updated_once_and_stays_tied() {
+    fn tied_parameter_is_updated_once() {
         let shared = Shared::new(Linear::without_bias(2, 2, &mut Rngs::new(0)));
         let mut tied = vec![shared.clone(), shared.clone()];
         let mut optimizer = Optimizer::new(&tied, sgd(0.1));

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_range_of_integers_can_be_drawn() {
+    fn whole_range_of_integers_can_be_drawn() {
         let numbers = Key::new(0)
             .randint([100], i32::MIN, i32::MAX)
             .to_vec::<i32>();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_drawn_by_blocks_are_those_drawn_at_once() {
+    fn blocks_give_the_same_numbers() {
         // While a function is traced, all numbers are drawn at once.
         let shape = [3, BLOCK / 2 + 7];
         for dtype in [DType::F32, DType::F64] {

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bounds_of_two_deviations_are_those_of_jax() {
+    fn two_deviation_bounds_match_jax() {
         assert_eq!(erf_of_quotient_f32(2.0).to_bits(), 0x3F74_5A18);
         assert_eq!(erf_of_quotient_f32(-2.0).to_bits(), 0xBF74_5A18);
     }

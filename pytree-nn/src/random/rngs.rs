@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_that_is_not_there_is_named_with_those_that_are() {
+    fn missing_stream_lists_existing_streams() {
         let error = Rngs::with([("params", 1)]).try_next("dropout").unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_leaves_its_parent_ahead_by_one() {
+    fn fork_leaves_its_parent_ahead_by_one() {
         let mut rngs = Rngs::new(0);
         let mut forked = rngs.fork();
         assert_eq!(forked.params(), Key::new(0).fold_in(0).fold_in(0));

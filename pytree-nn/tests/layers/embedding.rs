@@ -80,7 +80,7 @@ impl ByTensor {
 }
 
 #[test]
-fn the_tied_gradient_is_the_sum_over_the_places() {
+fn tied_gradient_is_sum_over_places() {
     let (words, next) = tokens();
     let tied = by_layer();
     let gradient = grad(|model: &ByLayer| model.loss(&words, &next))(&tied);
@@ -114,7 +114,7 @@ fn assert_counted_and_saved_once<M: PytreeOf<Tensor>>(model: &M, file: &str, nam
 }
 
 #[test]
-fn a_tied_table_is_counted_optimised_and_saved_once() {
+fn tied_table_is_counted_and_saved_once() {
     assert_counted_and_saved_once(
         &by_layer(),
         "layer",
@@ -148,7 +148,7 @@ fn a_tied_table_is_counted_optimised_and_saved_once() {
 }
 
 #[test]
-fn rows_under_vmap_are_those_of_the_whole() {
+fn rows_under_vmap_are_those_of_whole() {
     let embed = Embed::new(5, 3, &mut Rngs::new(0));
     let (words, _) = tokens();
     let each = vmap(|(embed, word): (Embed, Tensor)| embed.forward(&word)).in_axes((None, 0));
@@ -156,7 +156,7 @@ fn rows_under_vmap_are_those_of_the_whole() {
 }
 
 #[test]
-fn no_rows_and_no_indices_are_no_panic() {
+fn empty_table_and_indices_are_accepted() {
     let none = Embed::new(0, 3, &mut Rngs::new(0));
     let indices = Tensor::zeros(DType::I32, [0]);
     assert_eq!(none.forward(&indices).shape(), [0, 3]);
@@ -167,7 +167,7 @@ fn no_rows_and_no_indices_are_no_panic() {
 }
 
 #[test]
-fn a_wrong_index_or_query_is_told() {
+fn wrong_index_or_query_is_reported() {
     let embed = Embed::new(5, 3, &mut Rngs::new(0));
     let told = |indices: Tensor| embed.try_forward(&indices).unwrap_err().to_string();
     assert_eq!(

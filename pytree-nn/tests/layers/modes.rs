@@ -74,13 +74,13 @@ fn modes_are_set_by_path() {
 }
 
 #[test]
-fn modes_are_set_by_the_type_of_the_layer() {
+fn modes_are_set_by_type_of_layer() {
     let net = edit::apply(net(), |dropout: &mut Dropout| dropout.mode = Mode::Eval);
     assert_eq!(quiet(&net), [false, true, false, true, true]);
 }
 
 #[test]
-fn any_static_field_is_set_by_its_name() {
+fn static_field_is_set_by_name() {
     let net = edit::set_static(&net(), &Filter::path_contains("momentum"), 0.5).unwrap();
     assert!(net.blocks.iter().all(|block| block.norm.momentum == 0.5));
     assert_eq!((net.blocks[0].norm.epsilon, net.head.rate), (1e-5, 0.5));
@@ -90,7 +90,7 @@ fn any_static_field_is_set_by_its_name() {
 }
 
 #[test]
-fn a_shared_layer_is_set_once_and_stays_shared() {
+fn shared_layer_is_set_once() {
     let dropout = Shared::new(Dropout::new(0.5, &mut Rngs::new(0)));
     let model = (dropout.clone(), vec![dropout]);
     let (first, second) = eval_where(&model, &Filter::path("[0]"));

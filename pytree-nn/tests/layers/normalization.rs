@@ -21,7 +21,7 @@ fn message<T>(outcome: Result<T, InputError>) -> String {
 }
 
 #[test]
-fn a_batch_under_vmap_is_the_batch_as_a_whole() {
+fn batch_under_vmap_is_batch_as_whole() {
     let x = batch();
     let mut whole = BatchNorm::new(3, &mut rngs());
     let mut each = BatchNorm {
@@ -41,7 +41,7 @@ fn a_batch_under_vmap_is_the_batch_as_a_whole() {
 }
 
 #[test]
-fn running_statistics_are_states_and_have_no_gradient() {
+fn running_statistics_have_no_gradient() {
     let mut norm = BatchNorm::new(3, &mut rngs());
     let x = batch();
     let first = norm.clone();
@@ -76,7 +76,7 @@ fn running_statistics_are_states_and_have_no_gradient() {
 }
 
 #[test]
-fn layers_after_a_normalisation_begin_as_in_flax() {
+fn layers_after_normalisation_begin_as_in_flax() {
     // Flax draws keys for scale and bias, though ones and zeros need none.
     let drawn = |draw: &dyn Fn(&mut Rngs)| {
         let mut rngs = rngs();
@@ -121,7 +121,7 @@ fn groups_take_any_reduction_axes() {
 }
 
 #[test]
-fn a_mask_leaves_elements_out_of_the_statistics() {
+fn mask_leaves_elements_out_of_statistics() {
     let x = Tensor::from([[1.0_f32, 3.0, 100.0], [2.0, 6.0, -50.0]]);
     let mask = Tensor::from([true, true, false]);
     let norm = LayerNorm::with_initializers(3, DType::F32, None, None, &mut rngs());
@@ -131,7 +131,7 @@ fn a_mask_leaves_elements_out_of_the_statistics() {
 }
 
 #[test]
-fn the_variance_of_large_numbers_may_be_exact() {
+fn variance_of_large_numbers_may_be_exact() {
     let x = Tensor::from([[10_000.0_f32], [10_001.0], [10_002.0]]);
     let mut fast = BatchNorm::new(1, &mut rngs());
     let mut exact = BatchNorm {
@@ -146,7 +146,7 @@ fn the_variance_of_large_numbers_may_be_exact() {
 }
 
 #[test]
-fn a_wrong_input_is_told_with_what_was_expected() {
+fn wrong_input_reports_the_expectation() {
     let mut norm = BatchNorm::new(3, &mut rngs());
     let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
     assert_eq!(
@@ -225,7 +225,7 @@ fn groups_divide_the_features() {
 
 #[test]
 #[should_panic(expected = "`batch`")]
-fn a_name_that_is_not_bound_is_told() {
+fn unbound_axis_name_is_reported() {
     let mut norm = BatchNorm {
         axis_name: Some("batch".to_owned()),
         ..BatchNorm::new(3, &mut rngs())

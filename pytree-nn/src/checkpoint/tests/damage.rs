@@ -54,7 +54,7 @@ fn every_flipped_bit_is_refused() {
 }
 
 #[test]
-fn changed_number_is_told_with_its_checksum() {
+fn changed_number_fails_the_checksum() {
     let scratch = Scratch::new("checksum");
     let model = mlp(&[2, 3]);
     let mut damaged = saved(&scratch, &model);
