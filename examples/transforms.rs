@@ -3,13 +3,13 @@
 //! Run it with `cargo run --example transforms`. It prints:
 //!
 //!     # jit: a function becomes a list of equations
-//!     `jit` runs the function once, with tensors that only have a shape and an element type,
-//!     and records what is done to them: a jaxpr. Calls after that replay it.
+//!     `jit` runs the function once, with tensors that only have a shape and a dtype,
+//!     and records the operations: a jaxpr. Later calls replay it.
 //!     { lambda ; a:f64[2]. let b:f64[2] = sin a; c:f64[2] = mul b a in (c,) }
 //!     # jit of grad, and grad of jit
-//!     The derivative of x³ is 3x². Compiled, its two halves, up and back, are one list of
-//!     equations. The gradient of a compiled function splits its call in two: the first also
-//!     computes what the second, which is linear, needs.
+//!     The derivative of x³ is 3x². If it is compiled, both passes, forward and backward, are one list of
+//!     equations. The gradient of a compiled function splits its call in two. The first call also
+//!     computes the residuals of the second call, which is linear.
 //!     { lambda ; a:f64[]. let
 //!         b:f64[] = integer_pow[y=2] a
 //!         c:f64[] = mul b 3.0:f64[]
@@ -34,8 +34,8 @@
 //!         ] b d
 //!       in (e,) }
 //!     # vmap of grad
-//!     `vmap` makes of a function of an example one of a batch. Nothing is looped over: each
-//!     equation is of the whole batch, which the jaxpr shows by its shapes.
+//!     `vmap` turns a function of an example into a function of a batch. There is no loop: each
+//!     equation computes the whole batch, as the shapes in the jaxpr show.
 //!     { lambda ; a:f64[3]. let
 //!         b:f64[3] = cos a
 //!         c:f64[] = full[dtype=f64 shape=() value=1.0]
@@ -44,30 +44,30 @@
 //!       in (e,) }
 //!     [ 1.          0.54030231 -0.41614684]
 //!     # per-example gradients
-//!     The gradient with respect to a model is a part of that model. Mapped over the examples,
-//!     and not over the model, there is one for each of them; their mean is that of the loss.
+//!     The gradient with respect to a model is a part of that model. With a `vmap` over the examples,
+//!     but not over the model, each example has a gradient. Their mean is the gradient of the mean loss.
 //!     each:         Line { slope: Tensor([ 0.,  2., -8.], dtype=f64), offset: Tensor([ 0.,  2., -4.], dtype=f64) }
 //!     of the mean:  Line { slope: Tensor(-2., dtype=f64), offset: Tensor(-0.66666667, dtype=f64) }
 //!     # hessian
-//!     Second derivatives are the `jvp` of `grad` along each axis, the axes by `vmap`. So
-//!     `hessian` is; along only one direction it is a product that never makes the matrix.
+//!     Second derivatives are the `jvp` of `grad` along each axis, with `vmap` over the axes: this is
+//!     `hessian`. The `jvp` along one direction is a product with the matrix, which is never computed.
 //!     [[10.  6.]
 //!      [ 6.  0.]]
 //!     # jvp of grad
-//!     The first result is the gradient, the second its change along the direction.
+//!     The first result is the gradient. The second is its derivative along the direction.
 //!     [30.  9.] and [10.  6.]
 //!     # vmap of vmap
-//!     Two of `vmap` map over two axes. Each has its own `in_axes`: the inner one is over the
-//!     columns with the row held fast, the outer one over the rows: all pairs.
+//!     Two nested `vmap`s map over two axes, each with its own `in_axes`. The inner one maps over the
+//!     columns for a fixed row, the outer one over the rows. The result has all pairs.
 //!     [[1. 2. 4.]
 //!      [9. 8. 6.]]
-//!     # value_and_grad, with what else is of interest
-//!     A loss may be first in a tuple: it is differentiated, and the rest comes out beside it.
-//!     The loss and its gradient are computed together, once.
+//!     # value_and_grad, with further results
+//!     A function may return a tuple with the loss first. The rest is returned unchanged.
+//!     The loss and its gradient are computed in one run.
 //!     loss 0.5, predictions [1. 3.], gradient Line { slope: Tensor(1., dtype=f64), offset: Tensor(1., dtype=f64) }
 //!     # why_retraced
-//!     Other shapes, element types or structures are another jaxpr. A compiled function says how
-//!     often it was recorded, and what was different the last time.
+//!     Other shapes, dtypes or structures need another jaxpr. A compiled function reports how
+//!     often it was recorded, and the reason for the last retrace.
 //!     traced 1 time
 //!     traced 2 times
 //!     [1]: f64[1] before, f64[2] now
@@ -97,21 +97,21 @@ fn error(line: &Line, x: &Tensor, y: &Tensor) -> Tensor {
 
 fn recorded() {
     println!("# jit: a function becomes a list of equations");
-    println!(
-        "`jit` runs the function once, with tensors that only have a shape and an element type,"
-    );
-    println!("and records what is done to them: a jaxpr. Calls after that replay it.");
+    println!("`jit` runs the function once, with tensors that only have a shape and a dtype,");
+    println!("and records the operations: a jaxpr. Later calls replay it.");
     let f = jit(|x: Tensor| x.sin() * &x);
     println!("{}", f.jaxpr(&Tensor::from([1.0, 2.0])));
 }
 
 fn gradient_and_jit() {
     println!("# jit of grad, and grad of jit");
-    println!("The derivative of x³ is 3x². Compiled, its two halves, up and back, are one list of");
     println!(
-        "equations. The gradient of a compiled function splits its call in two: the first also"
+        "The derivative of x³ is 3x². If it is compiled, both passes, forward and backward, are one list of"
     );
-    println!("computes what the second, which is linear, needs.");
+    println!(
+        "equations. The gradient of a compiled function splits its call in two. The first call also"
+    );
+    println!("computes the residuals of the second call, which is linear.");
     let x = Tensor::from(2.0);
     let cube = |x: &Tensor| x.powi(3);
     let outside = jit(grad(cube));
@@ -125,9 +125,9 @@ fn gradient_and_jit() {
 fn gradients_of_a_batch() {
     println!("# vmap of grad");
     println!(
-        "`vmap` makes of a function of an example one of a batch. Nothing is looped over: each"
+        "`vmap` turns a function of an example into a function of a batch. There is no loop: each"
     );
-    println!("equation is of the whole batch, which the jaxpr shows by its shapes.");
+    println!("equation computes the whole batch, as the shapes in the jaxpr show.");
     let slope = |x: Tensor| grad(|x: &Tensor| x.sin())(&x);
     let batch = Tensor::from([0.0, 1.0, 2.0]);
     let slopes = jit(vmap(slope));
@@ -138,10 +138,10 @@ fn gradients_of_a_batch() {
 fn gradients_of_examples() {
     println!("# per-example gradients");
     println!(
-        "The gradient with respect to a model is a part of that model. Mapped over the examples,"
+        "The gradient with respect to a model is a part of that model. With a `vmap` over the examples,"
     );
     println!(
-        "and not over the model, there is one for each of them; their mean is that of the loss."
+        "but not over the model, each example has a gradient. Their mean is the gradient of the mean loss."
     );
     let model = line();
     let (x, y) = (Tensor::from([0.0, 1.0, 2.0]), Tensor::from([1.0, 2.0, 7.0]));
@@ -156,13 +156,17 @@ fn gradients_of_examples() {
 
 fn second_derivatives() {
     println!("# hessian");
-    println!("Second derivatives are the `jvp` of `grad` along each axis, the axes by `vmap`. So");
-    println!("`hessian` is; along only one direction it is a product that never makes the matrix.");
+    println!(
+        "Second derivatives are the `jvp` of `grad` along each axis, with `vmap` over the axes: this is"
+    );
+    println!(
+        "`hessian`. The `jvp` along one direction is a product with the matrix, which is never computed."
+    );
     let f = |x: &Tensor| x.index(ix![0]).powi(2) * x.index(ix![1]);
     let (x, direction) = (Tensor::from([3.0, 5.0]), Tensor::from([1.0, 0.0]));
     println!("{}", hessian(f)(&x));
     println!("# jvp of grad");
-    println!("The first result is the gradient, the second its change along the direction.");
+    println!("The first result is the gradient. The second is its derivative along the direction.");
     let (gradient, change) = jvp(grad(f), &x, &direction);
     println!("{gradient} and {change}");
 }
@@ -170,9 +174,9 @@ fn second_derivatives() {
 fn nested_batches() {
     println!("# vmap of vmap");
     println!(
-        "Two of `vmap` map over two axes. Each has its own `in_axes`: the inner one is over the"
+        "Two nested `vmap`s map over two axes, each with its own `in_axes`. The inner one maps over the"
     );
-    println!("columns with the row held fast, the outer one over the rows: all pairs.");
+    println!("columns for a fixed row, the outer one over the rows. The result has all pairs.");
     let difference = |(x, y): (Tensor, Tensor)| (x - y).abs();
     let inner = vmap(difference).in_axes((None, 0));
     let pairs = vmap(inner).in_axes((0, None));
@@ -183,11 +187,9 @@ fn nested_batches() {
 }
 
 fn value_and_rest() {
-    println!("# value_and_grad, with what else is of interest");
-    println!(
-        "A loss may be first in a tuple: it is differentiated, and the rest comes out beside it."
-    );
-    println!("The loss and its gradient are computed together, once.");
+    println!("# value_and_grad, with further results");
+    println!("A function may return a tuple with the loss first. The rest is returned unchanged.");
+    println!("The loss and its gradient are computed in one run.");
     let (x, y) = (Tensor::from([0.0, 1.0]), Tensor::from([1.0, 2.0]));
     let loss = |line: &Line| {
         let predictions = &x * &line.slope + &line.offset;
@@ -200,9 +202,9 @@ fn value_and_rest() {
 fn traced_again() {
     println!("# why_retraced");
     println!(
-        "Other shapes, element types or structures are another jaxpr. A compiled function says how"
+        "Other shapes, dtypes or structures need another jaxpr. A compiled function reports how"
     );
-    println!("often it was recorded, and what was different the last time.");
+    println!("often it was recorded, and the reason for the last retrace.");
     let total = jit(|(x, y): (Tensor, Tensor)| x.sum() + y.sum());
     total((Tensor::from([1.0]), Tensor::from([1.0])));
     total((Tensor::from([2.0]), Tensor::from([2.0])));

@@ -1,5 +1,5 @@
-//! A training step that was compiled asks the system for no memory for its arrays: what one step frees
-//! serves the next.
+//! A compiled training step allocates no memory for its arrays from the system: it reuses the memory that the
+//! previous step freed.
 
 #![allow(
     clippy::pedantic,
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How many large blocks are asked for by each of some training steps, after a few that warm up.
+/// Returns the number of large allocations in each of several training steps, after a few warm-up steps.
 fn large_blocks_by_step(sizes: &[usize], batch: usize) -> Vec<usize> {
     let mut model = Mlp::new(sizes, Activation::Gelu, &mut Rngs::new(0));
     let mut optimizer = Optimizer::new(&model, adam(1e-3));

@@ -147,8 +147,9 @@ impl File<'_> {
                 );
             }
             (Some(_), None) => {
-                let mistake =
-                    format!("`crate::{named}` is no layer; name the module that defines the item");
+                let mistake = format!(
+                    "`crate::{named}` is not a layer; name the module that defines the item"
+                );
                 self.mistake(place, &mistake);
             }
             (None, _) => self.mistake(place, "the file is in no layer"),

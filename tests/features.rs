@@ -1,4 +1,4 @@
-//! What the documents claim is so: every test that `docs/features.md` and `docs/reliability.md` name exists, and code and
+//! Checks claims of the documents: every test that `docs/features.md` and `docs/reliability.md` name exists, and code and
 //! messages that the documents quote are in the files they are quoted from.
 
 use std::fs;
@@ -28,7 +28,7 @@ fn rows(document: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// What a text has in backticks.
+/// Returns the parts of a text in backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -52,7 +52,7 @@ fn missing_tests(what: &str, tests: &str) -> Vec<String> {
     let names = quoted(tests).into_iter();
     let missing = names.filter(|test| !exists(test));
     missing
-        .map(|test| format!("`{what}` names `{test}`, which is no test"))
+        .map(|test| format!("`{what}` names `{test}`, which is not a test"))
         .collect()
 }
 
@@ -98,7 +98,9 @@ fn tests_named_for_features_exist() {
             .filter(|name| name.starts_with("tests/"))
         {
             if !Path::new(ROOT).join(folder).is_dir() {
-                problems.push(format!("`{feature}` names `{folder}`, which is no folder"));
+                problems.push(format!(
+                    "`{feature}` names `{folder}`, which is not a folder"
+                ));
             }
         }
     }

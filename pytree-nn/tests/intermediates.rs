@@ -1,4 +1,4 @@
-//! Values kept from a forward pass, and gradients of values that are no arguments.
+//! Values stored by a forward pass, and gradients with respect to intermediate values.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

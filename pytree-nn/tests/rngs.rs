@@ -4,13 +4,13 @@
 //!
 //! - [x] a key is drawn without a name: `streams_fall_back_to_the_default`
 //! - [x] a name without a stream falls back to the default, or is an error: the same, and
-//!   `random::rngs::tests::a_stream_that_is_not_there_is_named_with_those_that_are`
+//!   `random::rngs::tests::missing_stream_lists_existing_streams`
 //! - [x] a stream counts what it gave, and keeps its key: `a_stream_counts_and_keeps_its_key`
 //! - [x] a stream is not written from inside of a transformation that captured it: does not compile, which
 //!   `tests/ui/use/captured_mutation.rs` shows, and in a reference it is an error: `captured_streams_are_not_drawn_from`;
 //!   one that left a transformation is an error, too: `stream_that_left_its_transformation_is_refused`
 //! - [x] streams that several layers draw from: `layers_may_share_their_streams`
-//! - [x] counts come out of `jit`: `compiled_function_returns_counts`
+//! - [x] `jit` returns counts: `compiled_function_returns_counts`
 //! - [x] keys of one stream are mapped over, those of another are not: `streams_can_be_mapped_separately`
 //! - [x] new seeds: `reseeded_model_draws_like_a_new_one`
 //! - [x] streams split by a number or a shape, forked, broadcast; all, by name, the first rule that fits, some split and

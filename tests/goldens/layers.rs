@@ -1,4 +1,4 @@
-//! Normalisation and embedding layers: beginnings, outputs, running statistics and gradients.
+//! Normalisation and embedding layers: initial parameters, outputs, running statistics and gradients.
 
 use pytree::prelude::*;
 use serde_json::Value;

@@ -74,7 +74,7 @@ fn caught<T>(run: impl FnOnce() -> T) -> Result<T, (String, String)> {
     outcome.map_err(|_| PANIC.take().unwrap_or_default())
 }
 
-/// Runs inputs until the time is over. Each is made of a generator of its own, whose seed tells all.
+/// Runs inputs until the time limit. Each input has its own generator, so its seed reproduces it.
 fn fuzz(target: &str, input: impl Fn(&mut Random)) {
     let number = |name: &str| {
         std::env::var(name)

@@ -130,7 +130,7 @@ impl Pattern {
 }
 
 impl Drop for Graph {
-    /// References that hold each other are taken apart, or they would stay forever.
+    /// Breaks cycles of references, which would otherwise never be freed.
     fn drop(&mut self) {
         for cell in &self.cells {
             cell.update(|cell| Cell {

@@ -276,7 +276,7 @@ impl Interpreter {
         let wide = x * 4.0;
         match detour {
             _ if !value.exact => self.calm(value).cos(),
-            // Rounding a tangent to f32 is no small difference.
+            // Rounding a tangent to f32 is a large difference.
             Detour::OtherFloat if self.purpose == Use::Derivatives => self.calm(value).cos(),
             Detour::OtherFloat => {
                 let other = if dtype == DType::F32 {

@@ -24,7 +24,7 @@ pub enum Block {
     Pass,
 }
 
-/// A container that is no module.
+/// A container that is not a module.
 #[derive(Pytree, Clone, Debug, PartialEq)]
 pub struct Pair<T> {
     pub left: T,

@@ -42,7 +42,7 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("pytree-{name}-{}.safetensors", std::process::id()))
 }
 
-/// What the fresh process does: it is this test binary, told by a variable where the checkpoints are.
+/// The work of the new process: this test binary, with the path of the checkpoints in a variable.
 #[test]
 fn resume_child() {
     let (Ok(from), Ok(to)) = (

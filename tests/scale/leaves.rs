@@ -1,4 +1,4 @@
-//! Values of many leaves: taken apart, put together, displayed, compared, selected, edited, trained and stored.
+//! Values of many leaves: flattened, unflattened, displayed, compared, selected, edited, trained and stored.
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};

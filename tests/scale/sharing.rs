@@ -121,7 +121,7 @@ fn references_are_linear() {
             graph::flatten::<f32, _>(all)
         });
         sheet.add("references: copy", references, |all| nodes::copy(all));
-        sheet.add("references: taken apart and built", references, |all| {
+        sheet.add("references: flattened and unflattened", references, |all| {
             let (leaves, treedef, _) = crossing::take_apart::<f32, _>(all);
             crossing::put_together::<f32, Vec<Ref<f32>>>(&treedef, leaves).unwrap()
         });

@@ -10,7 +10,7 @@ use pytree::{AnyLeaf, TreeDef, TreeError};
 
 use crate::printed::{Printed, listed};
 
-/// A value that is no container: Python's `object()`.
+/// A value that is not a container: Python's `object()`.
 #[derive(Leaf, Clone, Debug)]
 struct Object;
 
@@ -150,7 +150,7 @@ fn the_example_containers_come_back() -> Result<(), TreeError> {
     Ok(())
 }
 
-/// A type that is no node: in Python any class that is not registered, here one that says so.
+/// A type that is not a node: in Python any class that is not registered, here a type with a derive.
 #[derive(Leaf, Clone, Debug)]
 struct Special {
     x: f64,

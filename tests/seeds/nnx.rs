@@ -389,7 +389,7 @@ struct Counting {
     count: Ref<Tensor>,
 }
 
-/// A field that is no reference does not compile here: `tests/ui/use/captured_module_mutation.rs`.
+/// A write to a captured plain field does not compile: `tests/ui/use/captured_module_mutation.rs`.
 #[test]
 fn captured_model_is_not_written() {
     let mut out = Printed::default();

@@ -410,7 +410,7 @@ fn sub_modules_are_registered_dynamically() -> Result<(), TreeError> {
     }
     let refused = counters
         .register("loose", 0.0)
-        .expect_err("a number is no module");
+        .expect_err("a number is not a module");
     out.say(refused);
     out.expect(
         "

@@ -258,7 +258,7 @@ fn special_files_are_kept() {
         let socket = scratch.0.join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let error = write(&socket, b"x").unwrap_err().to_string();
-        assert!(error.contains("else than a regular file"), "{error}");
+        assert!(error.contains("does not name a regular file"), "{error}");
         assert!(!fs::symlink_metadata(&socket).unwrap().is_file());
         fs::remove_file(&socket).unwrap();
     }
@@ -289,10 +289,10 @@ fn failed_write_leaves_the_old_file() {
         .env("PYTREE_FILES_CRAMPED", &path)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let output_text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}"
+        output.status.success() && output_text.contains("1 passed"),
+        "{output_text}"
     );
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(scratch.names(), ["state"]);

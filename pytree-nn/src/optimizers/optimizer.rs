@@ -263,7 +263,7 @@ fn choices_now<'c>(
         } else {
             expect_some(
                 chosen.pop_front(),
-                "a choice for each leaf that is no state",
+                "a choice for each leaf that is not a state",
             )
         }
     });

@@ -169,29 +169,30 @@ fn empty_table_and_indices_are_accepted() {
 #[test]
 fn wrong_index_or_query_is_reported() {
     let embed = Embed::new(5, 3, &mut Rngs::new(0));
-    let told = |indices: Tensor| embed.try_forward(&indices).unwrap_err().to_string();
+    let message = |indices: Tensor| embed.try_forward(&indices).unwrap_err().to_string();
     assert_eq!(
-        told(Tensor::from([[0, 1], [7, 9]])),
+        message(Tensor::from([[0, 1], [7, 9]])),
         "Embed expects indices in -5..5, found 7 at position 2; check how many there are, and that the indices were made for it"
     );
-    assert!(told(Tensor::from([-6])).contains("found -6 at position 0"));
-    assert!(told(Tensor::from([4_294_967_295_u32])).contains("found 4294967295"));
+    assert!(message(Tensor::from([-6])).contains("found -6 at position 0"));
+    assert!(message(Tensor::from([4_294_967_295_u32])).contains("found 4294967295"));
     assert!(
-        told(Tensor::from([1.0_f32]))
+        message(Tensor::from([1.0_f32]))
             .starts_with("Embed expects indices of integers, found f32[1]")
     );
     assert!(
-        told(Tensor::from([true])).starts_with("Embed expects indices of integers, found bool[1]")
+        message(Tensor::from([true]))
+            .starts_with("Embed expects indices of integers, found bool[1]")
     );
 
-    let told = |query: Tensor| embed.try_attend(&query).unwrap_err().to_string();
+    let message = |query: Tensor| embed.try_attend(&query).unwrap_err().to_string();
     assert!(
-        told(Tensor::zeros(DType::F32, [2, 4]))
+        message(Tensor::zeros(DType::F32, [2, 4]))
             .starts_with("Embed expects query: [.., 3], found f32[2,4]")
     );
     assert!(
-        told(Tensor::zeros(DType::F64, [3]))
+        message(Tensor::zeros(DType::F64, [3]))
             .starts_with("Embed expects a query of f32, like its table, found f64[3]")
     );
-    assert!(told(Tensor::from(1.0_f32)).starts_with("Embed expects query: [.., 3]"));
+    assert!(message(Tensor::from(1.0_f32)).starts_with("Embed expects query: [.., 3]"));
 }

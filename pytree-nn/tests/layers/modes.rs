@@ -109,13 +109,13 @@ fn shared_layer_is_set_once() {
 #[test]
 fn what_is_set_nowhere_is_an_error() {
     let net = net();
-    let told = |filter: Filter| {
+    let message = |filter: Filter| {
         edit::set_static(&net, &filter, Mode::Eval)
             .unwrap_err()
             .to_string()
     };
     assert_eq!(
-        told(Filter::path("blocks[0].linear")),
+        message(Filter::path("blocks[0].linear")),
         "cannot set what is a `Mode`: the filter path(blocks[0].linear) selects no static field of that type, by path alone; there are 5 places:
   blocks[0].norm.mode
   blocks[0].dropout.mode
@@ -124,19 +124,19 @@ fn what_is_set_nowhere_is_an_error() {
   head.mode"
     );
     assert_eq!(
-        told(Filter::path("haed")),
+        message(Filter::path("haed")),
         "no node or leaf at haed; did you mean `head`?"
     );
-    assert!(told(!Filter::path("block[0]")).starts_with("no node or leaf at block[0]"));
-    assert!(told(Filter::path_contains("mod")).contains("path_contains(mod)"));
-    // What is asked of leaves is no static field's.
+    assert!(message(!Filter::path("block[0]")).starts_with("no node or leaf at block[0]"));
+    assert!(message(Filter::path_contains("mod")).contains("path_contains(mod)"));
+    // Filters of leaves select no static field.
     for filter in [
         Filter::param(),
         Filter::leaf_type::<f64>(),
         Filter::predicate(|_, _| true),
         Filter::nothing(),
     ] {
-        assert!(told(filter).starts_with("cannot set what is a `Mode`"));
+        assert!(message(filter).starts_with("cannot set what is a `Mode`"));
     }
     let error = edit::set_static(&net, &Filter::everything(), 'c').unwrap_err();
     assert_eq!(

@@ -34,7 +34,7 @@ fn batch_under_vmap_is_batch_as_whole() {
     assert_near(&forward((&mut each, x.clone())), &whole.forward(&x));
     assert_near(&each.mean, &whole.mean);
     assert_near(&each.variance, &whole.variance);
-    // In use no other examples are asked for, so no axis needs the name.
+    // Evaluation needs no other examples, so no axis needs the name.
     let mut at_rest = eval(&each);
     assert_near(&at_rest.forward(&x), &eval(&whole).forward(&x));
     assert_eq!(at_rest, eval(&each));

@@ -1,4 +1,4 @@
-//! A reference is no leaf, however long it lives.
+//! A reference is not a leaf, even if it is `static`.
 
 use pytree_core::Module;
 

@@ -1,4 +1,4 @@
-//! A size is no leaf.
+//! A size is not a leaf.
 
 use pytree_core::Module;
 

@@ -1,4 +1,4 @@
-//! A string is no leaf.
+//! A string is not a leaf.
 
 use pytree_core::Module;
 

@@ -1,4 +1,4 @@
-//! A type that derives nothing of ours is no leaf.
+//! A type without a derive of this library is not a leaf.
 
 use pytree_core::Module;
 
