@@ -44,7 +44,7 @@ fn twin(arguments: &str, item: &str) -> TokenStream {
     panicking_twin::expand(arguments, item)
 }
 
-/// The mistakes reported: the text each stands at, and its message.
+/// Returns the reported mistakes: the source text of each span, and its message.
 fn mistakes(expanded: &TokenStream) -> Vec<(String, String)> {
     let tokens: Vec<TokenTree> = expanded.clone().into_iter().collect();
     tokens

@@ -218,7 +218,7 @@ fn values_sown_in_a_loop_are_returned() {
     assert!(model.blocks[2].y_mean.is_empty());
 }
 
-/// A layer that stands at several places, and is not written but for what it sows.
+/// A shared layer, whose only written state is its sown values.
 #[derive(Module, Debug)]
 struct Common {
     linear: Linear,

@@ -22,7 +22,7 @@ fn state() -> State {
     ])
 }
 
-/// A file that goes away with the test.
+/// A file that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -68,7 +68,7 @@ fn child(path: &Path) -> Command {
     command
 }
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {

@@ -1,4 +1,4 @@
-//! Key paths print as one would write them, and what they print parses back.
+//! Key paths print as users write them, and their text parses to the same path.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -120,7 +120,7 @@ where
     assert_eq!(together.is_ok(), expected, "map2 asks for one structure");
 }
 
-/// The children put together again are the whole.
+/// Joining the children of a tree gives the tree.
 fn check_children(treedef: &TreeDef) {
     let children = treedef.children();
     assert_eq!(

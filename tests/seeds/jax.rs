@@ -49,7 +49,7 @@ fn axes_of_vmap_are_prefix_of_arguments() {
     assert_eq!(all.to_vec::<f32>(), [110.0, 240.0, 390.0]);
     let default = vmap(weighted)(arguments(a1.clone()));
     assert_eq!(default, all);
-    // One leaf below the second argument; a tuple stands for the dictionary.
+    // One leaf below the second argument; a tuple replaces the dictionary.
     let (a1, mut dictionary) = arguments(a1);
     let (a2, a3) = (
         dictionary.remove("k1").expect("k1 is there"),

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// A file that goes away with the test.
+/// A file that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {

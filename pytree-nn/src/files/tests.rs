@@ -10,7 +10,7 @@ use std::thread;
 use super::temporary::unique_name;
 use super::*;
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -35,7 +35,7 @@ pub enum PerturbationError {
     /// The first run, which creates the zeros, is under a derivative. The gradient would silently
     /// lack the zeros.
     #[error(
-        "cannot perturb for the first time while a gradient is taken: the zeros of {found} are made in this run, so that it would lack theirs; run the model once before, for instance `let _ = model.forward(&x);`"
+        "cannot perturb for the first time while a gradient is taken: this run creates the zeros of {found}, so the gradient would lack them; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
     FirstRun {
         /// The first leaf of the value.

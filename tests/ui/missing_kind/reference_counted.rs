@@ -1,4 +1,4 @@
-//! A node that stands at several places is a `Shared`: an `Arc` would come apart at the first update.
+//! A shared node must be a `Shared`: the first update would separate the copies in an `Arc`.
 
 use std::sync::Arc;
 

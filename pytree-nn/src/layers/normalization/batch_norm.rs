@@ -189,7 +189,7 @@ impl BatchNorm {
                 BATCH_NORM,
                 format!("x: [batch, .., {features}] in training"),
                 x,
-                "an example alone is its own mean: give a batch or, under vmap, name the batch axis in `axis_name`",
+                "a single example equals its own mean: pass a batch or, under vmap, name the batch axis in `axis_name`",
             ));
         }
         let batch = normalization.statistics(x, mask.as_ref());
