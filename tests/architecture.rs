@@ -16,7 +16,7 @@ use syn::{Attribute, Item};
 /// The folder of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The layers of each crate, from the lowest to the highest: ARCHITECTURE.md says what each is for.
+/// The layers of each crate, from the lowest to the highest. ARCHITECTURE.md describes them.
 const CRATES: [(&str, &[&str]); 2] = [
     (
         "pytree-core",

@@ -12,7 +12,7 @@ use crate::fixture;
 /// Name, dtype, shape and kind of a leaf.
 type Row<'a> = (&'a str, &'a str, &'a [usize], Option<&'a str>);
 
-/// The version of a file: the first had none in its metadata.
+/// Returns the version of a file. Files of the first version have none in their metadata.
 fn version(path: &Path) -> u32 {
     let bytes = std::fs::read(path).unwrap();
     let (length, rest) = bytes.split_first_chunk::<8>().unwrap();

@@ -1,7 +1,8 @@
-//! Checkpoints and treedefs of every version load, and are the values written here. `docs/formats.md` is the policy.
+//! Checks that checkpoints and treedefs of every version load as the values written here. `docs/formats.md`
+//! states the policy.
 //!
-//! A fixture is written once, by the code of its version, and never again. With `PYTREE_WRITE_FIXTURES=1` those of the
-//! present version are written that are missing.
+//! A fixture is written once, by the code of its version, and is never changed. `PYTREE_WRITE_FIXTURES=1` writes
+//! the missing fixtures of the current version.
 
 #![allow(
     clippy::pedantic,

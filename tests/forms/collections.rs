@@ -1,4 +1,4 @@
-//! A state names its collection: one of the crate's or of the user's, by a path or under another name.
+//! A state names its collection: a collection of the crate or of the user, by a path or under another name.
 
 use pytree_core::kind::{BatchStat as Statistic, Cache};
 use pytree_core::{Collection, CollectionId, FieldKind, Module, ModuleType};

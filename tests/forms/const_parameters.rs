@@ -1,4 +1,4 @@
-//! Const parameters, alone and beside type parameters, with defaults.
+//! Const parameters, alone and together with type parameters, with defaults.
 
 use pytree_core::{Leaf, Module, Static, tree};
 

@@ -1,4 +1,4 @@
-//! Containers are what they hold: modules without attribute, leaves with one.
+//! Containers of modules need no attribute; containers of leaves have one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Parameters may have defaults, of which implementations are free.
+//! Parameters may have defaults, which the implementations omit.
 
 use pytree_core::{Module, Pytree, tree};
 

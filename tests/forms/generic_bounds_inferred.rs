@@ -1,4 +1,4 @@
-//! Type parameters get the bounds that the kinds of their fields need; nothing is written.
+//! Type parameters get the bounds that the kinds of their fields need, without bounds in the source.
 
 use std::marker::PhantomData;
 

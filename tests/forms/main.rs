@@ -1,5 +1,5 @@
-//! What the derives accept: one form a file. That a file compiles is most of its test; what it asserts is that the derive
-//! found the fields.
+//! Input that the derives accept, one form per file. Each file must compile, and asserts that the derive found
+//! the fields.
 
 #![allow(
     clippy::pedantic,

@@ -1,4 +1,4 @@
-//! Attributes of others, documentation among them, are passed over.
+//! Attributes of other macros and documentation are ignored.
 
 #![deny(missing_docs, warnings)]
 #![allow(

@@ -1,4 +1,4 @@
-//! Raw identifiers as names of items, variants, fields and parameters; they show without their prefix.
+//! Raw identifiers as names of items, variants, fields and parameters; displays omit their prefix.
 
 #![allow(
     non_camel_case_types,

@@ -1,4 +1,4 @@
-//! Items that hold themselves: by name, by `Self`, with parameters, and by way of another item.
+//! Recursive items: by name, by `Self`, with parameters, and through another item.
 
 use std::collections::BTreeMap;
 

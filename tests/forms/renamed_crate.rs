@@ -1,4 +1,4 @@
-//! The facade under another name: `crate = path` says where it is found.
+//! The facade under another name: `crate = path` gives its path.
 
 use ::pytree as renamed;
 use renamed::{Collection, Leaf, Module, Pytree, Static, module_object, tree};

@@ -1,4 +1,4 @@
-//! The derives beside `Module`: values of the structure, leaves of the user's, plain containers.
+//! The other derives: static values, leaves of the user, plain containers.
 
 use pytree_core::kind::State;
 use pytree_core::{Collection, Leaf, Module, Pytree, Static, tree};

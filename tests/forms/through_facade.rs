@@ -1,4 +1,4 @@
-//! Through the facade alone, by its prelude: its derives find the core inside of it.
+//! Uses only the facade, through its prelude: its derives find the core inside of it.
 
 use pytree::prelude::*;
 

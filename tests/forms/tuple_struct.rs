@@ -1,4 +1,4 @@
-//! A tuple struct: attributes stand before the types.
+//! A tuple struct: attributes precede the types.
 
 use pytree_core::{FieldKind, Module, ModuleType};
 

@@ -1,4 +1,4 @@
-//! Bounds of the item's own, in the parameters and in where clauses, are kept beside the inferred ones.
+//! Bounds in the parameters and where clauses of the item are kept, in addition to the inferred bounds.
 
 use std::fmt::Debug;
 

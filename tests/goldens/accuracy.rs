@@ -1,4 +1,4 @@
-//! Functions at places where a careless formula loses digits, compared with exact values.
+//! Compares functions with exact values where a careless formula loses digits.
 
 use pytree::nn::{gelu_exact, log_sigmoid, silu, softplus};
 use pytree::{DType, Tensor, grad, jit};

@@ -1,4 +1,4 @@
-//! Programs with branches, loops and rules of their own: `tests/golden/control_goldens.py`, program by program.
+//! Programs with branches, loops and custom rules, as in `tests/golden/control_goldens.py`.
 
 use pytree::{
     ScanOptions, Tensor, associative_scan, associative_scan_with, cond, custom_jvp, custom_vjp,

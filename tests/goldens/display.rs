@@ -1,4 +1,4 @@
-//! Tensors display as NumPy's arrays do.
+//! Tensors display as arrays of NumPy do.
 
 use crate::files::{read, tensor};
 

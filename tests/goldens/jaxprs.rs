@@ -1,4 +1,4 @@
-//! Jaxprs print as those of JAX do, and are well formed.
+//! Jaxprs print as in JAX, and are valid.
 
 use pytree::indexing::Step;
 use pytree::{DType, Jaxpr, Tensor, ix, jit, make_jaxpr, verify};

@@ -1,4 +1,4 @@
-//! States display as those of Flax NNX do.
+//! States display as in Flax NNX.
 
 use pytree::core::{Annotated, AnyLeaf, CollectionId, FieldKind, StaticData, TreeBuilder};
 use pytree::{Tensor, Tree};

@@ -1,4 +1,4 @@
-//! How far a figure may be from JAX's, by element type.
+//! Returns the tolerance for figures of JAX, by dtype.
 //!
 //! Both sides round differently only in the order of sums and in the last bit of transcendental functions.
 //! f32 has 2⁻²⁴ ≈ 6e-8 of relative error an operation, f64 1e-16; second derivatives of small

@@ -1,4 +1,4 @@
-//! The training cases that all peers agree on: the losses at steps 1 and 20.
+//! The training cases of the benchmarks: the losses at steps 1 and 20 are those of the other frameworks.
 
 #[path = "../../examples/digits/workload.rs"]
 mod workload;

@@ -1,4 +1,4 @@
-//! Calls of a builder of trees, in any order.
+//! Random calls of a tree builder, in any order.
 
 use pytree::prelude::*;
 

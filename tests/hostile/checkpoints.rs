@@ -1,4 +1,4 @@
-//! Checkpoints that are read from files, and ten thousand that were damaged on the way.
+//! Random checkpoint files, and ten thousand damaged files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

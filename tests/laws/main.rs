@@ -1,6 +1,6 @@
-//! Laws: what holds of every tree, every filter and every program, tested on random ones.
+//! Laws of every tree, filter and program, tested on random ones.
 //!
-//! The cases are the same in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` try others.
+//! The cases are the same in every run. `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select others.
 
 #![allow(
     clippy::pedantic,

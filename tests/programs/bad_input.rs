@@ -1,4 +1,4 @@
-//! Mistakes: each gives one error with all mismatches and paths, and leaves everything as it was.
+//! Mistakes: each causes one error with all mismatches and paths, and changes nothing.
 
 use pytree::AnyLeaf;
 use pytree::prelude::*;

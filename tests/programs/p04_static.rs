@@ -1,4 +1,5 @@
-//! Static fields: an enum, a float, a string, a function pointer. Changing one retraces, and one asks why.
+//! Static fields: an enum, a float, a string, a function pointer. A change causes a retrace, whose reason is
+//! reported.
 
 use pytree::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Tied weights: one shared leaf at two places.
+//! Tied weights: a shared leaf at two places.
 
 use pytree::prelude::*;
 

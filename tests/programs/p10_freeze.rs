@@ -1,4 +1,4 @@
-//! Freezing by filter: only what remains is differentiated, and a parameter without gradient is an error.
+//! Freezing by filter: frozen leaves are not differentiated, and a parameter without a gradient is an error.
 
 use pytree::prelude::*;
 

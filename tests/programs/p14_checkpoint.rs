@@ -1,5 +1,4 @@
-//! A checkpoint of model and optimiser, resumed in a fresh process bit for bit; a wrong file gives one
-//! report.
+//! A checkpoint of model and optimizer, resumed in a new process bit for bit. A wrong file gives a report.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

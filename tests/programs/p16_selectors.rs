@@ -1,4 +1,5 @@
-//! Places of a model named by a closure; nodes changed wherever they are; models compared; leaves as one vector.
+//! Places of a model selected by a closure, edits of nodes at any depth, comparison of models, and leaves as one
+//! vector.
 
 use std::collections::VecDeque;
 

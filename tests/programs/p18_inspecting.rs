@@ -1,4 +1,5 @@
-//! Looking into a function: its jaxpr, what runs, why it was traced again, what it prints, where NaN comes from.
+//! Inspection of a function: its jaxpr, the executed operations, the reason of a retrace, its prints, and the
+//! origin of NaN.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! States as data: what a program does with parts of a model besides training, and metadata that goes everywhere.
+//! States as data: parts of a model used outside of training, and metadata that every function keeps.
 
 use pytree::prelude::*;
 use pytree::{Annotated, Metadata};

@@ -1,4 +1,4 @@
-//! References: one mutable value at several places of a model, written inside of transformations.
+//! References: a mutable value at several places of a model, written inside of transformations.
 
 use pytree::prelude::*;
 
