@@ -70,8 +70,8 @@ impl Normalization<'_> {
 
     /// Computes mean and variance of `x` over the reduction axes and the named batch axis, where `mask` is true.
     ///
-    /// Variances are divided by the number of elements, not by that number less one. The fast variance is `E[x²]
-    /// - E[x]²`. Rounding may make it negative; the result is then 0.
+    /// Variances are divided by the number of elements, not by that number less one. The fast
+    /// variance is `E[x²] - E[x]²`. Rounding may make it negative; the result is then 0.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> Statistics {
         if !self.is_centred {
