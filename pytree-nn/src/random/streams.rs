@@ -89,14 +89,14 @@ impl StreamPlace {
     }
 }
 
-/// Whether a shape is that of streams.
+/// Returns whether a shape is that of a random stream.
 fn is_stream(shape: Shape<'_>) -> bool {
     let mut shapes = <RngStream as NodeShapes>::SHAPES.iter();
     shapes.any(|of_streams| shape == Shape::Static(of_streams))
 }
 
-/// The places of all streams of a structure in the graph form, in order. One of which leaves are in another part of a
-/// partition has none.
+/// Returns the places of all streams of a structure in the graph form, in order. Streams whose leaves are in
+/// another part of a partition are skipped.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     let mut places = Vec::new();
     let mut position = 0;
