@@ -45,7 +45,7 @@ pub use crate::notations::state::State;
 pub use crate::notations::{refs, state};
 pub use crate::references::reference::{Ref, WeakRef};
 pub use crate::references::shared::{Shared, Weak};
-pub use crate::references::{crossing, level};
+pub use crate::references::{boundary, level};
 pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};
 pub use crate::tools::select::{Selector, at};

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use pytree::core::crossing::{copy, put_together_with, take_apart, take_apart_as};
+use pytree::core::boundary::{
+    copy, flatten_as, flatten_with_references, unflatten_with_references,
+};
 use pytree::core::{Contents, Identity};
 use pytree::nn::checkpoint;
 use pytree::{
@@ -292,7 +294,7 @@ proptest! {
         let back: Roots = graph::unflatten(&treedef, leaves).unwrap();
         prop_assert_eq!(drawn(&back), drawn(&graph.roots));
         prop_assert_eq!(graph::structure(&back), treedef.clone());
-        prop_assert!(take_apart_as::<Tensor, _>(&back, &treedef, |_| true).is_some());
+        prop_assert!(flatten_as::<Tensor, _>(&back, &treedef, |_| true).is_some());
         let read = TreeDef::from_bytes(&treedef.to_bytes()).unwrap();
         prop_assert_eq!(&read, &treedef);
         prop_assert_eq!(read.content_hash(), treedef.content_hash());
@@ -330,11 +332,11 @@ proptest! {
     fn unflattened_graph_keeps_its_references(pattern in patterns()) {
         let graph = pattern.build();
         let before = drawn(&graph.roots);
-        let (leaves, treedef, references) = take_apart::<Tensor, _>(&graph.roots);
+        let (leaves, treedef, references) = flatten_with_references::<Tensor, _>(&graph.roots);
         let doubled = leaves.iter().map(|leaf| leaf * 2.0).collect();
-        let back: Roots = put_together_with(&treedef, doubled, &references, Contents::Kept).unwrap();
+        let back: Roots = unflatten_with_references(&treedef, doubled, &references, Contents::Kept).unwrap();
         prop_assert_eq!(drawn(&graph.roots), before);
-        prop_assert_eq!(take_apart::<Tensor, _>(&back).2.len(), references.len());
+        prop_assert_eq!(flatten_with_references::<Tensor, _>(&back).2.len(), references.len());
         let [mut before, mut after] = [&graph.roots, &back].map(cells);
         before.sort_unstable();
         after.sort_unstable();
@@ -357,7 +359,7 @@ proptest! {
 
 /// The references of a graph, in the order in which they are met.
 fn cells(roots: &Roots) -> Vec<Identity> {
-    take_apart::<Tensor, _>(roots).2.identities()
+    flatten_with_references::<Tensor, _>(roots).2.identities()
 }
 
 /// Whether a walk down the strong edges comes back to a reference that it is in, or meets a weak edge that leads
@@ -392,7 +394,7 @@ proptest! {
         let expected = drawn(&graph.roots);
         let inside = expected.lines().count();
         let twice = jit(move |roots: Roots| {
-            assert_eq!(take_apart::<Tensor, _>(&roots).1.num_leaves(), inside);
+            assert_eq!(flatten_with_references::<Tensor, _>(&roots).1.num_leaves(), inside);
             roots
         });
         for _ in 0..2 {

@@ -1,6 +1,6 @@
 //! Graphs: shared nodes, references and weak edges, which aliases name by number.
 
-use pytree::core::crossing;
+use pytree::core::boundary;
 use pytree::core::refs;
 use pytree::prelude::*;
 use pytree::{Dictionary, Ref, Shared, Weak, nodes};
@@ -122,8 +122,8 @@ fn references_are_linear() {
         });
         sheet.add("references: copy", references, |all| nodes::copy(all));
         sheet.add("references: flattened and unflattened", references, |all| {
-            let (leaves, treedef, _) = crossing::take_apart::<f32, _>(all);
-            crossing::put_together::<f32, Vec<Ref<f32>>>(&treedef, leaves).unwrap()
+            let (leaves, treedef, _) = boundary::flatten_with_references::<f32, _>(all);
+            boundary::unflatten_with_new_references::<f32, Vec<Ref<f32>>>(&treedef, leaves).unwrap()
         });
         sheet.add(
             "references: their places",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shuttle::thread;
 
-use crate::crossing::Outcome;
+use crate::boundary::Outcome;
 use crate::transformations::cache::{Cache, Entry, Signature};
 use crate::tensor::traceable::Traceable;
 use crate::{ORDERS, TreeDef};

@@ -30,7 +30,7 @@ impl std::fmt::Display for TreeDef {
 
 pub struct References;
 
-pub mod crossing {
+pub mod boundary {
     use super::tensor::Tensor;
     use super::tensor::traceable::Traceable;
     use super::{References, TreeDef};
@@ -41,7 +41,7 @@ pub mod crossing {
         pub fn writes(&self) -> bool {
             false
         }
-        pub fn take_apart_as<A: Traceable>(
+        pub fn flatten_as<A: Traceable>(
             &self,
             argument: &A,
             treedef: &TreeDef,

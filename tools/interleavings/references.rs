@@ -3,7 +3,7 @@
 //! `tools/deep-check interleavings` makes this a test of a copy of pytree-core in which the locks and atomics of references
 //! and turns are shuttle's. A time limit of a turn may end at any moment.
 
-use pytree_core::crossing::{Attempts, put_together_with, repeated, take_apart};
+use pytree_core::boundary::{Attempts, unflatten_with_references, repeated, flatten_with_references};
 use pytree_core::{Contents, Ref, TreeError};
 use shuttle::thread;
 
@@ -16,9 +16,9 @@ fn transfer(pair: &Pair) {
 }
 
 fn attempt(pair: &Pair) -> Result<(), TreeError> {
-    let (leaves, treedef, references) = take_apart::<i32, _>(pair);
+    let (leaves, treedef, references) = flatten_with_references::<i32, _>(pair);
     let moved = vec![leaves[0] - 1, leaves[1] + 1];
-    put_together_with::<i32, Pair>(&treedef, moved, &references, Contents::Written).map(drop)
+    unflatten_with_references::<i32, Pair>(&treedef, moved, &references, Contents::Written).map(drop)
 }
 
 /// As `transfer`, of a call that has lost twice: the next conflict takes a turn.
@@ -48,7 +48,7 @@ fn calls_take_effect_at_one_instant() {
                 threads.push(thread::spawn(move || transfer(&pair)));
             }
             // Readers see the sum at all times.
-            let (leaves, _, _) = take_apart::<i32, _>(&pair);
+            let (leaves, _, _) = flatten_with_references::<i32, _>(&pair);
             assert_eq!(leaves.iter().sum::<i32>(), 10);
             threads
                 .into_iter()
@@ -66,7 +66,7 @@ fn order_of_reading_is_not_that_of_writing() {
             let pair = pair();
             let reversed = (pair.1.clone(), pair.0.clone());
             let thread = thread::spawn(move || transfer(&pair));
-            let (leaves, _, _) = take_apart::<i32, _>(&reversed);
+            let (leaves, _, _) = flatten_with_references::<i32, _>(&reversed);
             assert_eq!(leaves.iter().sum::<i32>(), 10);
             thread.join().unwrap();
         },

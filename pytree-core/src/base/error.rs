@@ -297,7 +297,7 @@ impl fmt::Debug for TreeError {
 
 impl TreeError {
     /// Whether another thread has written a reference while a call ran that had read it. The call may be repeated: see
-    /// [`crossing::repeated`](crate::references::crossing::repeated).
+    /// [`boundary::repeated`](crate::references::boundary::repeated).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
     }

@@ -105,13 +105,13 @@ impl Attempts {
 ///
 /// # Examples
 /// ```
-/// use pytree_core::crossing::{put_together_with, repeated, take_apart};
+/// use pytree_core::boundary::{unflatten_with_references, repeated, flatten_with_references};
 /// use pytree_core::{Contents, Ref};
 /// let pair = (Ref::new(1), Ref::new(2));
 /// repeated(|| {
-///     let (leaves, treedef, references) = take_apart::<i32, _>(&pair);
+///     let (leaves, treedef, references) = flatten_with_references::<i32, _>(&pair);
 ///     let swapped = vec![leaves[1], leaves[0]];
-///     put_together_with::<i32, (Ref<i32>, Ref<i32>)>(&treedef, swapped, &references, Contents::Written)
+///     unflatten_with_references::<i32, (Ref<i32>, Ref<i32>)>(&treedef, swapped, &references, Contents::Written)
 /// })?;
 /// assert_eq!((pair.0.get(), pair.1.get()), (2, 1));
 /// # Ok::<(), pytree_core::TreeError>(())

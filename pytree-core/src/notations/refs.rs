@@ -10,7 +10,7 @@ use crate::base::kind::LeafKind;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::contract::unflatten::Contents;
 use crate::node::leaf::Leaf;
-use crate::references::crossing;
+use crate::references::boundary;
 use crate::references::reference;
 use crate::trees::dynamic::{Tree, same_structure};
 use crate::trees::partition::{self, Partition};
@@ -33,7 +33,7 @@ use crate::trees::partition::{self, Partition};
 /// If a reference may not be read here, or a trait object in the value holds a leaf of another type.
 #[track_caller]
 pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
-    let (leaves, treedef, _) = crossing::take_apart::<L, T>(value);
+    let (leaves, treedef, _) = boundary::flatten_with_references::<L, T>(value);
     Tree::from_parts(treedef, leaves)
 }
 
@@ -43,7 +43,7 @@ pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
 /// If the tree is of another structure than a `T`, or a leaf is.
 pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeError> {
     let leaves = values.leaves().to_vec();
-    crossing::put_together(values.treedef(), leaves).map(|(value, _)| value)
+    boundary::unflatten_with_new_references(values.treedef(), leaves).map(|(value, _)| value)
 }
 
 /// Writes values to the references of `target`: those of the leaves that `part` has.
@@ -66,7 +66,7 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
-    crossing::repeated(|| update_refs_once(target, part))
+    boundary::repeated(|| update_refs_once(target, part))
 }
 
 /// As [`update_refs`]; a conflict if another thread writes a reference of the target meanwhile.
@@ -74,7 +74,7 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
-    let (leaves, treedef, references) = crossing::take_apart::<L, T>(target);
+    let (leaves, treedef, references) = boundary::flatten_with_references::<L, T>(target);
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
     // The ranges of references begin in order, and one is before or inside of another.
     let mut ranges = treedef.reference_leaves().peekable();
@@ -95,7 +95,7 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
             paths: paths.collect(),
         });
     }
-    crossing::put_together_changed::<L, T>(&treedef, leaves, &references, |position| {
+    boundary::unflatten_changed::<L, T>(&treedef, leaves, &references, |position| {
         *expect_at(&changed, position, LEAVES)
     })
     .map(drop)
@@ -119,12 +119,12 @@ pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     target: &T,
     source: &T,
 ) -> Result<(), TreeError> {
-    crossing::repeated(|| {
-        let (leaves, treedef, of_source) = crossing::take_apart::<L, T>(source);
-        let (_, of_target, references) = crossing::take_apart::<L, T>(target);
+    boundary::repeated(|| {
+        let (leaves, treedef, of_source) = boundary::flatten_with_references::<L, T>(source);
+        let (_, of_target, references) = boundary::flatten_with_references::<L, T>(target);
         same_structure("cannot update references", &of_target, &treedef)?;
         let references = references.beside(of_source);
-        crossing::put_together_with::<L, T>(&treedef, leaves, &references, Contents::Written)
+        boundary::unflatten_with_references::<L, T>(&treedef, leaves, &references, Contents::Written)
             .map(drop)
     })
 }

@@ -31,7 +31,7 @@ use crate::treedef::{Builder, TreeDef};
 /// # Panics
 /// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
 #[track_caller]
-pub fn take_apart<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDef, References) {
+pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let kept = Kept::default();
@@ -59,12 +59,12 @@ fn at_one_instant<L>(
     }
 }
 
-/// As [`take_apart`], of a value whose leaves are of whatever types.
+/// As [`flatten_with_references`], of a value whose leaves are of whatever types.
 ///
 /// # Panics
 /// If a reference may not be read here.
 #[track_caller]
-pub fn take_apart_any<T: Pytree + ?Sized>(value: &T) -> (Vec<AnyLeaf>, TreeDef, References) {
+pub fn flatten_any_with_references<T: Pytree + ?Sized>(value: &T) -> (Vec<AnyLeaf>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let kept = Kept::default();
@@ -80,7 +80,7 @@ pub fn take_apart_any<T: Pytree + ?Sized>(value: &T) -> (Vec<AnyLeaf>, TreeDef, 
 
 /// The leaves of a value and its references, if it has the structure of a stored treedef of the graph form and
 /// `accepts` its leaves. No treedef is built. It may ask more than once, if another thread writes meanwhile.
-pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
+pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     treedef: &TreeDef,
     accepts: impl Fn(&[&L]) -> bool,
@@ -90,7 +90,7 @@ pub fn take_apart_as<L: Leaf + Clone, T: PytreeOf<L>>(
     Some((leaves, references))
 }
 
-/// As [`take_apart_as`] with one of several treedefs, `first` or one of the others, whose positions begin at 1; with
+/// As [`flatten_as`] with one of several treedefs, `first` or one of the others, whose positions begin at 1; with
 /// handles of the shared nodes of some numbers only. `choose` gets the position of the treedef that the value has, and
 /// what it chooses is given.
 fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
@@ -136,7 +136,7 @@ fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
 ///
 /// # Errors
 /// If there are too few or too many leaves, or the treedef is of another type.
-pub fn put_together<L: Leaf + Clone, T: Pytree>(
+pub fn unflatten_with_new_references<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
 ) -> Result<(T, References), TreeError> {
@@ -152,9 +152,9 @@ pub fn put_together<L: Leaf + Clone, T: Pytree>(
 /// Two values taken apart together, so that what they share is known: the structure is that of a tuple of them.
 ///
 /// # Panics
-/// As [`take_apart`].
+/// As [`flatten_with_references`].
 #[track_caller]
-pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
+pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     first: &T,
     second: &U,
 ) -> (Vec<L>, TreeDef, References) {
@@ -180,11 +180,11 @@ pub fn take_apart_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
 /// A copy of a value with the same references and shared nodes.
 ///
 /// # Panics
-/// As [`take_apart`], or if an impl of `Pytree` visits and unflattens differently.
+/// As [`flatten_with_references`], or if an impl of `Pytree` visits and unflattens differently.
 #[track_caller]
 pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
-    let (leaves, treedef, references) = take_apart::<L, T>(value);
-    rebuilt(put_together_with(
+    let (leaves, treedef, references) = flatten_with_references::<L, T>(value);
+    rebuilt(unflatten_with_references(
         &treedef,
         leaves,
         &references,
@@ -195,20 +195,20 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
 /// A value put together in which the references are those given, in the order in which they are met.
 ///
 /// # Errors
-/// As [`put_together`], or if a reference holds another type or may not be written here; a
+/// As [`unflatten_with_new_references`], or if a reference holds another type or may not be written here; a
 /// [conflict](TreeError::is_conflict) if something is written and another thread has written one of the references
 /// since they were read. Then nothing is written.
-pub fn put_together_with<L: Leaf + Clone, T: Pytree>(
+pub fn unflatten_with_references<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
     references: &References,
     contents: Contents<'_>,
 ) -> Result<T, TreeError> {
-    put_together_part(treedef, leaves, (references, contents), references)
+    unflatten_part(treedef, leaves, (references, contents), references)
 }
 
-/// As [`put_together_with`], with the references that are left of those that were `read`.
-pub(crate) fn put_together_part<L: Leaf + Clone, T: Pytree>(
+/// As [`unflatten_with_references`], with the references that are left of those that were `read`.
+pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
     used: (&References, Contents<'_>),
@@ -227,29 +227,29 @@ pub(crate) fn put_together_part<L: Leaf + Clone, T: Pytree>(
 /// and those that hold a leaf that `is_changed` names by its position are written.
 ///
 /// # Errors
-/// As [`put_together_with`]; then nothing is written.
-pub fn put_together_changed<L: Leaf + Clone, T: Pytree>(
+/// As [`unflatten_with_references`]; then nothing is written.
+pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
     references: &References,
     mut is_changed: impl FnMut(usize) -> bool,
 ) -> Result<T, TreeError> {
     if references.is_empty() {
-        return put_together(treedef, leaves).map(|(value, _)| value);
+        return unflatten_with_new_references(treedef, leaves).map(|(value, _)| value);
     }
     let written: Vec<bool> = treedef
         .reference_leaves()
         .map(|mut leaves| leaves.any(&mut is_changed))
         .collect();
-    put_together_with(treedef, leaves, references, Contents::WrittenAt(&written))
+    unflatten_with_references(treedef, leaves, references, Contents::WrittenAt(&written))
 }
 
 /// A value that was taken apart, put together again with other static values: it has the same references, and those
 /// in which a static value has changed are written.
 ///
 /// # Errors
-/// As [`put_together_with`]; then nothing is written.
-pub fn put_together_restated<L: Leaf + Clone, T: Pytree>(
+/// As [`unflatten_with_references`]; then nothing is written.
+pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     before: &TreeDef,
     after: &TreeDef,
     leaves: Vec<L>,
@@ -260,7 +260,7 @@ pub fn put_together_restated<L: Leaf + Clone, T: Pytree>(
         .zip(after.reference_statics())
         .map(|(before, after)| before != after)
         .collect();
-    put_together_with(after, leaves, references, Contents::WrittenAt(&written))
+    unflatten_with_references(after, leaves, references, Contents::WrittenAt(&written))
 }
 
 /// The nodes of the argument that a structure has, by their numbers in order.
@@ -333,13 +333,13 @@ impl Outcome {
         (leaves, outcome)
     }
 
-    /// As [`take_apart_as`], of the argument of a function that has an outcome for each of several structures:
+    /// As [`flatten_as`], of the argument of a function that has an outcome for each of several structures:
     /// `known` gives them by their positions. The argument is walked once, whichever it has; of structures that differ only in
     /// where weak edges lead, one is compared. `choose` gets the position
     /// of a structure that it has, and its leaves, and chooses an outcome for this structure by its position, which is
     /// given. Shared nodes that are not in this outcome's result again are let go, so that a function that was given its
     /// argument may use their memory.
-    pub fn take_apart_as_known<'t, L: Leaf + Clone, T: PytreeOf<L>>(
+    pub fn flatten_argument<'t, L: Leaf + Clone, T: PytreeOf<L>>(
         argument: &T,
         known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
         choose: impl Fn(usize, &[&L]) -> Option<usize>,
@@ -435,7 +435,7 @@ impl Outcome {
     /// If there are too few or too many leaves, a structure is of another type, or a reference may not be written
     /// here; a [conflict](TreeError::is_conflict) if something is written and another thread has written a reference of
     /// the argument since it was read. Then nothing is written.
-    pub fn put_together<L: Leaf + Clone, R: Pytree>(
+    pub fn unflatten_result<L: Leaf + Clone, R: Pytree>(
         &self,
         leaves: Vec<L>,
         argument: &References,

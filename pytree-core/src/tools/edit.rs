@@ -18,7 +18,7 @@ use crate::contract::unflatten::unflatten_with;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticValue;
-use crate::references::crossing;
+use crate::references::boundary;
 use crate::tools::edit::place::{Parents, Places};
 use crate::tools::edit::replace::replace;
 use crate::treedef::TreeDef;
@@ -236,7 +236,7 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: T,
 ) -> Result<M, TreeError> {
-    crossing::repeated(|| set_static_once(model, filter, &value))
+    boundary::repeated(|| set_static_once(model, filter, &value))
 }
 
 /// As [`set_static`]; a conflict if another thread writes a reference of the model meanwhile.
@@ -245,7 +245,7 @@ fn set_static_once<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: &T,
 ) -> Result<M, TreeError> {
-    let (leaves, treedef, references) = crossing::take_apart_any(model);
+    let (leaves, treedef, references) = boundary::flatten_any_with_references(model);
     let mut paths = filter.paths().into_iter();
     if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
         return Err(treedef.no_node(path));
@@ -263,7 +263,7 @@ fn set_static_once<M: Pytree, T: StaticValue>(
         });
     }
     let changed = treedef.with_static(&chosen, value);
-    crossing::put_together_restated(&treedef, &changed, leaves, &references)
+    boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }
 
 /// The model with `value` at the first of the nodes, all of one path, where it fits.

@@ -12,7 +12,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
-use crate::references::crossing::{take_apart, take_apart_any};
+use crate::references::boundary::{flatten_with_references, flatten_any_with_references};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, same_structure};
 
@@ -82,7 +82,7 @@ pub(crate) fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(
         Sharing::Duplicate => flatten_mapped(sharing, tree, L::clone),
         // What several references hold is read at one instant.
         Sharing::Preserve => {
-            let (leaves, treedef, _) = take_apart(tree);
+            let (leaves, treedef, _) = flatten_with_references(tree);
             (leaves, treedef)
         }
     }
@@ -94,7 +94,7 @@ pub(crate) fn flatten_any<T: Pytree + ?Sized>(
     tree: &T,
 ) -> (Vec<AnyLeaf>, TreeDef) {
     if sharing == Sharing::Preserve {
-        let (leaves, treedef, _) = take_apart_any(tree);
+        let (leaves, treedef, _) = flatten_any_with_references(tree);
         return (leaves, treedef);
     }
     let mut leaves = Vec::new();
@@ -293,7 +293,7 @@ pub(crate) fn dynamic<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &
 ///
 /// # Panics
 /// If there is a reference in the value, whose leaves can't be borrowed; see
-/// [`crossing::take_apart_as`](crate::references::crossing::take_apart_as).
+/// [`boundary::flatten_as`](crate::references::boundary::flatten_as).
 pub fn match_structure<'a, L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &'a T,
     treedef: &TreeDef,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use pytree_core::Contents::{Kept, Written};
-use pytree_core::crossing::{
-    Outcome, copy, put_together, put_together_with, take_apart, take_apart_as, take_apart_both,
+use pytree_core::boundary::{
+    Outcome, copy, flatten_as, flatten_both, flatten_with_references,
+    unflatten_with_new_references, unflatten_with_references,
 };
 use pytree_core::{Pytree, Ref, References, Shared, TreeDef, WeakRef, graph};
 
@@ -30,15 +31,16 @@ fn cross<R: pytree_core::PytreeOf<i32>>(
     all: bool,
     function: impl FnOnce(Cells) -> R,
 ) -> (R, Outcome) {
-    let (leaves, treedef, outside) = take_apart::<i32, _>(cells);
-    let (inner, inside): (Cells, References) = put_together(&treedef, leaves).unwrap();
+    let (leaves, treedef, outside) = flatten_with_references::<i32, _>(cells);
+    let (inner, inside): (Cells, References) =
+        unflatten_with_new_references(&treedef, leaves).unwrap();
     assert_eq!(inside.len(), 2);
     assert!(inside.written().is_empty());
     let result = function(inner);
     let written = if all { vec![0, 1] } else { inside.written() };
     let (leaves, outcome) = Outcome::of::<i32, R>(&result, &inside, written);
     drop(result);
-    (outcome.put_together(leaves, &outside).unwrap(), outcome)
+    (outcome.unflatten_result(leaves, &outside).unwrap(), outcome)
 }
 
 #[test]
@@ -87,14 +89,14 @@ fn what_is_not_written_does_not_come_out() {
 #[test]
 fn a_value_written_may_be_of_another_structure_and_share_with_the_result() {
     let outer = Ref::new(Vec::<Shared<i32>>::new());
-    let (leaves, treedef, outside) = take_apart::<i32, _>(&outer);
+    let (leaves, treedef, outside) = flatten_with_references::<i32, _>(&outer);
     let (inner, inside): (Ref<Vec<Shared<i32>>>, References) =
-        put_together(&treedef, leaves).unwrap();
+        unflatten_with_new_references(&treedef, leaves).unwrap();
     let node = Shared::new(4);
     inner.set(vec![node.clone(), node.clone()]);
     let (leaves, outcome) = Outcome::of::<i32, _>(&node, &inside, inside.written());
     assert_eq!(leaves, [4]);
-    let node: Shared<i32> = outcome.put_together(leaves, &outside).unwrap();
+    let node: Shared<i32> = outcome.unflatten_result(leaves, &outside).unwrap();
     assert!(outer.get().iter().all(|item| item.same(&node)) && outer.get().len() == 2);
 }
 
@@ -108,22 +110,23 @@ fn weak_handles_of_the_argument_come_out_too() {
 #[test]
 fn references_are_used_again_where_the_structure_is_the_same() {
     let outer = cells();
-    let (leaves, treedef, references) = take_apart::<i32, _>(&outer);
+    let (leaves, treedef, references) = flatten_with_references::<i32, _>(&outer);
     assert_eq!(leaves, [1, 2, 3]);
-    let back: Cells = put_together_with(&treedef, vec![7, 8, 9], &references, Written).unwrap();
+    let back: Cells =
+        unflatten_with_references(&treedef, vec![7, 8, 9], &references, Written).unwrap();
     assert!(back.left.same(&outer.right) && back.other.same(&outer.other));
     assert_eq!((outer.left.get(), outer.other.get()), (7, vec![8, 9]));
-    let back: Cells = put_together_with(&treedef, vec![0; 3], &references, Kept).unwrap();
+    let back: Cells = unflatten_with_references(&treedef, vec![0; 3], &references, Kept).unwrap();
     assert_eq!(back.right.get(), 7);
     assert!(copy::<i32, _>(&outer).other.same(&outer.other));
     // A failure writes nothing.
     let wrong: Result<(Ref<i32>, Ref<i32>, Ref<i32>), _> =
-        put_together_with(&treedef, vec![0, 0, 0], &references, Written);
+        unflatten_with_references(&treedef, vec![0, 0, 0], &references, Written);
     assert!(wrong.is_err());
     assert_eq!(outer.left.get(), 7);
     let swapped = (outer.other.clone(), outer.left.clone());
-    let (_, treedef, _) = take_apart::<i32, _>(&swapped);
-    let error = put_together_with::<i32, (Ref<Vec<i32>>, Ref<i32>)>(
+    let (_, treedef, _) = flatten_with_references::<i32, _>(&swapped);
+    let error = unflatten_with_references::<i32, (Ref<Vec<i32>>, Ref<i32>)>(
         &treedef,
         vec![0; 3],
         &references,
@@ -143,21 +146,21 @@ fn a_stored_structure_is_matched_with_references() {
     let outer = cells();
     let treedef = graph::structure(&outer);
     let (leaves, references) =
-        take_apart_as::<i32, _>(&outer, &treedef, |leaves| leaves.len() == 3).unwrap();
+        flatten_as::<i32, _>(&outer, &treedef, |leaves| leaves.len() == 3).unwrap();
     assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
-    assert!(take_apart_as::<i32, _>(&outer, &treedef, |_| false).is_none());
+    assert!(flatten_as::<i32, _>(&outer, &treedef, |_| false).is_none());
     outer.other.set(vec![2]);
-    assert!(take_apart_as::<i32, _>(&outer, &treedef, |_| true).is_none());
+    assert!(flatten_as::<i32, _>(&outer, &treedef, |_| true).is_none());
     let apart = Cells {
         left: Ref::new(1),
         ..cells()
     };
-    assert!(take_apart_as::<i32, _>(&apart, &treedef, |_| true).is_none());
+    assert!(flatten_as::<i32, _>(&apart, &treedef, |_| true).is_none());
     let kinds = Cells {
         other: Ref::param(vec![2, 3]),
         ..cells()
     };
-    assert!(take_apart_as::<i32, _>(&kinds, &treedef, |_| true).is_none());
+    assert!(flatten_as::<i32, _>(&kinds, &treedef, |_| true).is_none());
 }
 
 /// Values of one type and of different structures: the nodes that they share, static values, the number of leaves.
@@ -197,12 +200,12 @@ fn value_is_found_among_several_structures() {
             let known =
                 |position| (position < count).then(|| (&structures[at(position)], &nothing));
             for (number, value) in values.iter().enumerate() {
-                let (leaves, treedef, _) = take_apart::<i32, _>(value);
+                let (leaves, treedef, _) = flatten_with_references::<i32, _>(value);
                 let choose = |position: usize, found: &[&i32]| {
                     assert!(found.iter().copied().eq(&leaves));
                     Some(position)
                 };
-                let found = Outcome::take_apart_as_known::<i32, _>(value, known, choose);
+                let found = Outcome::flatten_argument::<i32, _>(value, known, choose);
                 let expected = (0..count).find(|&position| structures[at(position)] == treedef);
                 assert_eq!(
                     found.map(|found| found.0),
@@ -218,9 +221,9 @@ fn value_is_found_among_several_structures() {
 fn chosen_outcome_says_which_nodes_are_kept() {
     type Pair = (Shared<i32>, Shared<i32>);
     let argument: Pair = (Shared::new(1), Shared::new(2));
-    let (leaves, treedef, outside) = take_apart::<i32, _>(&argument);
+    let (leaves, treedef, outside) = flatten_with_references::<i32, _>(&argument);
     let outcome = |result: fn(Pair) -> Shared<i32>| {
-        let (inner, inside) = put_together(&treedef, leaves.clone()).unwrap();
+        let (inner, inside) = unflatten_with_new_references(&treedef, leaves.clone()).unwrap();
         Outcome::of::<i32, _>(&result(inner), &inside, Vec::new()).1
     };
     let outcomes = [outcome(|pair| pair.0), outcome(|pair| pair.1)];
@@ -228,11 +231,11 @@ fn chosen_outcome_says_which_nodes_are_kept() {
     let known = |at: usize| outcomes.get(at).map(|outcome| (&treedef, outcome));
     for (chosen, expected) in [&argument.0, &argument.1].into_iter().enumerate() {
         let choose = |_, _: &[&i32]| Some(chosen);
-        let found = Outcome::take_apart_as_known::<i32, _>(&argument, known, choose);
+        let found = Outcome::flatten_argument::<i32, _>(&argument, known, choose);
         let (at, leaves, references) = found.unwrap();
         assert_eq!((at, leaves), (chosen, vec![1, 2]));
         let result: Shared<i32> = outcomes[at]
-            .put_together::<i32, _>(Vec::new(), &references)
+            .unflatten_result::<i32, _>(Vec::new(), &references)
             .unwrap();
         assert!(result.same(expected));
     }
@@ -242,10 +245,10 @@ fn chosen_outcome_says_which_nodes_are_kept() {
 fn two_values_are_taken_apart_together() {
     let outer = cells();
     let (leaves, treedef, references) =
-        take_apart_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);
+        flatten_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);
     assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
     let ((cells, items), _): ((Cells, Vec<Ref<i32>>), _) =
-        put_together(&treedef, vec![4, 5, 6]).unwrap();
+        unflatten_with_new_references(&treedef, vec![4, 5, 6]).unwrap();
     assert!(items[0].same(&cells.right));
 }
 

@@ -4,7 +4,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pytree_core::crossing::{Outcome, put_together_with, repeated, take_apart};
+use pytree_core::boundary::{
+    Outcome, flatten_with_references, repeated, unflatten_with_references,
+};
 use pytree_core::shape::LIST;
 use pytree_core::{
     Contents, Filter, Pytree, PytreeOf, Ref, ReferenceError, TreeError, Unflattener, Unrepeated,
@@ -15,9 +17,10 @@ type Pair = (Ref<i64>, Ref<i64>);
 
 /// Writes what `change` makes of the values of a pair, unless another thread writes one of them meanwhile.
 fn attempt(pair: &Pair, change: impl Fn(i64, i64) -> [i64; 2]) -> Result<(), TreeError> {
-    let (leaves, treedef, references) = take_apart::<i64, _>(pair);
+    let (leaves, treedef, references) = flatten_with_references::<i64, _>(pair);
     let changed = change(leaves[0], leaves[1]).to_vec();
-    put_together_with::<i64, Pair>(&treedef, changed, &references, Contents::Written).map(drop)
+    unflatten_with_references::<i64, Pair>(&treedef, changed, &references, Contents::Written)
+        .map(drop)
 }
 
 #[test]
@@ -37,7 +40,7 @@ fn outdated_values_are_not_written() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot write what the code between taking a value apart and putting it together computed: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; repeat both steps, for instance by `crossing::repeated`, or hold a lock around them"
+        "cannot write what the code between taking a value apart and putting it together computed: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; repeat both steps, for instance by `boundary::repeated`, or hold a lock around them"
     );
     assert_eq!((pair.0.get(), pair.1.get()), (1, 5));
 }
@@ -45,18 +48,18 @@ fn outdated_values_are_not_written() {
 #[test]
 fn read_references_are_compared_too() {
     let pair = (Ref::new(1), Ref::new(2));
-    let (_, _, references) = take_apart::<i64, _>(&pair);
+    let (_, _, references) = flatten_with_references::<i64, _>(&pair);
     pair.1.set(3);
     let (_, outcome) = Outcome::of::<i64, _>(&(), &references, vec![0]);
     let error = outcome
-        .put_together::<i64, ()>(vec![7], &references)
+        .unflatten_result::<i64, ()>(vec![7], &references)
         .unwrap_err();
     assert!(error.is_conflict(), "{error}");
     assert_eq!(pair.0.get(), 1);
     let (_, outcome) = Outcome::of::<i64, _>(&(), &references, Vec::new());
     assert!(
         outcome
-            .put_together::<i64, ()>(Vec::new(), &references)
+            .unflatten_result::<i64, ()>(Vec::new(), &references)
             .is_ok()
     );
 }
@@ -79,9 +82,9 @@ fn equal_value_written_again_is_a_conflict() {
 fn inner_references_are_compared_too() {
     let inner = Ref::new(1_i64);
     let outer = Ref::new(vec![inner.clone()]);
-    let (_, treedef, references) = take_apart::<i64, _>(&outer);
+    let (_, treedef, references) = flatten_with_references::<i64, _>(&outer);
     inner.set(2);
-    let written = put_together_with::<i64, Ref<Vec<Ref<i64>>>>(
+    let written = unflatten_with_references::<i64, Ref<Vec<Ref<i64>>>>(
         &treedef,
         vec![7],
         &references,
@@ -118,7 +121,7 @@ fn a_sum_is_constant_for_every_reader() {
             scope.spawn(|| {
                 let mut reads = 0;
                 while !done.load(Ordering::Relaxed) || reads == 0 {
-                    let (leaves, ..) = take_apart::<i64, _>(&pair);
+                    let (leaves, ..) = flatten_with_references::<i64, _>(&pair);
                     assert_eq!(leaves[0] + leaves[1], 1000);
                     reads += 1;
                 }
@@ -167,9 +170,9 @@ fn order_of_reading_is_not_that_of_writing() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1..=ROUNDS {
-                let (_, treedef, references) = take_apart::<i64, _>(&numbers);
+                let (_, treedef, references) = flatten_with_references::<i64, _>(&numbers);
                 let next = vec![round; numbers.len()];
-                put_together_with::<i64, Vec<Ref<i64>>>(
+                unflatten_with_references::<i64, Vec<Ref<i64>>>(
                     &treedef,
                     next,
                     &references,
@@ -180,7 +183,7 @@ fn order_of_reading_is_not_that_of_writing() {
             done.store(true, Ordering::Relaxed);
         });
         while !done.load(Ordering::Relaxed) {
-            let (leaves, ..) = take_apart::<i64, _>(&ends);
+            let (leaves, ..) = flatten_with_references::<i64, _>(&ends);
             assert_eq!(leaves[0], leaves[1]);
         }
     });

@@ -1,6 +1,6 @@
 //! At which trace level a reference is read and written.
 
-use pytree_core::crossing::{Outcome, put_together_with, take_apart};
+use pytree_core::boundary::{Outcome, flatten_with_references, unflatten_with_references};
 use std::rc::Rc;
 
 use pytree_core::level::{LevelKind, TraceLevel, with_levels};
@@ -112,10 +112,10 @@ fn one_of_another_thread_is_not_of_its_level() {
 #[test]
 fn nothing_is_written_if_one_reference_may_not_be() {
     let outside = (Ref::new(1), Ref::new(2));
-    let (leaves, treedef, references) = take_apart::<i32, _>(&outside);
+    let (leaves, treedef, references) = flatten_with_references::<i32, _>(&outside);
     let level = TraceLevel::begin("grad", LevelKind::Running);
     let written: Result<(Ref<i32>, Ref<i32>), _> =
-        put_together_with(&treedef, leaves, &references, Contents::Written);
+        unflatten_with_references(&treedef, leaves, &references, Contents::Written);
     assert!(
         written
             .unwrap_err()
@@ -125,7 +125,7 @@ fn nothing_is_written_if_one_reference_may_not_be() {
     let (leaves, outcome) = Outcome::of::<i32, _>(&(), &references, vec![0]);
     assert!(
         outcome
-            .put_together::<i32, ()>(leaves, &references)
+            .unflatten_result::<i32, ()>(leaves, &references)
             .is_err()
     );
     drop(level);
@@ -136,7 +136,7 @@ fn nothing_is_written_if_one_reference_may_not_be() {
 fn captured_reference_is_not_returned() {
     let (captured, argument) = (Ref::new(1), Ref::new(2));
     let level = TraceLevel::begin("vmap", LevelKind::Running);
-    let (_, _, references) = take_apart::<i32, _>(&argument);
+    let (_, _, references) = flatten_with_references::<i32, _>(&argument);
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         Outcome::of::<i32, _>(&captured, &references, Vec::new())
     }));

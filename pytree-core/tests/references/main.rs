@@ -15,8 +15,8 @@
     reason = "a failed unwrap is a failed test, and says where"
 )]
 
+mod boundary;
 mod cells;
-mod crossing;
 mod cycles;
 mod instants;
 mod levels;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pytree_core::crossing::{put_together_with, repeated, take_apart};
+use pytree_core::boundary::{flatten_with_references, repeated, unflatten_with_references};
 use pytree_core::{Contents, Pytree, Ref, Shared, WeakRef, graph};
 
 #[derive(Pytree, Clone, Debug)]
@@ -66,8 +66,14 @@ fn threads_that_read_write_and_walk_the_same_graph_all_come_to_an_end() {
                         }
                         _ => {
                             let back: Vec<Shared<Node>> = repeated(|| {
-                                let (leaves, treedef, references) = take_apart::<u64, _>(ring);
-                                put_together_with(&treedef, leaves, &references, Contents::Written)
+                                let (leaves, treedef, references) =
+                                    flatten_with_references::<u64, _>(ring);
+                                unflatten_with_references(
+                                    &treedef,
+                                    leaves,
+                                    &references,
+                                    Contents::Written,
+                                )
                             })
                             .unwrap();
                             assert!(back[0].value.same(&ring[0].value));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use pytree_core::crossing::{put_together_with, take_apart};
+use pytree_core::boundary::{flatten_with_references, unflatten_with_references};
 use pytree_core::{
     Contents, Identity, Pytree, Ref, Shared, TreeDef, TreeError, Weak, WeakRef, graph, refs,
 };
@@ -229,10 +229,11 @@ fn is_plain_or_refused(treedef: &TreeDef) {
 
 /// A structure that does not fit writes to none of the references given; one that does, to all.
 fn writes_all_or_nothing(treedef: &TreeDef, graph: &Graph) {
-    let (_, before, references) = take_apart::<f32, _>(&graph.roots);
+    let (_, before, references) = flatten_with_references::<f32, _>(&graph.roots);
     let values: Vec<f32> = graph.cells.iter().map(|cell| cell.get().number).collect();
     let leaves = vec![100.0_f32; treedef.num_leaves()];
-    let put: Result<Roots, _> = put_together_with(treedef, leaves, &references, Contents::Written);
+    let put: Result<Roots, _> =
+        unflatten_with_references(treedef, leaves, &references, Contents::Written);
     match put {
         Err(_) => {
             let after: Vec<f32> = graph.cells.iter().map(|cell| cell.get().number).collect();

@@ -1,6 +1,6 @@
 //! Training and evaluation mode: a static value of layers, which can be set in a whole model.
 
-use pytree_core::{Filter, Pytree, Static, TreeError, crossing, edit};
+use pytree_core::{Filter, Pytree, Static, TreeError, boundary, edit};
 
 use crate::error::or_panic;
 
@@ -87,7 +87,7 @@ pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 }
 
 fn with_mode<M: Pytree>(model: &M, mode: Mode) -> Result<M, TreeError> {
-    let (leaves, treedef, references) = crossing::take_apart_any(model);
+    let (leaves, treedef, references) = boundary::flatten_any_with_references(model);
     let changed = treedef.map_static(|_: &Mode| mode);
-    crossing::put_together_restated(&treedef, &changed, leaves, &references)
+    boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use pytree_core::bug::{LEAVES, expect_some, pairs};
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, crossing,
+    Filter, KeyPath, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, TreeDef, boundary,
     graph, partition,
 };
 use pytree_derive::panicking_twin;
@@ -182,7 +182,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     where
         M: SelectPart<Tensor>,
     {
-        let (mut leaves, treedef, references) = crossing::take_apart::<Tensor, M>(model);
+        let (mut leaves, treedef, references) =
+            boundary::flatten_with_references::<Tensor, M>(model);
         let choices = choices_now(&self.choices, &treedef)?;
         let (gradients, gradient_treedef) = graph::flatten::<Tensor, _>(gradients);
         let parameters: Partition<M, Tensor> = partition::select(&treedef, &leaves, |position| {
@@ -221,7 +222,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         for (leaf, update) in pairs(places, updates, "an update for each parameter") {
             *leaf = &*leaf + update;
         }
-        let updated = crossing::put_together_changed(&treedef, leaves, &references, |position| {
+        let updated = boundary::unflatten_changed(&treedef, leaves, &references, |position| {
             choices[position] == Choice::Trained
         });
         match (updated, before) {

@@ -1,7 +1,7 @@
 //! Changes all streams of a model.
 
+use pytree_core::boundary::{flatten_with_references, unflatten_with_references};
 use pytree_core::bug::{bug, expect_next};
-use pytree_core::crossing::{put_together_with, take_apart};
 use pytree_core::field::NodeShapes;
 use pytree_core::shape::{NodeKind, Shape};
 use pytree_core::{Contents, PytreeOf, StaticData, TreeDef, graph};
@@ -52,7 +52,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     model: &mut M,
     mut change: impl FnMut(&mut RngStream) -> RngStream,
 ) -> M {
-    let (mut before, treedef, references) = take_apart::<Tensor, M>(model);
+    let (mut before, treedef, references) = flatten_with_references::<Tensor, M>(model);
     let mut after = before.clone();
     for place in places_of(&treedef) {
         let mut stream = place.read(&before);
@@ -61,7 +61,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
         place.write(&changed, &mut after);
     }
     // Writes the references of the model. The references of the result are new.
-    *model = or_panic(put_together_with(
+    *model = or_panic(unflatten_with_references(
         &treedef,
         before,
         &references,

@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use pytree_core::crossing::Outcome;
+use pytree_core::boundary::Outcome;
 use pytree_core::{References, TreeDef};
 
 use crate::base::array::Array;
@@ -189,7 +189,7 @@ impl Cache {
             Some((&entry.signature.treedef, &entry.outcome))
         };
         let choose = |at, leaves: &[&Tensor]| newest.with_leaves(at, leaves);
-        let (at, leaves, references) = Outcome::take_apart_as_known(argument, known, choose)?;
+        let (at, leaves, references) = Outcome::flatten_argument(argument, known, choose)?;
         let entry = newest.into_entry(at)?;
         self.used(&entry);
         Some((entry, leaves, references))

@@ -5,7 +5,7 @@
 
 use std::panic::Location;
 
-use pytree_core::crossing::{self, Outcome};
+use pytree_core::boundary::{self, Outcome};
 use pytree_core::{Contents, ReferenceError, References, TreeDef, TreeError, Unrepeated};
 
 use crate::tensor::Tensor;
@@ -63,7 +63,7 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
 /// Unflattens a value together with the references inside it; see [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
-    rebuilt(crossing::put_together(treedef, leaves))
+    rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
 }
 
 /// The end of a call, as messages describe it.
@@ -111,7 +111,7 @@ pub(crate) fn rebuild_with<T: Traceable>(
     references: &References,
 ) -> T {
     let written = Contents::Written;
-    ending.with(crossing::put_together_with(
+    ending.with(boundary::unflatten_with_references(
         treedef, leaves, references, written,
     ))
 }
@@ -125,7 +125,7 @@ pub(crate) fn rebuild_result<R: Traceable>(
     leaves: Vec<Tensor>,
     references: &References,
 ) -> R {
-    ending.with(outcome.put_together(leaves, references))
+    ending.with(outcome.unflatten_result(leaves, references))
 }
 
 /// Calls a user's function with an argument of traced leaves. Returns the leaves of the result, followed by the leaves
@@ -157,7 +157,7 @@ pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> R,
 ) -> (Vec<Tensor>, Outcome) {
-    let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
+    let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
     let result = at_own_lines(|| function(argument));
     let written = references.written();
     match known {
@@ -174,7 +174,7 @@ pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> R,
 ) -> (Vec<Tensor>, (Outcome, Vec<usize>)) {
-    let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
+    let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
     let result = at_own_lines(|| function(argument));
     let written = references.written();
     let all = (0..references.len()).collect();
@@ -193,7 +193,7 @@ pub(crate) fn call_reading<A: Traceable, R>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> R,
 ) -> R {
-    let (argument, references) = rebuilt(crossing::put_together(treedef, leaves));
+    let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
     let result = at_own_lines(|| function(argument));
     unwritten(operation, treedef, &references);
     result
@@ -225,7 +225,7 @@ macro_rules! transformed {
         transformed!(callable [$($generics)*] $type, dyn Fn($argument) -> $output);
         transformed!(
             function [$($generics)*] $type, ($argument) -> $output,
-            given => given, pytree_core::crossing::copy::<$crate::tensor::Tensor, _>(given)
+            given => given, pytree_core::boundary::copy::<$crate::tensor::Tensor, _>(given)
         );
     };
     (reference [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {

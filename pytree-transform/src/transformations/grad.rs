@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::expect_some;
-use pytree_core::crossing::take_apart;
 use pytree_core::{Filter, SelectPart, TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
@@ -176,7 +176,7 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
     line: &Location<'_>,
     run: impl FnOnce(M) -> (Tensor, R),
 ) -> (R, Gradient<M>) {
-    let (leaves, treedef, references) = take_apart::<Tensor, M>(model);
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(model);
     let argument = Argument::new(leaves, treedef, wrt, line);
     let (mut results, tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
         let mut loss = None;
@@ -230,7 +230,7 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(primals);
     let line = Location::caller();
     let argument = Argument::new(leaves, treedef, None, line);
     let (results, mut tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {

@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
+use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::{expect_next, pairs};
-use pytree_core::crossing::take_apart;
 use pytree_core::{Partition, SelectPart, TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, Shape};
@@ -77,7 +77,7 @@ pub type JacobianOf<M, R> = <R as Jacobian<Gradient<M>>>::Rows;
 
 /// Flattens the argument of a function.
 fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
-    let (leaves, treedef, _) = take_apart::<Tensor, M>(model);
+    let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(model);
     Argument::new(leaves, treedef, None, line)
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pytree_core::boundary::{self, Attempts};
 use pytree_core::bug::expect_some;
-use pytree_core::crossing::{self, Attempts};
 use pytree_core::{References, TreeError, Unrepeated};
 
 use crate::base::array::Array;
@@ -162,7 +162,8 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         }
         // Tracing may need other threads.
         attempts.end_turn();
-        let (leaves, treedef, mut references) = crossing::take_apart::<Tensor, A>(argument);
+        let (leaves, treedef, mut references) =
+            boundary::flatten_with_references::<Tensor, A>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry = self
             .cache
@@ -225,7 +226,7 @@ fn evaluate<R: Traceable>(
     let arrays: Vec<Arc<Array>> = leaves.into_iter().map(array).collect();
     let results = entry.run(arrays);
     let results = results.into_iter().map(Tensor::from_shared).collect();
-    entry.outcome.put_together(results, references)
+    entry.outcome.unflatten_result(results, references)
 }
 
 impl<A: Traceable, R: Traceable> Jit<A, R> {

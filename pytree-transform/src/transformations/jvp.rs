@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use pytree_core::crossing::take_apart;
+use pytree_core::boundary::flatten_with_references;
 
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
@@ -34,8 +34,8 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let line = Location::caller();
-    let (leaves, treedef, references) = take_apart::<Tensor, M>(primals);
-    let (tangents, tangents_treedef, of_tangents) = take_apart::<Tensor, M>(tangents);
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(primals);
+    let (tangents, tangents_treedef, of_tangents) = flatten_with_references::<Tensor, M>(tangents);
     let references = references.beside(of_tangents);
     assert!(
         treedef == tangents_treedef,

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::panic::Location;
 
+use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::pairs;
-use pytree_core::crossing::take_apart;
 use pytree_core::{SelectPart, TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
@@ -44,7 +44,7 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (leaves, treedef, _) = take_apart::<Tensor, M>(primals);
+    let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let (results, tape, output_treedef) = on_tape(&leaves, &active, |traced| {
         let function = |primals: M| function.call(&primals);
@@ -85,7 +85,7 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
     /// If structure, shapes or dtypes of the tangents differ from the point's.
     #[track_caller]
     pub fn call(&self, tangents: &M) -> R {
-        let (leaves, treedef, _) = take_apart::<Tensor, M>(tangents);
+        let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(tangents);
         let found = Form::of(treedef, &leaves);
         let mistake = self
             .input
@@ -248,7 +248,7 @@ where
     R: Traceable,
     F: for<'a> Function<&'a M, Output = R>,
 {
-    let (leaves, treedef, _) = take_apart::<Tensor, M>(primals);
+    let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
     let mut seen = HashSet::new();

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::crossing::take_apart;
+use pytree_core::boundary::flatten_with_references;
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -99,7 +99,7 @@ fn map<A: Traceable, R: Traceable>(
     mapping: &Mapping,
     argument: A,
 ) -> R {
-    let (leaves, treedef, references) = take_apart::<Tensor, A>(&argument);
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, A>(&argument);
     drop(argument);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::TreeDef;
-use pytree_core::crossing::take_apart_both;
+use pytree_core::boundary::flatten_both;
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -89,7 +89,7 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     model: &mut M,
     argument: &A,
 ) -> R {
-    let (leaves, treedef, references) = take_apart_both::<Tensor, M, A>(&*model, argument);
+    let (leaves, treedef, references) = flatten_both::<Tensor, M, A>(&*model, argument);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);

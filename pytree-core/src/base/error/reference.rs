@@ -87,7 +87,7 @@ pub enum ReferenceError {
         },
         .path.or_root(),
         match .unrepeated {
-            Unrepeated::Caller => "repeat both steps, for instance by `crossing::repeated`, or hold a lock around them",
+            Unrepeated::Caller => "repeat both steps, for instance by `boundary::repeated`, or hold a lock around them",
             Unrepeated::Function(_) => "compile the function that calls it with `jit`, whose calls are repeated, or hold a lock around the calls",
             Unrepeated::Effects => "it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove what prints or calls back",
         }

@@ -18,7 +18,7 @@ use crate::node::insertion::InsertionOrder;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, NodeKind};
 use crate::node::statics::StaticBox;
-use crate::references::crossing;
+use crate::references::boundary;
 use crate::treedef::{Builder, TreeDef};
 use crate::trees::filter::Filter;
 
@@ -66,7 +66,7 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
-    crossing::repeated(|| pop_once(model, filter))
+    boundary::repeated(|| pop_once(model, filter))
 }
 
 /// As [`pop`]; a conflict if another thread writes a reference of the model meanwhile.
@@ -75,7 +75,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
-    let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+    let (leaves, treedef, references) = boundary::flatten_with_references::<L, M>(model);
     let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
     let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
     let popped = select(&treedef, &leaves, |position| selected[position]);
@@ -101,7 +101,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
                 let contents = Contents::WrittenAt(&changed);
                 let used = (&left, contents);
                 let built =
-                    crossing::put_together_part(&rest.treedef, rest.leaves, used, &references);
+                    boundary::unflatten_part(&rest.treedef, rest.leaves, used, &references);
                 *model = built?;
                 return Ok(popped);
             }

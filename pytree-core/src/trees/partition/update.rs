@@ -5,7 +5,7 @@ use crate::base::bug::{LEAVES, bug, expect_at};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::contract::pytree::PytreeOf;
 use crate::node::leaf::Leaf;
-use crate::references::crossing;
+use crate::references::boundary;
 use crate::trees::dynamic::Tree;
 
 /// Puts the leaves that `part` has in the place of the model's own, in place. Either all of them are put or, on an
@@ -36,11 +36,11 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<M, L>,
 ) -> Result<(), TreeError> {
     let doing = "cannot update a model by a part";
-    *model = crossing::repeated(|| {
-        let (leaves, treedef, references) = crossing::take_apart::<L, M>(model);
+    *model = boundary::repeated(|| {
+        let (leaves, treedef, references) = boundary::flatten_with_references::<L, M>(model);
         let (leaves, changed) =
             replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
-        crossing::put_together_changed(&treedef, leaves, &references, |position| {
+        boundary::unflatten_changed(&treedef, leaves, &references, |position| {
             *expect_at(&changed, position, LEAVES)
         })
     })?;

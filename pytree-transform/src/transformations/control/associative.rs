@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
+use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::{LEAVES, expect_some, pairs};
-use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, Shape};
@@ -57,7 +57,7 @@ pub fn associative_scan_with<X: Traceable>(
     function: impl Fn(X, X) -> X,
     elements: X,
 ) -> X {
-    let (leaves, treedef, _) = take_apart::<Tensor, X>(&elements);
+    let (leaves, treedef, _) = flatten_with_references::<Tensor, X>(&elements);
     length_of("scan", &treedef, &leaves, options.given_length());
     let flipped = |leaves: Vec<Tensor>| -> Vec<Tensor> {
         if !options.is_reverse() {

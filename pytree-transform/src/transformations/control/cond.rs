@@ -3,8 +3,8 @@
 use std::panic::Location;
 
 use pytree_core::TreeDef;
-use pytree_core::crossing::Outcome;
-use pytree_core::crossing::take_apart;
+use pytree_core::boundary::Outcome;
+use pytree_core::boundary::flatten_with_references;
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
@@ -117,7 +117,7 @@ fn choose<A: Traceable, R: Traceable>(
     branches: &[&dyn Fn(A) -> R],
     operand: &A,
 ) -> R {
-    let (leaves, treedef, references) = take_apart::<Tensor, A>(operand);
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
     let recorded: Vec<_> = branches
         .iter()

@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
+use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::expect_some;
-use pytree_core::crossing::take_apart;
 use pytree_core::{TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, DType};
@@ -143,8 +143,8 @@ where
     X: Traceable,
     Y: Traceable,
 {
-    let (carry, carry_treedef, references) = take_apart::<Tensor, C>(&init);
-    let (stacked, inputs_treedef, of_inputs) = take_apart::<Tensor, X>(&inputs);
+    let (carry, carry_treedef, references) = flatten_with_references::<Tensor, C>(&init);
+    let (stacked, inputs_treedef, of_inputs) = flatten_with_references::<Tensor, X>(&inputs);
     drop((init, inputs));
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
     assert!(
@@ -175,7 +175,7 @@ where
                 call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
                     function(index, carry, elements)
                 });
-            let (carry, after, references) = take_apart::<Tensor, C>(&carry);
+            let (carry, after, references) = flatten_with_references::<Tensor, C>(&carry);
             let moved = moved(&given, &after, &references);
             let (outputs, outputs_treedef) = graph::flatten::<Tensor, Y>(&outputs);
             results.extend(carry);

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use pytree_core::crossing::take_apart;
+use pytree_core::boundary::flatten_with_references;
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
@@ -55,7 +55,7 @@ pub(crate) fn repeat<C: Traceable>(
     body: impl Fn(C) -> C,
     init: C,
 ) -> C {
-    let (leaves, treedef, references) = take_apart::<Tensor, C>(&init);
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, C>(&init);
     drop(init);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
     let (mut condition, condition_captured, info) = stage(recorder, &infos, |tensors| {
@@ -73,7 +73,7 @@ pub(crate) fn repeat<C: Traceable>(
     let (mut body, body_captured, (after, moved)) = stage(recorder, &infos, |tensors| {
         let (carry, given) = inside(&treedef, tensors);
         let carry = at_own_lines(|| body(carry));
-        let (leaves, after, references) = take_apart::<Tensor, C>(&carry);
+        let (leaves, after, references) = flatten_with_references::<Tensor, C>(&carry);
         let moved = moved(&given, &after, &references);
         (leaves, (after, moved))
     });

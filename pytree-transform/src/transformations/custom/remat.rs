@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::crossing::take_apart;
+use pytree_core::boundary::flatten_with_references;
 
 use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
@@ -79,7 +79,7 @@ fn run<A: Traceable, R: Traceable>(
     if !is_transforming() {
         return function(argument);
     }
-    let (mut operands, treedef, references) = take_apart::<Tensor, A>(argument);
+    let (mut operands, treedef, references) = flatten_with_references::<Tensor, A>(argument);
     let infos: Vec<AbstractArray> = operands.iter().map(|leaf| leaf.info().clone()).collect();
     let (jaxpr, captured, outcome) = stage(Recorder::Remat, &infos, |tensors| {
         call_inside::<A, R>(&treedef, tensors, |argument| function(&argument))
