@@ -13,7 +13,7 @@ pub(crate) type Content = Arc<dyn Pytree + Send + Sync>;
 
 /// Keeps what references held for as long as a visit borrows it, or a call wants to know whether it is still there.
 #[derive(Clone, Default)]
-pub(crate) struct Kept {
+pub(crate) struct Arena {
     first: OnceCell<Box<Chunk>>,
 }
 
@@ -27,17 +27,17 @@ struct Chunk {
 }
 
 /// Adds to what is kept.
-pub(crate) struct Keeper<'a> {
+pub(crate) struct ArenaWriter<'a> {
     chunk: &'a OnceCell<Box<Chunk>>,
     /// How many of the chunk are taken.
     taken: usize,
 }
 
-impl Kept {
+impl Arena {
     /// The one that adds; of several, each adds where the one before ended.
     #[inline]
-    pub(crate) fn keeper(&self) -> Keeper<'_> {
-        Keeper {
+    pub(crate) fn writer(&self) -> ArenaWriter<'_> {
+        ArenaWriter {
             chunk: &self.first,
             taken: 0,
         }
@@ -51,21 +51,21 @@ impl Kept {
     ) -> Option<usize> {
         let mut chunk = &self.first;
         for (at, items) in items.chunks(CHUNK).enumerate() {
-            let kept = chunk.get()?;
-            for (position, (item, content)) in items.iter().zip(&kept.contents).enumerate() {
+            let full = chunk.get()?;
+            for (position, (item, content)) in items.iter().zip(&full.contents).enumerate() {
                 if !content.get().is_none_or(|content| fits(item, content)) {
                     return Some(at * CHUNK + position);
                 }
             }
-            chunk = &kept.next;
+            chunk = &full.next;
         }
         None
     }
 }
 
-impl<'a> Keeper<'a> {
+impl<'a> ArenaWriter<'a> {
     /// Keeps what a reference held.
-    pub(crate) fn keep(&mut self, content: Content) -> &'a dyn Pytree {
+    pub(crate) fn push(&mut self, content: Content) -> &'a dyn Pytree {
         loop {
             let chunk = self.chunk.get_or_init(Box::default);
             let Some(place) = chunk.contents.get(self.taken) else {
@@ -73,7 +73,7 @@ impl<'a> Keeper<'a> {
                 continue;
             };
             self.taken += 1;
-            // Another keeper of the same may have taken the place.
+            // Another writer of the same may have taken the place.
             if place.get().is_some() {
                 continue;
             }
@@ -82,7 +82,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-impl Drop for Kept {
+impl Drop for Arena {
     /// One by one: a long chain must not recurse.
     fn drop(&mut self) {
         let mut chunk = self.first.take();

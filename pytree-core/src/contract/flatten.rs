@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::identity::{Identity, IdentityMap};
+use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::handles::{AnyReference, References};
-use crate::contract::kept::{Content, Keeper, Kept};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
@@ -29,7 +29,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     sharing: Sharing,
     seen: IdentityMap,
     /// Nothing if leaves are lent out: then there must be no reference.
-    keeper: Option<Keeper<'a>>,
+    writer: Option<ArenaWriter<'a>>,
     /// Whether the references and shared nodes that are met are collected.
     collects: bool,
     references: References,
@@ -56,7 +56,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             on_leaf,
             sharing,
             seen: IdentityMap::default(),
-            keeper: None,
+            writer: None,
             collects: false,
             references: References::default(),
             known: None,
@@ -67,8 +67,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
     /// Keeps what references hold, so that their leaves can be visited.
     #[inline]
-    pub(crate) fn keeping(mut self, kept: &'a Kept) -> Self {
-        self.keeper = Some(kept.keeper());
+    pub(crate) fn with_arena(mut self, arena: &'a Arena) -> Self {
+        self.writer = Some(arena.writer());
         self
     }
 
@@ -219,8 +219,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        match &mut self.keeper {
-            Some(keeper) => keeper.keep(content),
+        match &mut self.writer {
+            Some(writer) => writer.push(content),
             None => panic!(
                 "{}",
                 crate::base::error::behind_a_reference(&self.builder.path())

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::base::error::{ReferenceError, TreeError};
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
+use crate::contract::arena::{Arena, Content};
 use crate::contract::commit::Staged;
-use crate::contract::kept::{Content, Kept};
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
@@ -108,7 +108,7 @@ pub struct References {
 #[derive(Clone)]
 struct Read {
     /// What each of them held.
-    contents: Kept,
+    contents: Arena,
     /// The structure of the value that they are in.
     treedef: TreeDef,
     /// The references of another value that the same call has read.
@@ -162,7 +162,7 @@ impl References {
     }
 
     /// The same references, of which `contents` was read in a value of this structure.
-    pub(crate) fn with_read(mut self, contents: Kept, treedef: &TreeDef) -> Self {
+    pub(crate) fn with_read(mut self, contents: Arena, treedef: &TreeDef) -> Self {
         if !self.cells.is_empty() {
             self.read = Some(Box::new(Read {
                 contents,

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
+use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::flatten::Sharing;
 use crate::contract::handles::References;
-use crate::contract::kept::{Content, Keeper, Kept};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
@@ -32,7 +32,7 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     depth: usize,
     sharing: Sharing,
     seen: IdentityMap,
-    keeper: Option<Keeper<'a>>,
+    writer: Option<ArenaWriter<'a>>,
     /// The references that were met.
     references: References,
     /// The numbers of the shared nodes whose handles are asked for; all, if nobody says.
@@ -53,7 +53,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             depth: 0,
             sharing,
             seen: IdentityMap::default(),
-            keeper: None,
+            writer: None,
             references: References::default(),
             wanted: None,
             weak: Vec::new(),
@@ -61,8 +61,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 
     /// Keeps what references hold, so that their leaves can be visited.
-    pub(crate) fn keeping(mut self, kept: &'a Kept) -> Self {
-        self.keeper = Some(kept.keeper());
+    pub(crate) fn with_arena(mut self, arena: &'a Arena) -> Self {
+        self.writer = Some(arena.writer());
         self
     }
 
@@ -236,8 +236,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        match &mut self.keeper {
-            Some(keeper) => keeper.keep(content),
+        match &mut self.writer {
+            Some(writer) => writer.push(content),
             None => panic!("{}", crate::base::error::behind_a_reference(&self.path())),
         }
     }

@@ -10,9 +10,9 @@ use crate::base::error::TreeError;
 use crate::base::identity::Identity;
 use crate::base::path::{Key, KeyPath};
 use crate::base::text::short_name;
+use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::AnyReference;
-use crate::contract::kept::Kept;
 use crate::contract::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
@@ -76,11 +76,11 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     #[track_caller]
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         let mut leaves = Vec::new();
-        let kept = Kept::default();
+        let arena = Arena::default();
         let treedef = Flatten::new(Sharing::Duplicate, |leaf| {
             leaves.push(function(typed(leaf)));
         })
-        .keeping(&kept)
+        .with_arena(&arena)
         .run(self);
         rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
     }

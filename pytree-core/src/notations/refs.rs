@@ -124,8 +124,13 @@ pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
         let (_, of_target, references) = boundary::flatten_with_references::<L, T>(target);
         same_structure("cannot update references", &of_target, &treedef)?;
         let references = references.beside(of_source);
-        boundary::unflatten_with_references::<L, T>(&treedef, leaves, &references, Contents::Written)
-            .map(drop)
+        boundary::unflatten_with_references::<L, T>(
+            &treedef,
+            leaves,
+            &references,
+            Contents::Written,
+        )
+        .map(drop)
     })
 }
 

@@ -15,9 +15,9 @@ use std::collections::HashSet;
 pub use self::places::ReferencePlace;
 use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
+use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::References;
-use crate::contract::kept::Kept;
 use crate::contract::matching::Match;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 pub use crate::contract::turn::{Attempts, repeated};
@@ -31,16 +31,18 @@ use crate::treedef::{Builder, TreeDef};
 /// # Panics
 /// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
 #[track_caller]
-pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> (Vec<L>, TreeDef, References) {
+pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
+    value: &T,
+) -> (Vec<L>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
-        let kept = Kept::default();
+        let arena = Arena::default();
         let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf| {
             leaves.push(typed::<L>(leaf).clone());
         })
-        .keeping(&kept)
+        .with_arena(&arena)
         .run_with_references(value);
-        let references = references.with_read(kept, &treedef);
+        let references = references.with_read(arena, &treedef);
         (leaves, treedef, references)
     })
 }
@@ -64,16 +66,18 @@ fn at_one_instant<L>(
 /// # Panics
 /// If a reference may not be read here.
 #[track_caller]
-pub fn flatten_any_with_references<T: Pytree + ?Sized>(value: &T) -> (Vec<AnyLeaf>, TreeDef, References) {
+pub fn flatten_any_with_references<T: Pytree + ?Sized>(
+    value: &T,
+) -> (Vec<AnyLeaf>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
-        let kept = Kept::default();
+        let arena = Arena::default();
         let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
             leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
         })
-        .keeping(&kept)
+        .with_arena(&arena)
         .run_with_references(value);
-        let references = references.with_read(kept, &treedef);
+        let references = references.with_read(arena, &treedef);
         (leaves, treedef, references)
     })
 }
@@ -104,13 +108,13 @@ fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
     loop {
         let mut leaves: Vec<&L> = Vec::with_capacity(first.num_leaves());
         let mut are_typed = true;
-        let kept = Kept::default();
+        let arena = Arena::default();
         let mut matching = Match::new(first, Sharing::Preserve, |leaf| match leaf.downcast_ref() {
             Some(leaf) => leaves.push(leaf),
             None => are_typed = false,
         })
         .or(others)
-        .keeping(&kept);
+        .with_arena(&arena);
         if let Some(wanted) = wanted {
             matching = matching.wanting(wanted);
         }
@@ -124,7 +128,7 @@ fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
             0 => first,
             _ => others(position)?,
         };
-        let references = references.with_read(kept, treedef);
+        let references = references.with_read(arena, treedef);
         if references.outdated().is_none() {
             return Some((chosen, leaves, references));
         }
@@ -160,11 +164,11 @@ pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
 ) -> (Vec<L>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
-        let kept = Kept::default();
+        let arena = Arena::default();
         let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
             leaves.push(typed::<L>(leaf).clone());
         })
-        .keeping(&kept)
+        .with_arena(&arena)
         .collecting();
         flatten.visit_tuple(2, |position, flatten| match position {
             0 => first.visit(flatten),
@@ -172,7 +176,7 @@ pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
         });
         let references = flatten.take_references();
         let treedef = flatten.finish();
-        let references = references.with_read(kept, &treedef);
+        let references = references.with_read(arena, &treedef);
         (leaves, treedef, references)
     })
 }
@@ -298,11 +302,11 @@ impl Outcome {
         written: Vec<usize>,
     ) -> (Vec<L>, Self) {
         let mut leaves = Vec::new();
-        let kept = Kept::default();
+        let arena = Arena::default();
         let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
             leaves.push(typed::<L>(leaf).clone());
         })
-        .keeping(&kept)
+        .with_arena(&arena)
         .knowing(argument);
         if written.is_empty() {
             let whole = flatten.run(result);

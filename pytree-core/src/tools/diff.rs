@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::base::error::Difference;
 use crate::base::path::KeyPath;
+use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
-use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
 use crate::trees::functions::flatten_borrowed;
@@ -46,9 +46,9 @@ pub struct ModelDiff {
 /// );
 /// ```
 pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
-    let kept = Kept::default();
-    let (left_leaves, left_treedef) = flatten_borrowed(Sharing::Duplicate, left, &kept);
-    let (right_leaves, right_treedef) = flatten_borrowed(Sharing::Duplicate, right, &kept);
+    let arena = Arena::default();
+    let (left_leaves, left_treedef) = flatten_borrowed(Sharing::Duplicate, left, &arena);
+    let (right_leaves, right_treedef) = flatten_borrowed(Sharing::Duplicate, right, &arena);
     let mut by_path: HashMap<KeyPath, VecDeque<usize>> = HashMap::new();
     let right_paths = right_treedef.leaf_paths();
     for (position, path) in right_paths.iter().enumerate() {

@@ -8,8 +8,8 @@ use std::fmt;
 
 use crate::base::kind::LeafKind;
 use crate::base::path::KeyPath;
+use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
-use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::module::dynamic_module::not_trainable;
 use crate::node::leaf::{ArrayInfo, Leaf};
@@ -174,8 +174,8 @@ impl fmt::Display for Finding {
 /// assert!(findings[0].to_string().starts_with("the leaf at slope is not finite"));
 /// ```
 pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
-    let kept = Kept::default();
-    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &kept);
+    let arena = Arena::default();
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
     let kinds = treedef.leaf_kinds();
     let is_module = kinds.iter().any(Option::is_some);
     let duplicates = duplicates_of(&treedef);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::base::error::{SelectionMistake, TreeError};
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
+use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
-use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::Leaf;
 use crate::node::shape::NodeKind;
@@ -104,9 +104,9 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
         let place = self.path(model)?;
-        let kept = Kept::default();
+        let arena = Arena::default();
         let selected: HashSet<Address> = leaf_addresses(self.get(model)).into_iter().collect();
-        let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &kept);
+        let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
         let mut chosen: Vec<KeyPath> = treedef
             .leaf_paths()
             .into_iter()
@@ -207,8 +207,8 @@ impl Address {
 }
 
 fn leaf_addresses<T: Pytree>(value: &T) -> Vec<Address> {
-    let kept = Kept::default();
-    let (leaves, _) = flatten_borrowed(Sharing::Duplicate, value, &kept);
+    let arena = Arena::default();
+    let (leaves, _) = flatten_borrowed(Sharing::Duplicate, value, &arena);
     leaves.into_iter().map(Address::of).collect()
 }
 

@@ -5,14 +5,14 @@
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::path::{Key, KeyPath};
+use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing};
-use crate::contract::kept::Kept;
 use crate::contract::matching::Match;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
-use crate::references::boundary::{flatten_with_references, flatten_any_with_references};
+use crate::references::boundary::{flatten_any_with_references, flatten_with_references};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, same_structure};
 
@@ -39,19 +39,19 @@ pub(crate) fn any_leaves<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> Vec<
 
 #[inline]
 pub(crate) fn structure<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> TreeDef {
-    let kept = Kept::default();
-    Flatten::new(sharing, |_| ()).keeping(&kept).run(tree)
+    let arena = Arena::default();
+    Flatten::new(sharing, |_| ()).with_arena(&arena).run(tree)
 }
 
-/// Flattens a value without cloning its leaves; `kept` keeps those behind references alive.
+/// Flattens a value without cloning its leaves; `arena` keeps those behind references alive.
 pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &'a T,
-    kept: &'a Kept,
+    arena: &'a Arena,
 ) -> (Vec<&'a dyn Leaf>, TreeDef) {
     let mut leaves = Vec::new();
     let treedef = Flatten::new(sharing, |leaf| leaves.push(leaf))
-        .keeping(kept)
+        .with_arena(arena)
         .run(tree);
     (leaves, treedef)
 }
@@ -65,9 +65,9 @@ fn flatten_mapped<L: Leaf + Clone, T: PytreeOf<L>, U>(
     mut function: impl FnMut(&L) -> U,
 ) -> (Vec<U>, TreeDef) {
     let mut leaves = Vec::new();
-    let kept = Kept::default();
+    let arena = Arena::default();
     let treedef = Flatten::new(sharing, |leaf| leaves.push(function(typed::<L>(leaf))))
-        .keeping(&kept)
+        .with_arena(&arena)
         .run(tree);
     (leaves, treedef)
 }
@@ -98,11 +98,11 @@ pub(crate) fn flatten_any<T: Pytree + ?Sized>(
         return (leaves, treedef);
     }
     let mut leaves = Vec::new();
-    let kept = Kept::default();
+    let arena = Arena::default();
     let treedef = Flatten::new(sharing, |leaf: &dyn Leaf| {
         leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
     })
-    .keeping(&kept)
+    .with_arena(&arena)
     .run(tree);
     (leaves, treedef)
 }
@@ -168,11 +168,11 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
     mut function: impl FnMut(&L, &M) -> L,
 ) -> Result<T, TreeError> {
     let mut left = Vec::new();
-    let kept = Kept::default();
+    let arena = Arena::default();
     let treedef = Flatten::new(sharing, |leaf| left.push(typed::<L>(leaf)))
-        .keeping(&kept)
+        .with_arena(&arena)
         .run(tree);
-    let right = matching_leaves(sharing, &treedef, left.len(), other, &kept)?;
+    let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
     let mut right = right.into_iter().map(typed::<M>);
     if sharing == Sharing::Duplicate && treedef.num_numbered() == 0 {
         // The walk over fields of known types builds the value faster than unflattening. What is behind a reference may
@@ -213,8 +213,8 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     let (left, treedef) = flatten_any(sharing, &tree);
     // A leaf that nobody else holds can be changed in place.
     drop(tree);
-    let kept = Kept::default();
-    let right = matching_leaves(sharing, &treedef, left.len(), other, &kept)?;
+    let arena = Arena::default();
+    let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
     let pairs = left.into_iter().zip(right);
     let leaves = pairs.map(|(left, right)| function(left, right));
     unflatten_unchecked(&treedef, leaves)
@@ -228,17 +228,17 @@ fn matching_leaves<'a, T: Pytree + ?Sized>(
     treedef: &TreeDef,
     count: usize,
     tree: &'a T,
-    kept: &'a Kept,
+    arena: &'a Arena,
 ) -> Result<Vec<&'a dyn Leaf>, TreeError> {
     let mut leaves = Vec::with_capacity(count);
     let matches = Match::new(treedef, sharing, |leaf| leaves.push(leaf))
-        .keeping(kept)
+        .with_arena(arena)
         .run(tree);
     if !matches {
         // A match says nothing of the differences. References that another thread writes meanwhile may have the
         // structure now, so the leaves are those of this walk.
         let found;
-        (leaves, found) = flatten_borrowed(sharing, tree, kept);
+        (leaves, found) = flatten_borrowed(sharing, tree, arena);
         same_structure("cannot map two trees together", treedef, &found)?;
     }
     if leaves.len() != count {

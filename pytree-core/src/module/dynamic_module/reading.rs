@@ -6,8 +6,8 @@ use crate::base::error::RegistrationProblem;
 use crate::base::kind::FieldKind;
 use crate::base::path::{Key, KeyPath};
 use crate::base::text::short_name;
+use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing};
-use crate::contract::kept::Kept;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
@@ -43,11 +43,11 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
     base: &KeyPath,
 ) -> Result<Tree<L>, Vec<RegistrationProblem>> {
     let mut leaves = Vec::new();
-    let kept = Kept::default();
+    let arena = Arena::default();
     let treedef = Flatten::new(Sharing::Duplicate, |leaf: &dyn Leaf| {
         leaves.push(leaf_as::<L>(leaf).ok_or_else(|| short_name(leaf.type_name())));
     })
-    .keeping(&kept)
+    .with_arena(&arena)
     .run(value);
     if leaves.iter().all(Result::is_ok) {
         return Ok(Tree::from_parts(

@@ -10,7 +10,7 @@ use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
 use crate::base::path::KeyPath;
-use crate::contract::kept::{Content, Keeper, Kept};
+use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
@@ -31,10 +31,10 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn of<M: Pytree>(model: &M) -> Self {
         let treedef = tree::structure(model);
-        let kept = Kept::default();
+        let arena = Arena::default();
         let mut numbering = Numbering {
             treedef: &treedef,
-            keeper: kept.keeper(),
+            writer: arena.writer(),
             graph: Vec::with_capacity(treedef.num_nodes()),
             next: 0,
             dynamic: Vec::new(),
@@ -77,7 +77,7 @@ impl Places {
 /// Numbers the nodes of the tree form by those of the graph form.
 struct Numbering<'t> {
     treedef: &'t TreeDef,
-    keeper: Keeper<'t>,
+    writer: ArenaWriter<'t>,
     graph: Vec<usize>,
     next: usize,
     dynamic: Vec<(usize, TreeDef)>,
@@ -123,7 +123,7 @@ impl<'a> Visitor<'a> for Numbering<'a> {
         SharedVisit::Skip
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        self.keeper.keep(content)
+        self.writer.push(content)
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
+use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
-use crate::contract::kept::{Content, Kept};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -36,12 +36,12 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
         .inside
         .map(|(treedef, local)| Spliced::new(treedef, local, value));
     let mut leaves = Vec::new();
-    let kept = Kept::default();
+    let arena = Arena::default();
     let mut visitor = Replacing {
         inner: Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
             leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
         })
-        .keeping(&kept),
+        .with_arena(&arena),
         target: target.node,
         value,
         spliced: spliced.as_ref(),

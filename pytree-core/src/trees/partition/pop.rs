@@ -100,8 +100,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
                 let (left, changed) = rest.references(&treedef, &references);
                 let contents = Contents::WrittenAt(&changed);
                 let used = (&left, contents);
-                let built =
-                    boundary::unflatten_part(&rest.treedef, rest.leaves, used, &references);
+                let built = boundary::unflatten_part(&rest.treedef, rest.leaves, used, &references);
                 *model = built?;
                 return Ok(popped);
             }
