@@ -1,23 +1,23 @@
-//! What is kept alive while a value is visited.
+//! An arena that keeps the contents of references alive while a value is visited.
 //!
-//! The leaves behind a mutable reference can't be borrowed from it: they may be replaced meanwhile. A visit takes
-//! hold of what the reference has at the moment, and borrows from that.
+//! A visit cannot borrow leaves from a mutable reference, because another thread may replace its content. The visit
+//! stores the current content in the arena and borrows from there.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::contract::pytree::Pytree;
 
-/// What a reference held when it was visited.
+/// The content of a reference at the time of a visit.
 pub(crate) type Content = Arc<dyn Pytree + Send + Sync>;
 
-/// Keeps what references held for as long as a visit borrows it, or a call wants to know whether it is still there.
+/// Stores the contents of references. A visit borrows from it, and a call compares it with the current contents.
 #[derive(Clone, Default)]
 pub(crate) struct Arena {
     first: OnceCell<Box<Chunk>>,
 }
 
-/// How many are kept side by side.
+/// The number of contents in a chunk.
 const CHUNK: usize = 32;
 
 #[derive(Clone, Default)]
@@ -26,15 +26,15 @@ struct Chunk {
     next: OnceCell<Box<Chunk>>,
 }
 
-/// Adds to what is kept.
+/// Adds contents to an arena.
 pub(crate) struct ArenaWriter<'a> {
     chunk: &'a OnceCell<Box<Chunk>>,
-    /// How many of the chunk are taken.
+    /// The number of slots of the chunk that this writer has passed.
     taken: usize,
 }
 
 impl Arena {
-    /// The one that adds; of several, each adds where the one before ended.
+    /// Returns a writer. Several writers may be used one after another; each appends to what is stored.
     #[inline]
     pub(crate) fn writer(&self) -> ArenaWriter<'_> {
         ArenaWriter {
@@ -43,7 +43,7 @@ impl Arena {
         }
     }
 
-    /// The position of the first of some items that does not fit what is kept, in the order in which it was added.
+    /// Returns the position of the first item that does not fit the content at its position.
     pub(crate) fn first_other<T>(
         &self,
         items: &[T],
@@ -51,20 +51,20 @@ impl Arena {
     ) -> Option<usize> {
         let mut chunk = &self.first;
         for (at, items) in items.chunks(CHUNK).enumerate() {
-            let full = chunk.get()?;
-            for (position, (item, content)) in items.iter().zip(&full.contents).enumerate() {
+            let filled = chunk.get()?;
+            for (position, (item, content)) in items.iter().zip(&filled.contents).enumerate() {
                 if !content.get().is_none_or(|content| fits(item, content)) {
                     return Some(at * CHUNK + position);
                 }
             }
-            chunk = &full.next;
+            chunk = &filled.next;
         }
         None
     }
 }
 
 impl<'a> ArenaWriter<'a> {
-    /// Keeps what a reference held.
+    /// Stores a content and returns a borrow of it.
     pub(crate) fn push(&mut self, content: Content) -> &'a dyn Pytree {
         loop {
             let chunk = self.chunk.get_or_init(Box::default);
@@ -73,7 +73,7 @@ impl<'a> ArenaWriter<'a> {
                 continue;
             };
             self.taken += 1;
-            // Another writer of the same may have taken the place.
+            // Another writer of the same arena may have filled the slot.
             if place.get().is_some() {
                 continue;
             }
@@ -83,7 +83,7 @@ impl<'a> ArenaWriter<'a> {
 }
 
 impl Drop for Arena {
-    /// One by one: a long chain must not recurse.
+    /// Frees the chunks in a loop, because a long chain must not recurse.
     fn drop(&mut self) {
         let mut chunk = self.first.take();
         while let Some(mut ended) = chunk {

@@ -1,11 +1,12 @@
-//! How the values that a call has computed are written: all at one instant, or none.
+//! Writes the values that a call has computed: all at one instant, or none.
 //!
-//! A call keeps what its references held when it began. At its end the cells to be written are claimed: whoever reads
-//! or writes a claimed cell waits. If all references of the call still hold what they held, the new values are put in,
-//! and then all claims end. The kept values can't be freed meanwhile, so the same address is the same value.
+//! A call keeps the contents that its references had when it began. At its end it claims the cells that it writes:
+//! whoever reads or writes a claimed cell waits. If all references of the call still hold the same contents, the new
+//! values are stored, and all claims end. The old contents can't be freed meanwhile, so an equal address means an equal
+//! content.
 //!
-//! The call takes effect when all its cells are claimed. One lock of the process lets a single thread claim cells, so
-//! two calls never wait for each other's. It is held for comparisons and moves of pointers only.
+//! The call takes effect when all its cells are claimed. A lock of the process lets a single thread claim cells, so two
+//! calls never wait for each other's cells. The lock is held for comparisons and moves of pointers only.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,16 +21,16 @@ fn claiming() -> MutexGuard<'static, ()> {
     CLAIMING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until the cells that are claimed now are no longer. The caller holds no lock.
+/// Waits until the current claims have ended. The caller must hold no lock.
 #[cold]
 pub(crate) fn wait_for_claims() {
     drop(claiming());
 }
 
-/// A value that is written to a reference once everything else is right.
+/// A value to be written to a reference after every check has passed.
 pub(crate) struct Staged {
     cell: Arc<dyn AnyCell>,
-    /// The value, then what the cell held before.
+    /// The new value; after the write, the old content of the cell.
     content: Option<AnyContent>,
 }
 
@@ -41,10 +42,10 @@ impl Staged {
         }
     }
 
-    /// Writes all values, or none. What `read` has read must still be there, if something is written.
+    /// Writes all values or none. If there is something to write, the references in `read` must be unchanged.
     ///
     /// # Errors
-    /// [`TreeError::Reference`] if one of the references may not be written here, or another thread has written one of
+    /// [`TreeError::Reference`] if a reference may not be written here, or if another thread has written a reference of
     /// `read` meanwhile.
     pub(crate) fn write_all(
         mut staged: Vec<Self>,
@@ -68,12 +69,13 @@ impl Staged {
                 staged.content = content.and_then(|content| staged.cell.write_claimed(content));
             }
         }
-        // No claim ends before all values are in: who has read one of the new values finds that the others have changed.
+        // No claim ends before all values are stored, so a reader of one new value sees that the others have changed,
+        // too.
         for staged in &staged {
             staged.cell.claim(false);
         }
         drop(claiming);
-        // The values that are not needed are dropped when no lock is held.
+        // The values that are no longer needed are dropped while no lock is held.
         drop(staged);
         match outdated {
             None => Ok(()),

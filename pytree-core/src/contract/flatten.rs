@@ -16,32 +16,32 @@ use crate::treedef::{Builder, TreeDef};
 /// How a traversal treats shared nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// As trees do: a shared node is visited at each place.
+    /// Visits a shared node at each of its places, as trees do.
     Duplicate,
-    /// As graphs do: a shared node is visited once, and later places are aliases.
+    /// Visits a shared node once; its later places become aliases. Graph functions use this.
     Preserve,
 }
 
-/// Builds a treedef and hands each leaf on.
+/// Builds a treedef and passes each leaf to a callback.
 pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     builder: Builder,
     on_leaf: F,
     sharing: Sharing,
     seen: IdentityMap,
-    /// Nothing if leaves are lent out: then there must be no reference.
+    /// `None` if leaves are borrowed from the tree; then the tree must have no references.
     writer: Option<ArenaWriter<'a>>,
-    /// Whether the references and shared nodes that are met are collected.
+    /// Whether to collect references and shared nodes.
     collects: bool,
     references: References,
-    /// The nodes that are known from outside: where one is met, it is said which.
+    /// The nodes that the caller knows. Where the traversal meets a known node, it records the number of the node.
     known: Option<&'a References>,
-    /// As a tree, the shared nodes that are open, and how many nodes were when each began.
+    /// The shared nodes that are open in a tree traversal, each with the number of nodes visited before it.
     inside: Vec<(Identity, usize)>,
-    /// The aliases of weak edges, and where they lead: the number is known when all is seen.
+    /// The aliases of weak edges and their targets. Their numbers are known at the end of the traversal.
     weak: Vec<(usize, Identity)>,
 }
 
-/// Ends a traversal whose recursion would overflow the stack.
+/// Stops a traversal whose recursion would overflow the stack.
 #[cold]
 fn too_deep(builder: &Builder) -> ! {
     let path = builder.path_to(builder.num_open().saturating_sub(1));
@@ -65,14 +65,14 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         }
     }
 
-    /// Keeps what references hold, so that their leaves can be visited.
+    /// Stores the contents of references in `arena`, so that their leaves can be borrowed.
     #[inline]
     pub(crate) fn with_arena(mut self, arena: &'a Arena) -> Self {
         self.writer = Some(arena.writer());
         self
     }
 
-    /// Takes references and shared nodes for those known from outside.
+    /// Treats references and shared nodes of `known` as known.
     pub(crate) fn knowing(mut self, known: &'a References) -> Self {
         self.known = Some(known);
         self
@@ -83,7 +83,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self.finish()
     }
 
-    /// As [`run`](Self::run), with the references that were met.
+    /// Flattens a value and returns its treedef and the references that were met.
     pub(crate) fn run_with_references<T: Pytree + ?Sized>(
         mut self,
         tree: &'a T,
@@ -100,7 +100,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    /// If a node is known from outside, it is said which.
+    /// Records the number of a node that the caller knows. Returns whether the node is known.
     fn is_known(&mut self, identity: Identity) -> bool {
         let number = self.known.and_then(|known| known.number(identity));
         if let Some(number) = number {
@@ -109,26 +109,26 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         number.is_some()
     }
 
-    /// The references that were met.
+    /// Returns the references that were met.
     pub(crate) fn take_references(&mut self) -> References {
         std::mem::take(&mut self.references)
     }
 
-    /// Visits a tuple, each of whose members `visit` visits.
+    /// Visits a tuple; `visit` visits each of its members.
     pub(crate) fn visit_tuple(&mut self, arity: usize, mut visit: impl FnMut(usize, &mut Self)) {
         self.enter(&shape::TUPLE, arity);
         (0..arity).for_each(|position| visit(position, self));
         self.exit();
     }
 
-    /// Visits what a reference holds.
+    /// Visits the content of a reference.
     #[track_caller]
     pub(crate) fn visit_content(&mut self, reference: &AnyReference) {
         let content = reference.content();
         self.keep(content).visit(self);
     }
 
-    /// The treedef of what was visited.
+    /// Returns the treedef of what was visited.
     pub(crate) fn finish(mut self) -> TreeDef {
         for (alias, target) in self.weak {
             self.builder.set_target(alias, self.seen.get(target));

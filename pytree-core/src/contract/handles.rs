@@ -1,4 +1,4 @@
-//! Handles of references, whatever they hold, and those of a value in the order in which graph functions meet them.
+//! Handles of references of any type, in the order in which graph functions meet them.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -15,7 +15,7 @@ use crate::contract::unflatten::Unflattener;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 
-/// What graph functions need of a reference, whatever it holds.
+/// What graph functions need from a reference of any type.
 pub(crate) trait AnyCell: Send + Sync {
     fn identity(self: Arc<Self>) -> Identity;
     fn content(&self) -> Result<Content, ReferenceError>;
@@ -24,24 +24,24 @@ pub(crate) trait AnyCell: Send + Sync {
     fn is_written(&self) -> bool;
     fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
-    /// Begins a claim, which only the thread that claims cells may do, or ends it.
+    /// Begins or ends a claim. Only the thread that holds the lock for claims may call this.
     fn claim(&self, is_claimed: bool);
-    /// Replaces the content of a cell that the caller has claimed by one of its type: gives what is to be dropped.
+    /// Replaces the content of a cell that the caller has claimed, and returns what is to be dropped.
     fn write_claimed(&self, content: AnyContent) -> Option<AnyContent>;
-    /// Reads a value that is to be written, which [`Staged::write_all`] does.
+    /// Reads a value that [`Staged::write_all`] will write.
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// A content of whatever type.
+/// The content of a reference of any type.
 pub(crate) type AnyContent = Arc<dyn Any + Send + Sync>;
 
-/// What tells a content from all others that are alive.
+/// Returns the identity of a content among all contents that are alive.
 pub(crate) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
     Arc::as_ptr(content).cast::<()>() as usize
 }
 
-/// What a panicking method makes of an error.
+/// Panics with the message of an error.
 #[track_caller]
 pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
     match outcome {
@@ -50,34 +50,34 @@ pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
     }
 }
 
-/// A handle of a reference, whatever it holds.
+/// A handle of a reference, whatever type it holds.
 #[derive(Clone)]
 pub struct AnyReference(pub(crate) Arc<dyn AnyCell>);
 
 impl AnyReference {
-    /// The reference's identity.
+    /// Returns the identity of the reference.
     pub fn identity(&self) -> Identity {
         Arc::clone(&self.0).identity()
     }
 
-    /// Whether it was written since it was made.
+    /// Returns whether the reference was written since it was created.
     pub fn is_written(&self) -> bool {
         self.0.is_written()
     }
 
-    /// Panics unless it was made at the level of the code that calls.
+    /// Panics unless the reference was created at the current trace level.
     #[track_caller]
     pub(crate) fn check_return(&self) {
         allowed(self.0.check_return());
     }
 
-    /// What it holds at the moment.
+    /// Returns the current content.
     #[track_caller]
     pub(crate) fn content(&self) -> Content {
         allowed(self.0.content())
     }
 
-    /// The handle, as that of any node.
+    /// Returns the handle as a handle of any node.
     pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
         Arc::clone(&self.0).into_any()
     }
@@ -89,49 +89,49 @@ impl fmt::Debug for AnyReference {
     }
 }
 
-/// The references of a value, in the order in which a graph function meets them, and its shared nodes.
+/// The references of a value, in the order in which graph functions meet them, and its shared nodes.
 #[derive(Clone)]
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
-    /// The handles of all nodes that aliases refer to, by their numbers: those of references and of shared nodes.
-    /// None of one that nobody asks for.
+    /// The handles of all nodes that aliases refer to, by node number: references and shared nodes. `None` if the
+    /// handle was not requested.
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
-    /// Whether shared nodes are known where they are met again, too.
+    /// Whether shared nodes are also recognized where they are met again.
     knows_shared: bool,
-    /// The numbers of those that are known, since they were asked for first; boxed, for every call moves this.
+    /// The numbers of the known nodes, computed at the first request. Boxed, because every call moves this struct.
     numbers: OnceCell<Box<IdentityMap>>,
-    /// What was read of them; none if they were not read, or there are none. Boxed, for the same reason.
+    /// What was read from the references; `None` if they were not read, or there are none. Boxed for the same reason.
     read: Option<Box<Read>>,
 }
 
-/// What a call has read of references.
+/// What a call has read from references.
 #[derive(Clone)]
 struct Read {
-    /// What each of them held.
+    /// The content that each of them had.
     contents: Arena,
-    /// The structure of the value that they are in.
+    /// The structure of the value that contains them.
     treedef: TreeDef,
     /// The references of another value that the same call has read.
     beside: Option<Box<References>>,
 }
 
 impl References {
-    /// How many references there are.
+    /// Returns the number of references.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether there is no reference.
+    /// Returns whether there are no references.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// What tells the references apart.
+    /// Returns the identities of the references.
     pub fn identities(&self) -> Vec<Identity> {
         self.cells.iter().map(AnyReference::identity).collect()
     }
 
-    /// The positions of the references that were written since they were made.
+    /// Returns the positions of the references that were written since they were created.
     pub fn written(&self) -> Vec<usize> {
         let numbered = self.cells.iter().enumerate();
         numbered
@@ -140,7 +140,7 @@ impl References {
             .collect()
     }
 
-    /// The same references; shared nodes are not known where they are met again.
+    /// Returns the same references without the shared nodes, which are then not recognized where they are met again.
     #[must_use]
     pub fn without_shared(self) -> Self {
         Self {
@@ -150,18 +150,18 @@ impl References {
         }
     }
 
-    /// The same references, with the references of another value that the same call has read: what the call writes to
-    /// these is written only if both still hold what was read.
+    /// Adds the references of another value that the same call has read. What the call writes to either is written only
+    /// if the references of both are unchanged.
     #[must_use]
     pub fn beside(mut self, other: Self) -> Self {
-        // Where nothing was read here there is nothing to write, and so nothing to compare.
+        // Without reads there is nothing to write here, and so nothing to compare.
         if let Some(read) = self.read.as_mut().filter(|_| other.read.is_some()) {
             read.beside = Some(Box::new(other));
         }
         self
     }
 
-    /// The same references, of which `contents` was read in a value of this structure.
+    /// Adds `contents`, which were read from these references in a value with this structure.
     pub(crate) fn with_read(mut self, contents: Arena, treedef: &TreeDef) -> Self {
         if !self.cells.is_empty() {
             self.read = Some(Box::new(Read {
@@ -173,8 +173,8 @@ impl References {
         self
     }
 
-    /// The position of the first reference that holds something else than what was read of it. Those of the value beside
-    /// are counted on.
+    /// Returns the position of the first reference whose content is not the content that was read. The positions of the
+    /// other value's references follow those of this value.
     pub(crate) fn outdated(&self) -> Option<usize> {
         let read = self.read.as_deref()?;
         let is_same = |cell: &AnyReference, content: &Content| cell.0.address() == address(content);
@@ -185,7 +185,7 @@ impl References {
         })
     }
 
-    /// Where a reference is in the value that was read.
+    /// Returns the place of a reference in the value that was read.
     pub(crate) fn path(&self, position: usize) -> KeyPath {
         let Some(read) = self.read.as_deref() else {
             return KeyPath::default();
@@ -199,7 +199,7 @@ impl References {
         node.map(|node| node.path()).unwrap_or_default()
     }
 
-    /// The nodes of these numbers, which are numbered anew.
+    /// Returns the nodes with these numbers, numbered anew.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
         let references: HashMap<Identity, &AnyReference> = self
             .cells
@@ -217,7 +217,7 @@ impl References {
         kept
     }
 
-    /// The number of a node that is known.
+    /// Returns the number of a known node.
     pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
@@ -235,13 +235,13 @@ impl References {
         numbers.get(identity)
     }
 
-    /// The handle of a node.
+    /// Returns the handle of a node.
     #[inline]
     pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
         self.nodes.get(number).cloned().flatten()
     }
 
-    /// The references of a value that is built, and the handles of its nodes.
+    /// Collects the references of a value that is built, and the handles of its nodes.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
             nodes: nodes.map(Some).collect(),
@@ -249,22 +249,22 @@ impl References {
         }
     }
 
-    /// How many nodes were met.
+    /// Returns how many nodes were met.
     pub(crate) fn num_nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Adds the shared node that was met next, with its handle if somebody asks for it.
+    /// Adds the next shared node; `None` if its handle was not requested.
     pub(crate) fn push(&mut self, node: Option<Arc<dyn Any + Send + Sync>>) {
         self.nodes.push(node);
     }
 
-    /// Makes room for as many nodes.
+    /// Reserves room for this many nodes.
     pub(crate) fn reserve(&mut self, nodes: usize) {
         self.nodes.reserve(nodes);
     }
 
-    /// Adds the reference that was met next.
+    /// Adds the next reference.
     pub(crate) fn push_reference(&mut self, reference: AnyReference) {
         if self.cells.is_empty() {
             self.cells.reserve(self.nodes.capacity());
@@ -273,7 +273,7 @@ impl References {
         self.cells.push(reference);
     }
 
-    /// Lets go of the nodes for whose numbers `keeps` is false; references stay.
+    /// Drops the handles of the shared nodes for whose numbers `keeps` returns false. References stay.
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {

@@ -1,8 +1,8 @@
-//! Matching a value against stored treedefs, without building one.
+//! Matches a value against stored treedefs, without building one.
 //!
-//! One walk is enough for several treedefs: where the value differs from one of them, the walk goes on with another
-//! that is the same so far. Where weak edges lead is compared last, with one treedef only: a value may have the structure
-//! of another one then, and not be found.
+//! A single walk compares several treedefs: where the value differs from one of them, the walk continues with another
+//! that is equal so far. The targets of weak edges are compared last, with a single treedef. A value that differs only
+//! in these targets may therefore not be found, even if it has the structure of another stored treedef.
 
 use std::sync::Arc;
 
@@ -18,26 +18,26 @@ use crate::node::shape::{self, DynamicShape, NodeShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Cursor, Step, TreeDef};
 
-/// Compares a tree with a stored treedef without building one, handing each leaf on.
+/// Compares a tree with stored treedefs without building one, and passes each leaf to a callback.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     treedef: &'t TreeDef,
     next: Cursor<'t>,
-    /// Other treedefs by their positions, which begin at 1.
+    /// Returns the other treedefs by their positions, which begin at 1.
     others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
-    /// The position of `treedef` among them, or 0. Those before it differ from the value.
+    /// The position of `treedef`: 0 for the first one. The treedefs before it differ from the value.
     position: usize,
     on_leaf: F,
     matches: bool,
-    /// The number of nodes that were entered and not left.
+    /// The number of open nodes.
     depth: usize,
     sharing: Sharing,
     seen: IdentityMap,
     writer: Option<ArenaWriter<'a>>,
     /// The references that were met.
     references: References,
-    /// The numbers of the shared nodes whose handles are asked for; all, if nobody says.
+    /// The numbers of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
-    /// Where weak edges lead, and the numbers that the treedef says: they are compared when all is seen.
+    /// The targets of weak edges, and their numbers in the treedef. They are compared at the end of the walk.
     weak: Vec<(Option<Identity>, Option<usize>)>,
 }
 
@@ -60,13 +60,14 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 
-    /// Keeps what references hold, so that their leaves can be visited.
+    /// Stores the contents of references in `arena`, so that their leaves can be borrowed.
     pub(crate) fn with_arena(mut self, arena: &'a Arena) -> Self {
         self.writer = Some(arena.writer());
         self
     }
 
-    /// Goes on with other treedefs where the first one differs. `others` gives them by their positions, which begin at 1.
+    /// Continues with other treedefs where the first one differs. `others` returns them by their positions, which begin
+    /// at 1.
     pub(crate) fn or(mut self, others: &'t dyn Fn(usize) -> Option<&'t TreeDef>) -> Self {
         self.others = Some(others);
         self
@@ -76,13 +77,13 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.run_with_references(tree).is_some()
     }
 
-    /// Takes handles of the shared nodes with these numbers only, which are in order.
+    /// Collects handles only of the shared nodes with these numbers, which must be in ascending order.
     pub(crate) fn wanting(mut self, wanted: &'t [u32]) -> Self {
         self.wanted = Some(wanted);
         self
     }
 
-    /// The references that were met, if the tree is of that structure, and the position of the treedef that it has.
+    /// Returns the references that were met and the position of the matching treedef; `None` if no treedef matches.
     pub(crate) fn run_with_references<T: Pytree + ?Sized>(
         mut self,
         tree: &'a T,
@@ -97,12 +98,12 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         matches.then_some((self.references, self.position))
     }
 
-    /// An alias of the node with a number, or of nothing.
+    /// Matches an alias of the node with a number, or an alias of nothing.
     fn alias(&mut self, number: Option<usize>) {
         self.next_is(move |next| next.pass_alias(number));
     }
 
-    /// The number of the alias that follows in the treedef, wherever it leads.
+    /// Returns the number of the next alias in the treedef, whatever its target is.
     fn stored_alias(&mut self) -> Option<usize> {
         self.node(&shape::ALIAS, 0);
         if !self.matches {
@@ -111,7 +112,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next.passed_target()
     }
 
-    /// The last place that matches.
+    /// The last node that matches.
     fn path(&self) -> KeyPath {
         let last = self.treedef.num_nodes().saturating_sub(1);
         self.treedef.path_of(self.next.position().min(last))
@@ -126,7 +127,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next_is(|next| next.pass_dynamic(shape, arity));
     }
 
-    /// Compares what was met with what is next in the treedef, and goes past it. `pass` stays where it is if they differ.
+    /// Compares what was met with the next node of the treedef, and moves past it.
     #[inline]
     fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         if self.matches && !pass(&mut self.next) {
@@ -134,8 +135,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 
-    /// Goes on with the next treedef that is the same as the last one so far, and fits what was met now. One that does
-    /// not is not looked at again.
+    /// Continues with the next treedef that is equal so far and fits what was met now. A treedef that does not fit is
+    /// not tried again.
     #[cold]
     #[inline(never)]
     fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {
@@ -173,7 +174,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.dynamic_node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree are not recursion: they don't count. Its aliases have numbers of their own.
+        // The nodes of a dynamic tree need no recursion, so they do not count. Its aliases have their own numbers.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(Shape::Static(shape), arity) => self.node(shape, arity),

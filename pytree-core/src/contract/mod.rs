@@ -1,4 +1,4 @@
-//! What a type does to be a pytree: it is visited, and built again.
+//! The contract of a pytree: a value is visited (flattened), and built again (unflattened).
 
 pub(crate) mod arena;
 pub(crate) mod commit;

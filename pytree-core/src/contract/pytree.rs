@@ -1,8 +1,8 @@
-//! The traits a value implements to be a pytree, and the visitor they speak to.
+//! The traits of pytrees, and the visitor that walks them.
 //!
-//! A value is visited in preorder: a node announces its shape and the number of its children, then its
-//! static values and keys, then the children. Traversal is object-safe, so that a `Box<dyn Layer>` is a
-//! module like any other. What a derive generates is this and nothing else.
+//! A value is visited in preorder: a node announces its shape and the number of its children, then its static values
+//! and keys, then the children. The traversal is object-safe, so a `Box<dyn Layer>` is a module like any other. A
+//! derive generates these impls and nothing else.
 
 use std::sync::Arc;
 
@@ -29,31 +29,31 @@ use crate::treedef::{Step, TreeDef};
     note = "write `#[derive(Module)]` on the type if it is a model, `#[derive(Pytree)]` if it is a plain container, `#[derive(Leaf)]` if it is a leaf"
 )]
 pub trait Pytree: 'static {
-    /// Shows the tree to `visitor` in preorder.
+    /// Visits the tree in preorder with `visitor`.
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
 
     /// Builds a value from the treedef and leaves of `source`.
     ///
     /// # Errors
-    /// If the treedef at this place is of another type, or a leaf is.
+    /// If the treedef at this place or a leaf is of another type.
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError>
     where
         Self: Sized;
 }
 
-/// A pytree all of whose leaves are `L`: `PytreeOf<Tensor>` can be traced.
+/// A pytree whose leaves are all of type `L`: a `PytreeOf<Tensor>` can be traced.
 ///
-/// The derive implements it for every `L` that all fields hold, so that a type of ndarray leaves derives
-/// like any other and is refused only where tensors are asked for.
+/// The derive implements it for every `L` that all fields hold. A type with ndarray leaves therefore derives like any
+/// other, and is rejected only where tensors are required.
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
     note = "change the fields that hold other leaves to `{L}`, or make them static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
-    /// Calls `visit` with each leaf, in order; a shared node is visited at each of its places.
+    /// Calls `visit` with each leaf in order; visits a shared node at each of its places.
     ///
-    /// The derive writes the walk over the fields; the default goes by [`Pytree::visit`].
+    /// The derive writes the walk over the fields; the default uses [`Pytree::visit`].
     ///
     /// # Panics
     /// If a trait object in the tree holds a leaf of another type.
@@ -65,10 +65,10 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         });
     }
 
-    /// The value with each leaf replaced by what `function` makes of it, in order; a shared node becomes one at
-    /// each of its places.
+    /// Applies `function` to each leaf in order and returns the value with the new leaves; copies a shared node to each
+    /// of its places.
     ///
-    /// The derive writes the walk over the fields; the default takes the tree apart and puts it together.
+    /// The derive writes the walk over the fields; the default flattens and unflattens the tree.
     ///
     /// # Panics
     /// If a trait object in the tree holds a leaf of another type.
@@ -86,10 +86,10 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     }
 }
 
-/// The leaf as an `L`; the type of the tree promises that it is one, but for trait objects.
+/// Returns the leaf as an `L`. The type of the tree guarantees that it is one, except inside trait objects.
 #[track_caller]
 pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
-    // The upcast saves a virtual call; what is inside an `AnyLeaf` is found the other way.
+    // The upcast saves a virtual call. The leaf inside an `AnyLeaf` is found by the other way.
     let direct: &dyn std::any::Any = leaf;
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
@@ -101,22 +101,22 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     }
 }
 
-/// A tree that was just taken apart goes together again.
+/// Unwraps the result of unflattening a tree that was just flattened.
 #[track_caller]
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {
         Ok(tree) => tree,
         Err(error @ TreeError::TooDeep { .. }) => panic!("{error}"),
         Err(error) => panic!(
-            "a tree does not go together again as it came apart: {error}; an impl of `Pytree` visits and unflattens differently"
+            "cannot unflatten a tree that was just flattened: {error}; make `visit` and `unflatten` of the `Pytree` impl agree"
         ),
     }
 }
 
-/// Visits the leaves and nothing else.
+/// Visits only the leaves.
 struct EachLeaf<F> {
     visit: F,
-    /// The nodes that began and have not ended, with the number of the children that are over.
+    /// The open nodes, each with the number of its finished children.
     open: Vec<(OwnedShape, usize)>,
 }
 
@@ -131,14 +131,14 @@ impl<F> EachLeaf<F> {
         self.open.push((shape, 0));
     }
 
-    /// A child of the node that began last is over.
+    /// Counts a finished child of the innermost open node.
     fn ended(&mut self) {
         if let Some((_, over)) = self.open.last_mut() {
             *over += 1;
         }
     }
 
-    /// Where the next node is; the children of maps are told by their positions.
+    /// Returns the path of the next node. The children of maps are identified by their positions.
     fn path(&self) -> KeyPath {
         let nodes = self
             .open
@@ -185,43 +185,43 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     }
 }
 
-/// What a visitor wants of a shared node.
+/// What a visitor requests for a shared node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedVisit {
-    /// Show what is below it.
+    /// Visit what is below it.
     Descend,
-    /// It was seen before.
+    /// Skip it, because it was visited before.
     Skip,
 }
 
-/// A shared node, whatever it holds.
+/// A shared node of any type.
 pub trait SharedNode {
-    /// What tells it from others.
+    /// Returns the identity of the node.
     fn identity(&self) -> Identity;
 
-    /// A handle that keeps it alive.
+    /// Returns a handle that keeps the node alive.
     fn handle(&self) -> Arc<dyn std::any::Any + Send + Sync>;
 }
 
-/// A mutable reference, whatever it holds.
+/// A mutable reference to a value of any type.
 pub trait ReferenceNode {
-    /// What tells it from others.
+    /// Returns the identity of the reference.
     fn identity(&self) -> Identity;
 
-    /// A handle of it.
+    /// Returns a handle of the reference.
     fn handle(&self) -> AnyReference;
 }
 
 /// Receives a tree in preorder.
 pub trait Visitor<'a> {
-    /// A node with `arity` children begins; its static values and keys follow, then the children, then
+    /// Begins a node with `arity` children. Its static values and keys follow, then the children, then
     /// [`exit`](Self::exit).
     fn enter(&mut self, shape: &'static NodeShape, arity: usize);
 
-    /// As [`enter`](Self::enter), of a node whose shape was made at run time.
+    /// Begins a node whose shape was made at run time; see [`enter`](Self::enter).
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize);
 
-    /// As [`enter`](Self::enter), of a node of any shape.
+    /// Begins a node of any shape; see [`enter`](Self::enter).
     fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
         match shape {
             Shape::Static(shape) => self.enter(shape, arity),
@@ -229,22 +229,22 @@ pub trait Visitor<'a> {
         }
     }
 
-    /// A static value or, for maps, a key of the node that began last.
+    /// Receives a static value of the innermost open node or, for maps, a key.
     fn aux(&mut self, value: StaticRef<'a>);
 
-    /// A leaf.
+    /// Receives a leaf.
     fn leaf(&mut self, leaf: &'a dyn Leaf);
 
-    /// A place whose leaf is in another part.
+    /// Receives a place whose leaf is in another part.
     fn absent(&mut self) {
         self.enter(&crate::node::shape::ABSENT, 0);
         self.exit();
     }
 
-    /// The node that began last and has not ended, ends.
+    /// Ends the innermost open node.
     fn exit(&mut self);
 
-    /// A dynamic tree is met, which is flat already. The default shows it node by node.
+    /// Receives a dynamic tree, which is flat already. The default visits it node by node.
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(shape, arity) => self.enter_shape(shape, arity),
@@ -259,26 +259,26 @@ pub trait Visitor<'a> {
         });
     }
 
-    /// A shared node is met. The default is to descend at each place, as trees do.
+    /// Receives a shared node. The default visits its content at each place, as trees do.
     fn shared(&mut self, identity: Identity) -> SharedVisit {
         let _ = identity;
         SharedVisit::Descend
     }
 
-    /// A shared node is met, of which a handle can be had. The default needs none.
+    /// Receives a shared node that can provide a handle. The default ignores the handle.
     fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
         self.shared(node.identity())
     }
 
-    /// A mutable reference is met. The default takes it for a shared node.
+    /// Receives a mutable reference. The default treats it as a shared node.
     fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
         self.shared(reference.identity())
     }
 
-    /// Keeps what a reference holds at the moment for as long as leaves are borrowed from it.
+    /// Keeps the content of a reference alive while its leaves are borrowed.
     ///
     /// # Panics
-    /// If the visitor keeps nothing, which is the default: it lends its leaves out, and those of a reference may be
+    /// If the visitor stores nothing, which is the default: it lends leaves out, and the leaves of a reference may be
     /// replaced while they are borrowed.
     fn keep(&mut self, content: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
         drop(content);
@@ -288,10 +288,10 @@ pub trait Visitor<'a> {
         );
     }
 
-    /// A weak edge is met: the node it leads to, if it leads anywhere.
+    /// Receives a weak edge: its target, if the target is alive.
     ///
     /// # Panics
-    /// If it leads somewhere and the visitor sees a tree, which is the default.
+    /// If the edge has a target and the visitor treats the value as a tree, which is the default.
     fn weak(&mut self, target: Option<Identity>) {
         assert!(
             target.is_none(),

@@ -1,7 +1,7 @@
-//! Turns: a call that was in conflict several times runs while no other thread writes a reference.
+//! Turns: a call with repeated conflicts runs while no other thread writes a reference.
 //!
-//! A conflict means that another call has succeeded, so the program as a whole always advances. A turn is for the call
-//! that always loses. Every wait for it is bounded, so that a thread that the call itself waits for is never locked out.
+//! A conflict means that another call has succeeded, so the program as a whole always advances. A turn helps a call
+//! that always loses. Every wait for a turn is bounded, so a thread that the call itself waits for is never locked out.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use crate::base::error::TreeError;
 
-/// After how many conflicts a call waits for its turn.
+/// The number of conflicts after which a call waits for its turn.
 const CONFLICTS: u32 = 3;
 
-/// How long a thread waits for the end of a turn.
+/// The longest time for which a thread waits for the end of a turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static TAKEN: Mutex<bool> = Mutex::new(false);
 static ENDED: Condvar = Condvar::new();
-/// As `TAKEN`, read by every write without a lock.
+/// The value of `TAKEN`, read by every write without a lock.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -31,7 +31,8 @@ thread_local! {
 struct Turn(PhantomData<*const ()>);
 
 impl Turn {
-    /// Waits for the turns of others; `None` if this thread has the turn already, or has waited long enough.
+    /// Waits for the turns of others and takes the turn. Returns `None` if this thread already has the turn, or the
+    /// wait has timed out.
     fn take() -> Option<Self> {
         if is_mine() {
             return None;
@@ -58,7 +59,7 @@ impl Drop for Turn {
     }
 }
 
-/// Whether a call on this thread has the turn.
+/// Returns whether a call on this thread has the turn.
 fn is_mine() -> bool {
     IS_MINE.get()
 }
@@ -76,9 +77,9 @@ fn wait() {
     drop(ENDED.wait_timeout_while(taken, PATIENCE, |taken| *taken));
 }
 
-/// The attempts of a call that is repeated as long as other threads write the references it has read.
+/// The attempts of a call that is repeated while other threads write the references it has read.
 ///
-/// After several conflicts the calls that are in conflict run one after the other, and other writes wait for them.
+/// After several conflicts, the calls in conflict run one after another, and other writes wait for them.
 #[derive(Debug, Default)]
 pub struct Attempts {
     conflicts: u32,
@@ -86,7 +87,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Counts a conflict, and may wait until it is the turn of this call.
+    /// Counts a conflict. After several conflicts, waits for the turn of this call.
     pub fn conflicted(&mut self) {
         self.conflicts += 1;
         if self.conflicts >= CONFLICTS && self.turn.is_none() {
@@ -94,14 +95,15 @@ impl Attempts {
         }
     }
 
-    /// Ends the turn, if it is that of this call: what comes next may run a user's function or wait for another thread.
+    /// Ends the turn of this call, if it has it. Call this before running a user's function or waiting for another
+    /// thread.
     pub fn end_turn(&mut self) {
         self.turn = None;
     }
 }
 
-/// Runs `attempt` until it ends without a conflict with another thread: see [`Attempts`]. It may run a few times, and
-/// should do nothing that must not be repeated.
+/// Runs `attempt` until it ends without a conflict with another thread; see [`Attempts`]. `attempt` may run several
+/// times, so it should have no effects that must not be repeated.
 ///
 /// # Examples
 /// ```
@@ -116,9 +118,8 @@ impl Attempts {
 /// assert_eq!((pair.0.get(), pair.1.get()), (2, 1));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
-///
 /// # Errors
-/// As `attempt`, except for conflicts.
+/// Any error of `attempt`, except conflicts.
 pub fn repeated<T>(mut attempt: impl FnMut() -> Result<T, TreeError>) -> Result<T, TreeError> {
     let mut attempts = Attempts::default();
     loop {

@@ -1,4 +1,4 @@
-//! Unflattening: a treedef and leaves become a value again.
+//! Unflattening: builds a value from a treedef and leaves.
 
 mod links;
 
@@ -16,12 +16,12 @@ use crate::node::shape::{self, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NodeView, TreeDef};
 
-/// Where the leaves of an unflattening come from.
+/// The source of the leaves of an unflattening.
 trait LeafSource {
-    /// Moves the next leaf into `slot`, an `Option` of the type wanted, or tells the type it has.
+    /// Moves the next leaf into `slot`, an `Option` of the expected type; otherwise returns the type of the leaf.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
 
-    /// The type of the next leaf, by identity and name; the leaf is dropped.
+    /// Returns the type of the next leaf by identity and name, and drops the leaf.
     fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
 }
 
@@ -38,7 +38,7 @@ impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
             *slot = Some(AnyLeaf::new(leaf));
             return Ok(());
         }
-        // The leaf may be one of any type that holds the type wanted.
+        // The leaf may be an `AnyLeaf` that holds the expected type.
         Box::new(leaf)
             .move_into(slot)
             .map_err(|leaf| leaf.type_name())
@@ -52,52 +52,51 @@ impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
 
 /// Reads a treedef in preorder while a value is built from it.
 ///
-/// Each node calls [`enter`](Self::enter), then [`aux`](Self::aux) for its static values in order, then
-/// builds its children; a leaf calls [`leaf`](Self::leaf).
+/// Each node calls [`enter`](Self::enter), then [`aux`](Self::aux) for its static values in order, then builds its
+/// children; a leaf calls [`leaf`](Self::leaf).
 pub struct Unflattener<'a> {
     treedef: &'a TreeDef,
     leaves: &'a mut dyn LeafSource,
     node: usize,
     aux: usize,
-    /// The nodes that aliases refer to, by their numbers.
+    /// The nodes that aliases refer to, by number.
     pub(crate) numbered: Vec<Option<Numbered>>,
-    /// The number of the next one that begins.
+    /// The number of the next node that aliases refer to.
     pub(crate) next_number: usize,
-    /// Whether an alias may lead to a node that it is in, or to one that comes later.
+    /// Whether an alias may refer to a node that contains it, or to a later node.
     pub(crate) leads_back: bool,
-    /// How many shared nodes and references there are in each other at most in the one that is built now, those that
-    /// aliases refer to among them.
+    /// The greatest depth of nested shared nodes and references in the node that is built now, counted through aliases.
     pub(crate) links: usize,
-    /// The references that were built, or put in the place of those of the treedef.
+    /// The references that were built, or used instead of those of the treedef.
     pub(crate) references: References,
-    /// The references to use instead of new ones, by their positions among those of the treedef.
+    /// The references to use instead of new ones, by their positions among the references of the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references known from outside.
+    /// The references that the caller knows.
     known: Option<&'a References>,
-    /// The references that were read, which must still hold what was read when something is written.
+    /// The references that were read. They must be unchanged if something is written.
     read: Option<&'a References>,
-    /// What is written to references that are not new, once all is built.
+    /// The values to write to existing references after everything is built.
     pub(crate) staged: Vec<Staged>,
-    /// For each node that was entered and not left, where its subtree begins and ends.
+    /// The range of each open node in the treedef.
     open: Vec<(usize, usize)>,
-    /// Whether `open` is kept: if someone asks for nodes, or the treedef is so deep that a typed value of it may
-    /// be too deep.
+    /// Whether `open` is maintained: if nodes are observed, or if the treedef is so deep that its typed value may
+    /// exceed the limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
-    /// The nodes built so far that have a fixed number of children, if someone asks for them.
+    /// The built nodes with a fixed number of children, if they are requested.
     fixed: Option<&'a mut Vec<usize>>,
 }
 
-/// What becomes of the values of references that are used in a value that is put together.
+/// What happens to the contents of the given references when a value is unflattened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents<'a> {
-    /// They stay, and so do shared nodes: nothing has changed.
+    /// They stay, and so do shared nodes, because nothing has changed.
     Same,
     /// They stay.
     Kept,
-    /// They are replaced by those of the treedef and the leaves.
+    /// They are replaced by the new values.
     Written,
-    /// Those of the references for which it is true, by their positions, are replaced.
+    /// Those at whose position the slice is true are replaced.
     WrittenAt(&'a [bool]),
 }
 
@@ -111,20 +110,20 @@ impl Contents<'_> {
     }
 }
 
-/// Receives each node and leaf that is built, children first: its place among the nodes, and the value.
+/// Receives each built node and leaf, children first: its position among the nodes, and its value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
-/// The deepest that typed values nest, in nodes; a dynamic tree has no bound.
+/// The greatest depth of nested typed values, in nodes. Dynamic trees have no limit.
 ///
-/// To build a struct of six fields, one of 128 bytes and two maps or lists, takes 4.8 KiB of stack a level in a debug
-/// build: 1.2 MiB at this depth, of the 2 MiB that a thread has. At twice the depth it runs out of them.
+/// To build a struct of six fields (one of 128 bytes, two maps or lists) takes 4.8 KiB of stack a level in a debug
+/// build: 1.2 MiB at this depth, of the 2 MiB of a thread. Twice the depth overflows the stack.
 pub(crate) const DEPTH_LIMIT: usize = 256;
 
-/// The deepest that typed values nest through aliases, in nodes: each shared node or reference counts as the depth of
-/// the treedef.
+/// The greatest depth of typed values nested through aliases, in nodes. Each shared node or reference counts as the
+/// depth of the treedef.
 ///
-/// They are built one after the other, but dropped one inside of the other, which takes about 100 bytes of stack a node
-/// in a debug build: half of the 2 MiB that a thread has.
+/// They are built one after another, but dropped inside one another. A drop takes about 100 bytes of stack a node in a
+/// debug build: half of the 2 MiB of a thread.
 const LINKED_DEPTH_LIMIT: usize = 8192;
 
 impl std::fmt::Debug for Unflattener<'_> {
@@ -137,19 +136,19 @@ impl std::fmt::Debug for Unflattener<'_> {
 }
 
 impl<'a> Unflattener<'a> {
-    /// The shape of the next node.
+    /// Returns the shape of the next node.
     pub fn peek(&self) -> Option<Shape<'a>> {
         self.treedef.node(self.node).map(|node| node.shape())
     }
 
-    /// Whether the next node is of the given shape: [`enter`](Self::enter) begins it then.
+    /// Returns whether the next node has the given shape, so that [`enter`](Self::enter) would begin it.
     #[inline]
     pub fn is_next(&self, shape: &'static NodeShape) -> bool {
         let next = self.treedef.node(self.node);
         next.is_some_and(|next| next.becomes(shape))
     }
 
-    /// Begins a node of the given shape and tells the number of its children.
+    /// Begins a node of the given shape and returns the number of its children.
     ///
     /// # Errors
     /// [`TreeError::NodeType`] if the treedef has another node there.
@@ -176,7 +175,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Notes that the next node begins.
+    /// Records that the next node begins.
     fn track(&mut self, node: NodeView<'_>, is_fixed: bool) -> Result<(), TreeError> {
         if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
             fixed.push(self.node);
@@ -191,10 +190,10 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Begins the next node and returns it, if it is of one of some families, whatever its shape is.
+    /// Begins the next node and returns it, if it belongs to one of the given families, whatever its shape is.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if it is of another family, or there is none.
+    /// [`TreeError::NodeType`] if it belongs to another family, or there is none.
     pub(crate) fn enter_any(
         &mut self,
         kinds: &[NodeKind],
@@ -211,10 +210,11 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// As [`enter`](Self::enter), for a node with a fixed number of children.
+    /// Begins a node with a fixed number of children; see [`enter`](Self::enter).
     ///
     /// # Errors
-    /// [`TreeError::NodeType`], or [`TreeError::Arity`] if the treedef has another number of children.
+    /// [`TreeError::NodeType`] if the treedef has another node there, or [`TreeError::Arity`] if it has another number
+    /// of children.
     pub fn enter_fixed(
         &mut self,
         shape: &'static NodeShape,
@@ -241,14 +241,14 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Ends a node: called with the built value, which it gives back. By it a node that is made a pytree by hand
-    /// can be replaced and changed like a derived one.
+    /// Ends a node: takes the built value and returns it. Call it in a `Pytree` impl written by hand, so that the node
+    /// can be replaced and changed like a derived node.
     pub fn exit<T: 'static>(&mut self, value: T) -> T {
         let Some(on_exit) = &mut self.on_exit else {
             return value;
         };
         let mut value = value;
-        // A node that was made a pytree by hand and does not call this is still open; it is of another type.
+        // A node of a `Pytree` impl written by hand that does not call this is still open; it is of another type.
         while let Some((start, end)) = self.open.pop() {
             let shape = self.treedef.view(start).shape();
             let is_struct = matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct);
@@ -262,7 +262,7 @@ impl<'a> Unflattener<'a> {
         value
     }
 
-    /// The error that the next node is not what is to be built; for enums, where no variant fits.
+    /// Returns the error for an unexpected next node; for enums, the error that no variant fits.
     pub fn wrong_node(&self, expected: &str) -> TreeError {
         let found = match self.peek() {
             None => "nothing".to_owned(),
@@ -282,7 +282,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// The next static value or key.
+    /// Returns the next static value or key.
     ///
     /// # Errors
     /// [`TreeError::StaticType`] if it is of another type.
@@ -290,7 +290,7 @@ impl<'a> Unflattener<'a> {
         self.aux_with(StaticBox::to_value)
     }
 
-    /// The next static value, of a type that is not a [`StaticValue`].
+    /// Returns the next static value, whose type need not be a [`StaticValue`].
     ///
     /// # Errors
     /// [`TreeError::StaticType`] if it is of another type.
@@ -298,7 +298,7 @@ impl<'a> Unflattener<'a> {
         self.aux_with(|value| value.downcast_ref::<T>().cloned())
     }
 
-    /// The next static value, as the treedef keeps it.
+    /// Returns the next static value as the treedef stores it.
     pub(crate) fn aux_box(&mut self) -> Result<StaticBox, TreeError> {
         self.aux_with(|value| Some(value.clone()))
     }
@@ -322,11 +322,11 @@ impl<'a> Unflattener<'a> {
         })
     }
 
-    /// The next leaf.
+    /// Returns the next leaf.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the treedef has a node there, [`TreeError::LeafTypes`] if the leaf is
-    /// of another type.
+    /// [`TreeError::NodeType`] if the treedef has a node there, [`TreeError::LeafTypes`] if the leaf is of another
+    /// type.
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
         match self.treedef.node(self.node) {
             Some(node) if node.kind() == NodeKind::Leaf => {}
@@ -353,8 +353,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// After a leaf of a wrong type: that one, and those of the rest whose types differ from what the
-    /// treedef was made from.
+    /// Builds the error after a leaf of a wrong type: lists this leaf and each later leaf whose type differs from the
+    /// treedef's.
     fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
         for node in self.treedef.nodes_in(self.node..self.treedef.num_nodes()) {
             let (NodeKind::Leaf, Shape::Static(shape)) = (node.kind(), node.shape()) else {
@@ -364,7 +364,7 @@ impl<'a> Unflattener<'a> {
                 break;
             };
             let expected = (shape.identity)();
-            // A leaf that was absent for a while no longer knows its type.
+            // A leaf that was absent for a while does not know its type.
             if expected != found && expected != TypeId::of::<()>() {
                 mismatches.push(LeafMismatch {
                     path: node.path(),
@@ -376,7 +376,7 @@ impl<'a> Unflattener<'a> {
         mismatches
     }
 
-    /// The whole subtree that comes next, as a treedef with its leaves.
+    /// Returns the next subtree as a treedef with its leaves.
     pub(crate) fn subtree<L: Leaf>(&mut self) -> Result<(TreeDef, Vec<L>), TreeError> {
         let start = self.node;
         let subtree = self.treedef.subtree(start);
@@ -390,7 +390,7 @@ impl<'a> Unflattener<'a> {
             }
         }
         self.aux += subtree.num_statics();
-        // Aliases outside of a dynamic tree don't refer to what is in it, but its nodes are counted.
+        // Aliases outside of a dynamic tree do not refer to nodes in it, but its nodes are numbered.
         for _ in 0..subtree.num_numbered() {
             self.begin_numbered(|| Arc::new(()))?;
         }
@@ -401,7 +401,7 @@ impl<'a> Unflattener<'a> {
 /// Builds a `T` from a treedef and leaves of one type.
 ///
 /// # Errors
-/// If there are too few or too many leaves, if the treedef is of another type, or a leaf is.
+/// If there are too few or too many leaves, or if the treedef or a leaf is of another type.
 pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -410,7 +410,7 @@ pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
     unflatten_unchecked(treedef, leaves.into_iter())
 }
 
-/// As [`unflatten`], from as many leaves as the treedef has.
+/// Builds a `T` from exactly as many leaves as the treedef has; see [`unflatten`].
 pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: impl Iterator<Item = L>,
@@ -418,7 +418,7 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     unflatten_with(treedef, leaves, None)
 }
 
-/// As [`unflatten_unchecked`], with `on_exit` called for each node that is built.
+/// Calls `on_exit` for each built node; see [`unflatten_unchecked`].
 pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     treedef: &'a TreeDef,
     leaves: impl Iterator<Item = L> + 'a,
@@ -431,7 +431,7 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
-/// The nodes of a `T` that have a fixed number of children, such as its arrays, by a treedef and leaves of one.
+/// Returns the nodes of a `T` with a fixed number of children, such as arrays, for a treedef and leaves of one type.
 pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -445,21 +445,21 @@ pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
     Ok(fixed)
 }
 
-/// What there is outside of a value that is built.
+/// What the caller provides for a value that is built.
 #[derive(Default)]
 pub(crate) struct Outside<'a> {
-    /// The references to use instead of new ones, by their positions among those of the treedef.
+    /// The references to use instead of new ones, by their positions among the references of the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references that the treedef takes for known.
+    /// The references that the treedef assumes to be known.
     pub(crate) known: Option<&'a References>,
-    /// The references that were read, which must still hold what was read when something is written.
+    /// The references that were read. They must be unchanged if something is written.
     pub(crate) read: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,
     /// Receives the nodes that have a fixed number of children.
     pub(crate) fixed: Option<&'a mut Vec<usize>>,
 }
 
-/// Builds a value from a treedef and as many leaves as it has: the value, and its references.
+/// Builds a value from a treedef and exactly as many leaves as it has. Returns the value and its references.
 pub(crate) fn build<'a, T, L: Leaf + Clone>(
     treedef: &'a TreeDef,
     mut leaves: impl Iterator<Item = L> + 'a,

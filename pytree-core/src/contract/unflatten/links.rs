@@ -1,4 +1,4 @@
-//! Nodes that other places lead to, and the aliases and weak edges that name them by number.
+//! Numbered nodes: aliases and weak edges refer to them by number.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::node::shape::{self, NodeKind, Shape};
 /// A node that aliases refer to.
 pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
-    /// Whether it began; a weak edge may lead to one that comes later.
+    /// Whether the node began. A weak edge may refer to a later node.
     pub(crate) began: bool,
-    /// How many shared nodes and references there are in each other at most, it and those inside. None yet while it is
-    /// built: what leads back to it is not dropped with it.
+    /// The greatest depth of nested shared nodes and references, this node included. `None` while it is built: an edge
+    /// back to it is not dropped with it.
     pub(crate) links: usize,
 }
 
 impl<'a> Unflattener<'a> {
-    /// What an alias refers to, if the next node is one.
+    /// Returns the target of an alias, if the next node is an alias.
     pub(crate) fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
         let Some(node) = self.treedef.node(alias) else {
@@ -63,7 +63,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Begins a node that aliases refer to: a new one, or the one that a weak edge before it leads to.
+    /// Begins a node that aliases refer to: creates it, or completes the node that an earlier weak edge created.
     pub(crate) fn begin_numbered<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce() -> Arc<N>,
@@ -75,7 +75,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the node of a number that has begun.
+    /// Returns the node with a number; it must have begun.
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,
@@ -83,21 +83,21 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Ends it: whoever looks at nodes as they are built may have put another in its place.
+    /// Ends the node. A callback that observes built nodes may have replaced it.
     pub(crate) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
         if self.on_exit.is_some() {
             self.numbered_mut(number).node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
         }
     }
 
-    /// Ends the count of what is in a node, of which there were `around` beside it so far.
+    /// Ends the count of nested links in a node; `around` is the count beside it so far.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         let links = self.links + 1;
         self.numbered_mut(number).links = links;
         self.links = links.max(around);
     }
 
-    /// The node of a number, which is made if it is not there yet.
+    /// Returns the node with a number, and creates it if it does not exist.
     pub(super) fn numbered_node<N: Any + Send + Sync>(
         &mut self,
         number: usize,
@@ -119,7 +119,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// What a weak edge leads to, which may come later.
+    /// Returns the target of a weak edge, which may come later.
     pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce(Shape<'_>) -> Arc<N>,
@@ -144,7 +144,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Reads a value that is written, once all is built, to one of some references.
+    /// Reads a value that will be written to one of the given references after everything is built.
     pub(crate) fn stage(
         &mut self,
         references: &References,
@@ -158,21 +158,21 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// The shape of the node of a number, also of one that comes later.
+    /// Returns the shape of the node with a number, even of a later node.
     fn shape_of_numbered(&self, number: usize) -> Shape<'a> {
         let expected = "a place for each numbered node";
         let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
         self.treedef.view(place).shape()
     }
 
-    /// The node that is used instead of a new one for a number.
+    /// Returns the node to use instead of a new one for a number.
     fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
         let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;
         used.node(number).filter(|_| is_used)
     }
 
-    /// Whether all nodes began that weak edges lead to; then references that are not new are written.
+    /// Checks that every target of a weak edge began, then writes the existing references.
     pub(super) fn finish(mut self) -> Result<References, TreeError> {
         let missing = self
             .numbered
