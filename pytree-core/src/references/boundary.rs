@@ -1,12 +1,13 @@
-//! Values that cross the border of a transformation, with their references.
+//! Moves values and their references across the boundary of a transformation.
 //!
-//! A transformation takes its argument apart outside, puts it together again inside with leaves of its own, and does
-//! the same the other way round with the result. A [`Ref`](crate::Ref) in the argument has one inside that stands for it.
-//! What is written to that is part of what comes out, and is written to the one outside when the result is put together.
-//! In the result, a reference of the argument is itself again.
+//! A transformation flattens its argument outside and unflattens it inside, with leaves of its own. For the result it
+//! does the same in the opposite direction. Each [`Ref`](crate::Ref) of the argument is represented by a reference
+//! inside. What the function writes to the inner reference is part of the outcome, and is written to the outer
+//! reference when the result is unflattened. A reference of the argument that the function returns is the outer
+//! reference again.
 //!
-//! What is read of several references was there at one instant, and so is what is written. It is written only if the
-//! references that were read still hold what was read; else the error is a [conflict](TreeError::is_conflict).
+//! All reads of the references of a call happen at one instant, and so do all writes. The writes happen only if the
+//! references that were read are unchanged; otherwise the error is a [conflict](TreeError::is_conflict).
 
 mod places;
 
@@ -26,7 +27,7 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape;
 use crate::treedef::{Builder, TreeDef};
 
-/// A value taken apart, and its references.
+/// Flattens a value as a graph and returns its leaves, its treedef and its references.
 ///
 /// # Panics
 /// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
@@ -47,7 +48,7 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     })
 }
 
-/// What was taken apart, once none of its references was written while it was read.
+/// Repeats `read` until no reference was written while it was read.
 fn at_one_instant<L>(
     read: impl Fn() -> (Vec<L>, TreeDef, References),
 ) -> (Vec<L>, TreeDef, References) {
@@ -61,7 +62,7 @@ fn at_one_instant<L>(
     }
 }
 
-/// As [`flatten_with_references`], of a value whose leaves are of whatever types.
+/// Flattens a value with leaves of any types; see [`flatten_with_references`].
 ///
 /// # Panics
 /// If a reference may not be read here.
@@ -82,8 +83,10 @@ pub fn flatten_any_with_references<T: Pytree + ?Sized>(
     })
 }
 
-/// The leaves of a value and its references, if it has the structure of a stored treedef of the graph form and
-/// `accepts` its leaves. No treedef is built. It may ask more than once, if another thread writes meanwhile.
+/// Returns the leaves of a value and its references, if the value has the structure of a stored graph treedef and
+/// `accepts` its leaves.
+///
+/// It builds no treedef. If another thread writes meanwhile, `accepts` may be called again.
 pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     treedef: &TreeDef,
@@ -94,9 +97,10 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     Some((leaves, references))
 }
 
-/// As [`flatten_as`] with one of several treedefs, `first` or one of the others, whose positions begin at 1; with
-/// handles of the shared nodes of some numbers only. `choose` gets the position of the treedef that the value has, and
-/// what it chooses is given.
+/// Matches a value against several treedefs in one walk; see [`flatten_as`].
+///
+/// `first` has position 0; `others` returns the rest, from position 1. With `wanted`, only shared nodes with these
+/// numbers get handles. `choose` receives the position of the matching treedef, and its choice is returned.
 fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     first: &'t TreeDef,
@@ -136,7 +140,7 @@ fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
     }
 }
 
-/// A value put together, with references of its own, which belong to the trace level of the code that calls.
+/// Unflattens a value with new references, which belong to the current trace level.
 ///
 /// # Errors
 /// If there are too few or too many leaves, or the treedef is of another type.
@@ -153,10 +157,10 @@ pub fn unflatten_with_new_references<L: Leaf + Clone, T: Pytree>(
     )
 }
 
-/// Two values taken apart together, so that what they share is known: the structure is that of a tuple of them.
+/// Flattens two values together, as a tuple of both, so that nodes they share are recognized.
 ///
 /// # Panics
-/// As [`flatten_with_references`].
+/// If a trait object holds a leaf of another type, or a reference may not be read here.
 #[track_caller]
 pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     first: &T,
@@ -181,10 +185,11 @@ pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     })
 }
 
-/// A copy of a value with the same references and shared nodes.
+/// Copies a value; the copy has the same references and shared nodes.
 ///
 /// # Panics
-/// As [`flatten_with_references`], or if an impl of `Pytree` visits and unflattens differently.
+/// If a trait object in the value holds a leaf of another type, a reference may not be read here, or an impl of
+/// `Pytree` visits and unflattens differently.
 #[track_caller]
 pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
     let (leaves, treedef, references) = flatten_with_references::<L, T>(value);
@@ -196,12 +201,12 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
     ))
 }
 
-/// A value put together in which the references are those given, in the order in which they are met.
+/// Unflattens a value with the given references, which are used in the order in which they are met.
 ///
 /// # Errors
-/// As [`unflatten_with_new_references`], or if a reference holds another type or may not be written here; a
-/// [conflict](TreeError::is_conflict) if something is written and another thread has written one of the references
-/// since they were read. Then nothing is written.
+/// If there are too few or too many leaves, the treedef or a reference is of another type, or a reference may not be
+/// written here; a [conflict](TreeError::is_conflict) if something is to be written and another thread has written one
+/// of the references since they were read. Then nothing is written.
 pub fn unflatten_with_references<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -211,7 +216,7 @@ pub fn unflatten_with_references<L: Leaf + Clone, T: Pytree>(
     unflatten_part(treedef, leaves, (references, contents), references)
 }
 
-/// As [`unflatten_with_references`], with the references that are left of those that were `read`.
+/// Unflattens a value with those of the references in `read` that are left; see [`unflatten_with_references`].
 pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -227,11 +232,13 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
     unflatten::build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(value, _)| value)
 }
 
-/// A value that was taken apart, put together again with leaves of which some have changed: it has the same references,
-/// and those that hold a leaf that `is_changed` names by its position are written.
+/// Unflattens a flattened value after some of its leaves have changed.
+///
+/// The value keeps its references. A reference is written if `is_changed` returns true for the position of one of its
+/// leaves.
 ///
 /// # Errors
-/// As [`unflatten_with_references`]; then nothing is written.
+/// The errors of [`unflatten_with_references`]; then nothing is written.
 pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -248,11 +255,12 @@ pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
     unflatten_with_references(treedef, leaves, references, Contents::WrittenAt(&written))
 }
 
-/// A value that was taken apart, put together again with other static values: it has the same references, and those
-/// in which a static value has changed are written.
+/// Unflattens a flattened value after some of its static values have changed.
+///
+/// The value keeps its references. A reference is written if a static value in it differs between `before` and `after`.
 ///
 /// # Errors
-/// As [`unflatten_with_references`]; then nothing is written.
+/// The errors of [`unflatten_with_references`]; then nothing is written.
 pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     before: &TreeDef,
     after: &TreeDef,
@@ -267,7 +275,7 @@ pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     unflatten_with_references(after, leaves, references, Contents::WrittenAt(&written))
 }
 
-/// The nodes of the argument that a structure has, by their numbers in order.
+/// Returns the sorted numbers of the argument's nodes that a structure contains.
 fn returned(treedef: &TreeDef) -> Vec<u32> {
     let nodes = treedef.nodes();
     let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
@@ -276,22 +284,24 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
     numbers
 }
 
-/// What comes out of a function besides the leaves: the structure of its result, and of what was written to the
+/// The outcome of a function, without the leaves: the structure of its result, and of the values it wrote to the
 /// references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// That of the result alone or, if something was written, of a tuple of it and the values written.
+    /// The structure of the result or, if something was written, of a tuple of the result and the written values.
     whole: TreeDef,
     result: TreeDef,
-    /// The references that were written, by their positions among those of the argument.
+    /// The positions of the written references among the references of the argument.
     written: Vec<usize>,
-    /// The nodes of the argument that are in the result again, by their numbers.
+    /// The numbers of the argument's nodes that the result contains.
     returned: Vec<u32>,
 }
 
 impl Outcome {
-    /// What comes out of a function whose argument has the references given: the leaves of its result, then those of
-    /// the values of the references listed, and their structure.
+    /// Flattens the result of a function and the values of the written references; returns the leaves in this order and
+    /// their structure.
+    ///
+    /// `argument` has the references of the argument; `written` lists positions among them.
     ///
     /// # Panics
     /// If a trait object in the result holds a leaf of another type, or a reference may not be read here.
@@ -337,12 +347,14 @@ impl Outcome {
         (leaves, outcome)
     }
 
-    /// As [`flatten_as`], of the argument of a function that has an outcome for each of several structures:
-    /// `known` gives them by their positions. The argument is walked once, whichever it has; of structures that differ only in
-    /// where weak edges lead, one is compared. `choose` gets the position
-    /// of a structure that it has, and its leaves, and chooses an outcome for this structure by its position, which is
-    /// given. Shared nodes that are not in this outcome's result again are let go, so that a function that was given its
-    /// argument may use their memory.
+    /// Flattens the argument of a function whose outcomes are known for some structures; see [`flatten_as`].
+    ///
+    /// `known` returns a structure and an outcome for each position. The argument is walked once; of the structures
+    /// that differ only in the targets of weak edges, one is compared. `choose` receives the position of a matching
+    /// structure and the leaves. It returns the position of an outcome for this structure, which is returned, too.
+    ///
+    /// Shared nodes that the result of this outcome does not contain are dropped, so that a function that owns its
+    /// argument may reuse their memory.
     pub fn flatten_argument<'t, L: Leaf + Clone, T: PytreeOf<L>>(
         argument: &T,
         known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
@@ -359,26 +371,28 @@ impl Outcome {
         if outcome.returned == returned {
             return Some(found);
         }
-        // Handles of other nodes are needed.
+        // The chosen outcome needs handles of other nodes.
         let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
         let returned = outcome.returned.as_slice();
         matched(argument, treedef, &|_| None, Some(returned), again)
     }
 
-    /// Lets go of the shared nodes of the argument that are not in the result again: then a function that was given
-    /// its argument may use their memory.
+    /// Drops the shared nodes of the argument that the result does not contain. A function that owns its argument may
+    /// then reuse their memory.
     pub fn release(&self, argument: &mut References) {
         argument.release(|number| self.returned.binary_search(&number).is_ok());
     }
 
-    /// The same without what references other than those listed hold, and which of its leaves are left. What it leaves
-    /// out must not have been written: so there is nothing in it that the argument does not have.
+    /// Returns this outcome restricted to the references in `written`, and the positions of the leaves that remain.
+    ///
+    /// A reference that is left out must not have been written: its value then has no nodes that are not in the
+    /// argument.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
         if self.written.is_empty() {
             return (self.clone(), (0..self.whole.num_leaves()).collect());
         }
-        // As many as the argument has references: each is looked up in one step.
+        // There may be as many as the argument has references, so each is looked up in a set.
         let kept: HashSet<usize> = written.iter().copied().collect();
         let is_kept = |position: &usize| kept.contains(position);
         let written: Vec<usize> = self.written.iter().copied().filter(is_kept).collect();
@@ -411,33 +425,32 @@ impl Outcome {
         (only, leaves)
     }
 
-    /// Whether references of the argument are written.
+    /// Returns whether the function writes references of its argument.
     pub fn writes(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// The structure of the result alone.
+    /// Returns the structure of the result alone.
     pub fn result(&self) -> &TreeDef {
         &self.result
     }
 
-    /// The structures of the values that were written, each with the position of its reference.
+    /// Returns the structures of the written values, each with the position of its reference.
     pub fn written(&self) -> impl Iterator<Item = (usize, TreeDef)> {
         let values = self.whole.children().into_iter().skip(1);
         self.written.iter().copied().zip(values)
     }
 
-    /// The number of all leaves.
+    /// Returns the number of leaves of the result and of the written values.
     pub fn num_leaves(&self) -> usize {
         self.whole.num_leaves()
     }
 
-    /// The result put together, in which the references of the argument are those given; what was written is written
-    /// to them.
+    /// Unflattens the result with the references of the argument, and writes the written values to them.
     ///
     /// # Errors
-    /// If there are too few or too many leaves, a structure is of another type, or a reference may not be written
-    /// here; a [conflict](TreeError::is_conflict) if something is written and another thread has written a reference of
+    /// If there are too few or too many leaves, a structure is of another type, or a reference may not be written here;
+    /// a [conflict](TreeError::is_conflict) if something is to be written and another thread has written a reference of
     /// the argument since it was read. Then nothing is written.
     pub fn unflatten_result<L: Leaf + Clone, R: Pytree>(
         &self,
@@ -465,7 +478,8 @@ impl Outcome {
             .map(|(result, _)| result)
     }
 
-    /// The structure of the result or, if references were written, of a tuple of it and the values written.
+    /// Returns the structure of the result or, if references were written, of a tuple of the result and the written
+    /// values.
     pub fn whole(&self) -> &TreeDef {
         &self.whole
     }

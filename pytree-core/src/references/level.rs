@@ -1,10 +1,11 @@
-//! Trace levels: the stack of transformations inside of which the code of a thread runs.
+//! Trace levels: the stack of transformations in which the code of a thread runs.
 //!
-//! This is the only such stack. A library of transformations begins a level on it, and keeps there what it needs to
-//! trace operations; references need the level's number and kind only.
+//! There is no other such stack. A library of transformations begins a level on it and stores there what it needs to
+//! trace operations. References need only the number and the kind of a level.
 //!
-//! A reference remembers the level it was made at. It is written at that level only, or what is traced would leak out
-//! of its transformation; and it is not read where a function is recorded, or its value would become a constant there.
+//! A reference stores the level at which it was created. It is written only at that level; otherwise traced values
+//! would escape from their transformation. It is not read inside a recorded function, where its value would become a
+//! constant.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,16 +16,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::error::{Access, ReferenceError};
 
-/// What a transformation does with the function it runs.
+/// How a transformation runs its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelKind {
-    /// Runs it for its results.
+    /// The function is run for its results.
     Running,
-    /// Records it, to run what was recorded later and often.
+    /// The function is recorded, and the recorded program is run later and often.
     Recording,
 }
 
-/// The number of a level; no number is used twice in a process.
+/// The number of a level, unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelId(u64);
 
@@ -38,12 +39,12 @@ pub struct Level {
 }
 
 impl Level {
-    /// Its number.
+    /// Returns the number of the level.
     pub fn id(&self) -> LevelId {
         self.id
     }
 
-    /// What the library that began it keeps there.
+    /// Returns what the library that began the level stores there.
     pub fn content(&self) -> &Rc<dyn Any> {
         &self.content
     }
@@ -65,14 +66,15 @@ thread_local! {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Calls a function with the levels of this thread, the outermost first. It must not begin or end a level.
+/// Calls a function with the levels of this thread, the outermost first. The function must not begin or end a level.
 #[inline]
 pub fn with_levels<R>(look: impl FnOnce(&[Level]) -> R) -> R {
     LEVELS.with_borrow(|levels| look(levels))
 }
 
-/// A transformation in progress on this thread, until it is dropped: what a library of transformations holds while it
-/// runs a user's function.
+/// A transformation in progress on this thread. It ends when this value is dropped.
+///
+/// A library of transformations holds it while it runs a user's function.
 ///
 /// # Examples
 /// ```
@@ -93,13 +95,13 @@ pub struct TraceLevel {
 }
 
 impl TraceLevel {
-    /// Begins a transformation, named as messages name it.
+    /// Begins a transformation; messages use `name`.
     #[must_use]
     pub fn begin(name: &'static str, kind: LevelKind) -> Self {
         Self::begin_with(name, kind, Rc::new(()))
     }
 
-    /// Begins a transformation that keeps something at its level, where [`with_levels`] finds it.
+    /// Begins a transformation and stores `content` at its level, where [`with_levels`] finds it.
     ///
     /// # Examples
     /// ```
@@ -128,12 +130,12 @@ impl TraceLevel {
         })
     }
 
-    /// How many levels are outside of it.
+    /// Returns the number of levels outside of this level.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Its number.
+    /// Returns the number of the level.
     pub fn id(&self) -> LevelId {
         self.id
     }
@@ -147,18 +149,18 @@ impl Drop for TraceLevel {
                 is_inside.then(|| levels.pop()).flatten()
             })
         };
-        // What a level keeps is dropped while the stack is not borrowed.
+        // The content of a level is dropped while the stack is not borrowed.
         while let Some(level) = innermost() {
             drop(level);
         }
     }
 }
 
-/// The level at which a reference was made.
+/// The level at which a reference was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin(Option<OriginLevel>);
 
-/// What a reference keeps of its level, which it may outlive.
+/// What a reference stores of its level. The reference may outlive the level.
 #[derive(Clone, Copy, Debug)]
 struct OriginLevel {
     id: LevelId,
@@ -166,7 +168,7 @@ struct OriginLevel {
 }
 
 impl Origin {
-    /// The innermost level of this thread.
+    /// Returns the innermost level of this thread.
     pub(crate) fn here() -> Self {
         Self(with_levels(|levels| {
             levels.last().map(|level| OriginLevel {
@@ -176,7 +178,7 @@ impl Origin {
         }))
     }
 
-    /// Whether a reference made there may be read or written here.
+    /// Checks whether a reference of this level may be read or written here.
     pub(crate) fn check(&self, access: Access) -> Result<(), ReferenceError> {
         with_levels(|levels| {
             let inside = match self.0 {

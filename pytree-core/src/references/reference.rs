@@ -1,8 +1,8 @@
-//! Mutable references: a value at several places that is written through any of them.
+//! Mutable references: a value at several places, which can be written through each of them.
 //!
-//! A [`Ref`] gives values out and takes values in; no guard is ever held, so that threads can't block each other and a
-//! value can be replaced while it is in use. It is a node of a tree, which holds its value. Graph operations visit it
-//! once, and transformations carry what is written to it out again.
+//! A [`Ref`] returns copies of its value and never holds a guard. So threads can't block each other, and a value can be
+//! replaced while it is in use. A reference is a node of a tree, and its value is the child. Graph functions visit it
+//! once, and transformations write to it what the function wrote.
 
 mod access;
 mod cell;
@@ -24,21 +24,21 @@ use crate::contract::turn;
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 
-/// A mutable reference to a value that stands at several places: what is written through one handle is read through
-/// all.
+/// A mutable reference to a value at several places. What is written through one handle is read through all handles.
 ///
-/// Cloning makes another handle of the same reference. It can be in a module, where the field says of what kind it is,
-/// or say itself by [`param`](Self::param) or [`state`](Self::state). Transformations pass it through: inside, the
-/// argument has a reference that can be read and written, and afterwards what was written is in the one outside.
-/// A function that only captures it can't write it, and where it is recorded it can't read it either: that is an error.
+/// Cloning creates another handle of the same reference. The field of a module determines the kind of its leaves, or
+/// the reference itself does ([`param`](Self::param), [`state`](Self::state)). Transformations accept references in
+/// arguments: inside, the function reads and writes a reference of its own, and the values it wrote are written to the
+/// outer reference afterwards. A function that captures a reference cannot write it, and cannot read it while it is
+/// recorded; both are errors.
 ///
-/// Handles are sent to other threads and used from them. No lock is held while a value is made from another. A call of a
-/// transformation takes effect at one instant, for all references of its argument that it reads or writes, or not at
-/// all: if another thread has written one of them while the call ran, nothing is written. A compiled program is then run
-/// again; where a user's function has run, that is [`ReferenceError::Conflict`]. [`get`](Self::get) and
-/// [`set`](Self::set) are two calls, between which others may write: use [`update`](Self::update).
+/// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
+/// transformation takes effect at one instant for all references of its argument that it reads or writes, or not at
+/// all: if another thread has written one of them during the call, nothing is written. A compiled program is then run
+/// again. Where a user's function has run, the call fails with [`ReferenceError::Conflict`]. [`get`](Self::get) and
+/// [`set`](Self::set) are two calls, and other threads may write between them: use [`update`](Self::update).
 ///
-/// A reference that holds itself keeps itself alive: one of the edges of such a cycle is better a [`WeakRef`].
+/// A reference that holds itself keeps itself alive. Use a [`WeakRef`] for one of the edges of such a cycle.
 ///
 /// # Examples
 /// ```
@@ -52,17 +52,18 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 pub struct Ref<T>(pub(crate) Arc<Cell<T>>);
 
 impl<T> Ref<T> {
-    /// A reference to a value. Its leaves have the kind that the field has which holds the reference, if any.
+    /// Creates a reference to a value. Its leaves have the kind of the field that holds the reference, if any.
     pub fn new(value: T) -> Self {
         Self::with_shape(value, &shape::REFERENCE)
     }
 
-    /// A reference to a parameter: its leaves are of kind param wherever no field says otherwise.
+    /// Creates a reference to a parameter: its leaves are of kind param unless a field determines another kind.
     pub fn param(value: T) -> Self {
         Self::with_shape(value, &PARAM)
     }
 
-    /// A reference to a state of the collection `C`: its leaves are of that kind wherever no field says otherwise.
+    /// Creates a reference to a state of the collection `C`: its leaves are of that kind unless a field determines
+    /// another.
     ///
     /// # Examples
     /// ```
@@ -82,16 +83,16 @@ impl<T> Ref<T> {
         Self(Arc::new(cell))
     }
 
-    /// The kind that the reference itself says, if it does.
+    /// Returns the kind that the reference itself determines, if any.
     pub fn kind(&self) -> Option<LeafKind> {
         self.0.kind()
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
-    /// [`ReferenceError`] if the reference was captured by a function that is recorded, or made inside of a
-    /// transformation that is over or runs on another thread.
+    /// [`ReferenceError`] if a recorded function captured the reference, or if the transformation in which the
+    /// reference was created has finished or runs on another thread.
     #[pytree_derive::panicking_twin(get)]
     pub fn try_get(&self) -> Result<T, ReferenceError>
     where
@@ -103,19 +104,21 @@ impl<T> Ref<T> {
     /// Replaces the value.
     ///
     /// # Errors
-    /// [`ReferenceError`] if the reference was made outside of the transformation that runs, or inside of one that is
-    /// over or runs on another thread.
+    /// [`ReferenceError`] if the reference was created outside of the current transformation, or inside a
+    /// transformation that has finished or runs on another thread.
     #[pytree_derive::panicking_twin(set)]
     pub fn try_set(&self, value: T) -> Result<(), ReferenceError> {
         self.0.check_write()?;
         turn::give_way();
-        // The old value is dropped when no lock is held.
+        // The old value is dropped while no lock is held.
         drop(self.0.write(value));
         Ok(())
     }
 
-    /// Replaces the value by what `function` makes of it. If another thread writes meanwhile, `function` is called
-    /// again with what that wrote, so that no update is lost. It may read the reference, and must not write it.
+    /// Replaces the value by the result of `function`.
+    ///
+    /// If another thread writes meanwhile, `function` is called again with the new value, so no update is lost.
+    /// `function` may read the reference, but must not write it.
     ///
     /// # Examples
     /// ```
@@ -130,7 +133,7 @@ impl<T> Ref<T> {
     /// ```
     ///
     /// # Panics
-    /// As [`get`](Self::get) and [`set`](Self::set).
+    /// If the reference may not be read or written here; see [`try_get`](Self::try_get) and [`try_set`](Self::try_set).
     #[track_caller]
     pub fn update(&self, mut function: impl FnMut(T) -> T)
     where
@@ -139,8 +142,9 @@ impl<T> Ref<T> {
         allowed(self.exchange(|before| (function(before), ())));
     }
 
-    /// Changes the value in place, as far as one sees, and gives what `function` returns: it works on a copy, which
-    /// replaces the value. If another thread writes meanwhile, `function` is called again, as by
+    /// Changes the value by a function that mutates a copy, and returns the result of the function.
+    ///
+    /// The copy then replaces the value. If another thread writes meanwhile, `function` is called again, as by
     /// [`update`](Self::update).
     ///
     /// # Examples
@@ -152,7 +156,7 @@ impl<T> Ref<T> {
     /// ```
     ///
     /// # Panics
-    /// As [`get`](Self::get) and [`set`](Self::set).
+    /// If the reference may not be read or written here; see [`try_get`](Self::try_get) and [`try_set`](Self::try_set).
     #[track_caller]
     pub fn modify<R>(&self, mut function: impl FnMut(&mut T) -> R) -> R
     where
@@ -164,7 +168,7 @@ impl<T> Ref<T> {
         }))
     }
 
-    /// Replaces the value by what is made of it, again until nobody else has written meanwhile.
+    /// Replaces the value by what `function` computes from it, until no other thread has written meanwhile.
     fn exchange<R>(&self, mut make: impl FnMut(T) -> (T, R)) -> Result<R, ReferenceError>
     where
         T: Clone,
@@ -177,24 +181,24 @@ impl<T> Ref<T> {
             let (after, result) = make((*before).clone());
             drop(updating);
             turn::give_way();
-            // The old value, or the new one that is too late, is dropped when no lock is held.
+            // The old value, or the new value that is too late, is dropped while no lock is held.
             if cell.write_over(&before, after).is_ok() {
                 return Ok(result);
             }
         }
     }
 
-    /// A weak handle of the reference.
+    /// Returns a weak handle of the reference.
     pub fn downgrade(&self) -> WeakRef<T> {
         WeakRef(Arc::downgrade(&self.0))
     }
 
-    /// Whether two handles are of the same reference.
+    /// Returns whether two handles are of the same reference.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The reference's identity.
+    /// Returns the identity of the reference.
     pub fn identity(&self) -> Identity {
         Identity::of(&self.0)
     }
@@ -232,11 +236,11 @@ impl<T> Clone for Ref<T> {
 }
 
 thread_local! {
-    /// The references that are being shown: one that is inside of itself is shown as Python does.
+    /// The references that are being formatted. A reference inside itself is formatted as Python formats a cycle.
     static SHOWN: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends the showing of a reference.
+/// Ends the formatting of a reference.
 struct Showing;
 
 impl Showing {
@@ -295,16 +299,16 @@ impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
 
 /// A handle of a [`Ref`] that does not keep it alive.
 ///
-/// Graph operations, transformations and checkpoints keep it, as they do a [`Weak`](crate::Weak) edge.
+/// Graph functions, transformations and checkpoints preserve it, like a [`Weak`](crate::Weak) edge.
 pub struct WeakRef<T>(pub(crate) sync::Weak<Cell<T>>);
 
 impl<T> WeakRef<T> {
-    /// A handle of nothing.
+    /// Creates a handle of no reference.
     pub fn new() -> Self {
         Self(sync::Weak::new())
     }
 
-    /// The reference, if it is alive.
+    /// Returns the reference, if it is alive.
     pub fn upgrade(&self) -> Option<Ref<T>> {
         self.0.upgrade().map(Ref)
     }
@@ -321,7 +325,7 @@ impl<T> Clone for WeakRef<T> {
     }
 }
 impl<T> fmt::Debug for WeakRef<T> {
-    /// As Python shows what leads back: `(...)`.
+    /// Writes `(...)`, as Python formats a cycle.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(...)")
     }

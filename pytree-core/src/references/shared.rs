@@ -1,8 +1,8 @@
 //! Shared nodes: one value at several places of a tree.
 //!
-//! A [`Shared`] is immutable and reference counted; its identity is its address. Tree operations visit it
-//! at each place, as JAX does. Graph operations, which every transformation and checkpoint uses, visit
-//! it once and rebuild the sharing. A [`Weak`] edge leads to a shared node without holding it, and so closes a cycle.
+//! A [`Shared`] is immutable and reference counted; its identity is its address. Tree functions visit it at each place,
+//! as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and rebuild the sharing.
+//! A [`Weak`] edge refers to a shared node without keeping it alive, so it can close a cycle.
 
 use std::any::Any;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::contract::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape;
 
-/// A node that stands at several places of a tree, for instance tied weights.
+/// A node at several places of a tree, for instance tied weights.
 ///
-/// Cloning shares it; `&T` is read through it. Its gradient is the sum over its places, and it is
-/// counted, optimised and saved once.
+/// Cloning shares the node, and it dereferences to `&T`. Its gradient is the sum over its places. It is counted,
+/// optimized and saved once.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,7 @@ use crate::node::shape;
 /// assert_eq!(tree::leaves::<f32, _>(&tied).len(), 2);
 /// assert_eq!(graph::leaves::<f32, _>(&tied).len(), 1);
 /// ```
-// The value is there but while the node is being built: a weak edge inside of it may be made before it.
+// The value is absent only while the node is being built: a weak edge inside it may be created first.
 pub struct Shared<T>(pub(crate) Arc<OnceLock<T>>);
 
 impl<T> Shared<T> {
@@ -38,7 +38,7 @@ impl<T> Shared<T> {
         Self(Arc::new(OnceLock::from(value)))
     }
 
-    /// Makes a value that holds a weak edge to itself. Until `build` returns, the edge leads to nothing.
+    /// Creates a value that holds a weak edge to itself. The edge has no target until `build` returns.
     ///
     /// # Examples
     /// ```
@@ -57,24 +57,24 @@ impl<T> Shared<T> {
     pub fn new_cyclic(build: impl FnOnce(&Weak<T>) -> T) -> Self {
         let node = Arc::new(OnceLock::new());
         let value = build(&Weak(Arc::downgrade(&node)));
-        // A weak edge does not give the node out before.
+        // A weak edge does not return the node before that.
         if node.set(value).is_err() {
             bug("that nobody else can set the value of a shared node while it is built");
         }
         Self(node)
     }
 
-    /// A weak edge to the node.
+    /// Returns a weak edge to the node.
     pub fn downgrade(&self) -> Weak<T> {
         Weak(Arc::downgrade(&self.0))
     }
 
-    /// Whether two handles lead to the same node.
+    /// Returns whether two handles refer to the same node.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The node's identity.
+    /// Returns the identity of the node.
     pub fn identity(&self) -> Identity {
         Identity::of(&self.0)
     }
@@ -92,7 +92,7 @@ impl<T> Deref for Shared<T> {
         match self.0.get() {
             Some(value) => value,
             None => panic!(
-                "a shared node is read while it is being built; an impl of `Pytree` reads what it unflattens"
+                "a shared node is read while it is being built; do not read it in an impl of `Pytree::unflatten`"
             ),
         }
     }
@@ -131,19 +131,20 @@ impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     }
 }
 
-/// A weak edge to a [`Shared`] node: it does not keep the node alive, and so may lead back to one that it is in.
+/// A weak edge to a [`Shared`] node. It does not keep the node alive, so it may refer to a node that contains it.
 ///
-/// Graph operations, transformations and checkpoints keep it. A tree has no such edges: tree operations refuse one that
-/// leads somewhere, with its path. One that leads out of the value that is rebuilt leads to nothing afterwards.
+/// Graph functions, transformations and checkpoints preserve it. Trees have no such edges: tree functions reject an
+/// edge with a target and report its path. When a value is rebuilt, an edge to a node outside of the value loses its
+/// target.
 pub struct Weak<T>(pub(crate) sync::Weak<OnceLock<T>>);
 
 impl<T> Weak<T> {
-    /// An edge that leads to nothing.
+    /// Creates an edge without a target.
     pub fn new() -> Self {
         Self(sync::Weak::new())
     }
 
-    /// The node it leads to, if that is alive and built.
+    /// Returns the target, if it is alive and built.
     pub fn upgrade(&self) -> Option<Shared<T>> {
         self.0
             .upgrade()
@@ -163,7 +164,7 @@ impl<T> Clone for Weak<T> {
     }
 }
 impl<T> fmt::Debug for Weak<T> {
-    /// As Python shows what leads back: `(...)`.
+    /// Writes `(...)`, as Python formats a cycle.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(...)")
     }

@@ -1,4 +1,4 @@
-//! Shared nodes and references are built at their first place and found again at later ones.
+//! Unflattens shared nodes and references: builds them at their first place and finds them at later places.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::references::reference::{Cell, Ref, WeakRef};
 use crate::references::shared::{Shared, Weak};
 
 impl Unflattener<'_> {
-    /// A shared node: built at its first place, found again at later ones.
+    /// Unflattens a shared node: builds it at its first place and finds it at later places.
     pub(crate) fn shared<T: Pytree + Send + Sync>(&mut self) -> Result<Shared<T>, TreeError> {
         if let Some(found) = self.alias()? {
             return Ok(Shared(found));
@@ -53,7 +53,7 @@ impl Unflattener<'_> {
         Ok(built)
     }
 
-    /// A reference: built at its first place, found again at later ones.
+    /// Unflattens a reference: builds it at its first place and finds it at later places.
     pub(crate) fn reference<T: Pytree + Send + Sync>(&mut self) -> Result<Ref<T>, TreeError> {
         if let Some(found) = self.alias()? {
             return Ok(Ref(found));
@@ -92,13 +92,13 @@ impl Unflattener<'_> {
         Ok(built)
     }
 
-    /// A weak edge to a shared node.
+    /// Unflattens a weak edge to a shared node.
     pub(crate) fn weak<T: Pytree + Send + Sync>(&mut self) -> Result<Weak<T>, TreeError> {
         let target = self.weak_target(|_| Arc::new(OnceLock::<T>::new()))?;
         Ok(target.map_or_else(Weak::new, |node| Weak(Arc::downgrade(&node))))
     }
 
-    /// A weak handle of a reference.
+    /// Unflattens a weak handle of a reference.
     pub(crate) fn weak_reference<T: Pytree + Send + Sync>(
         &mut self,
     ) -> Result<WeakRef<T>, TreeError> {

@@ -1,24 +1,24 @@
-//! Where the references of a structure are, and at which places else shared nodes and references stand.
+//! Finds the references of a structure, and the later places of shared nodes and references.
 
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 use crate::treedef::{Builder, NodeView, TreeDef};
 
-/// Where a reference is in a structure of the graph form.
+/// The place of a reference in a graph structure.
 #[derive(Clone, Debug)]
 pub struct ReferencePlace {
     /// The positions of the leaves of its value.
     pub leaves: std::ops::Range<usize>,
     /// The structure of its value.
     pub value: TreeDef,
-    /// Where it is met first.
+    /// The path of its first place.
     pub path: KeyPath,
 }
 
 impl ReferencePlace {
-    /// For each leaf of a value that was written here, the position of the leaf of the argument that stood there; none
-    /// if the value has another structure. References inside that are those of the argument have no leaves in it.
+    /// Returns the position of the argument's leaf for each leaf of a written value; `None` if the written value has
+    /// another structure. References of the argument inside the value have no leaves in it.
     pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
         let is_known = |node: NodeView<'_>| node.kind() == NodeKind::Argument;
         if !self.value.has_statics_of(written) && !written.nodes().any(is_known) {
@@ -47,7 +47,7 @@ impl ReferencePlace {
 }
 
 impl TreeDef {
-    /// The references, in the order in which they are met.
+    /// Returns the references, in the order in which they are met.
     pub fn references(&self) -> Vec<ReferencePlace> {
         let references: Vec<usize> = self.reference_nodes().map(|node| node.position()).collect();
         let paths = self.node_paths(&references);
@@ -62,7 +62,7 @@ impl TreeDef {
             .collect()
     }
 
-    /// The static values in what each reference holds.
+    /// Returns the static values in the content of each reference.
     pub(super) fn reference_statics(&self) -> impl Iterator<Item = &[StaticBox]> {
         self.reference_nodes().map(|node| node.aux_below())
     }
@@ -72,15 +72,16 @@ impl TreeDef {
             .filter(|node| node.kind() == NodeKind::Reference)
     }
 
-    /// The positions of the leaves that each reference holds.
+    /// Returns the positions of the leaves of each reference.
     pub(crate) fn reference_leaves(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let before = self.leaves_before();
         self.reference_nodes()
             .map(move |node| before[node.position()]..before[node.end()])
     }
 
-    /// The structure with the shared nodes and references at their later places, too, and for each leaf which of this
-    /// structure's it is. Nothing if there are no such places. Where one is inside of another, it stays an alias.
+    /// Returns the structure with shared nodes and references repeated at their later places, and for each leaf its
+    /// position in this structure. Returns `None` if there are no later places. A place inside its own node stays an
+    /// alias.
     pub fn with_all_places(&self) -> Option<(Self, Vec<usize>)> {
         let numbered = self.numbered_nodes();
         let target = |node: NodeView<'_>| {

@@ -1,4 +1,4 @@
-//! Which references may be written at the moment.
+//! Decides which references may be written at the moment.
 
 use std::cell::RefCell;
 
@@ -6,15 +6,15 @@ use crate::base::identity::Identity;
 use crate::base::kind::LeafKind;
 
 thread_local! {
-    /// The references whose new values are being made on this thread.
+    /// The references whose new values are being computed on this thread.
     static UPDATING: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
-    /// What references must be accepted by to be written.
+    /// The rule that must accept the kind of a reference that is written.
     static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
 
-/// While it lives, a reference is not written on this thread: its new value is being made.
+/// While it lives, this thread cannot write the reference: its new value is being computed.
 pub(super) struct Updating;
 
 impl Updating {
@@ -23,7 +23,7 @@ impl Updating {
         Self
     }
 
-    /// Whether a new value of the reference is being made here.
+    /// Returns whether a new value of the reference is being computed on this thread.
     pub(super) fn is_of(identity: Identity) -> bool {
         UPDATING.with_borrow(|all| all.contains(&identity))
     }
@@ -35,7 +35,7 @@ impl Drop for Updating {
     }
 }
 
-/// While it lives, references are written only if it accepts their kinds.
+/// While it lives, a reference can be written only if the rule accepts its kind.
 pub(crate) struct Mutable;
 
 impl Mutable {
@@ -46,7 +46,7 @@ impl Mutable {
 }
 
 impl Mutable {
-    /// Whether references of a kind may be written at the moment.
+    /// Returns whether references of a kind may be written at the moment.
     pub(super) fn accepts(kind: Option<LeafKind>) -> bool {
         MUTABLE.with_borrow(|all| all.iter().all(|accepts| accepts(kind)))
     }

@@ -1,4 +1,4 @@
-//! What the handles of a reference share, and what graph functions need of it whatever it holds.
+//! The cell that the handles of a reference share, and its operations for graph functions.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use crate::contract::unflatten::Unflattener;
 use crate::node::shape::OwnedShape;
 use crate::references::level::Origin;
 
-/// What the handles of a reference share.
+/// The state that the handles of a reference share.
 pub(crate) struct Cell<T> {
     held: RwLock<Held<T>>,
-    /// The address of the content, by which a call sees without a lock that it has changed.
+    /// The address of the content. A call reads it without a lock to see whether the content has changed.
     address: AtomicUsize,
     pub(super) origin: Origin,
     pub(super) shape: OwnedShape,
@@ -27,14 +27,14 @@ pub(crate) struct Cell<T> {
 }
 
 struct Held<T> {
-    /// Nothing only while the reference is being built.
+    /// `None` only while the reference is being built.
     content: Option<Arc<T>>,
-    /// Whether a call is about to write it together with others.
+    /// Whether a call is about to write this cell together with others.
     is_claimed: bool,
 }
 
 impl<T> Cell<T> {
-    /// A reference that is being built.
+    /// Creates a reference that is being built.
     pub(crate) fn empty(shape: OwnedShape) -> Self {
         Self {
             held: RwLock::new(Held {
@@ -48,7 +48,7 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Puts in the value of a reference that is being built, which no call can claim yet.
+    /// Stores the value of a reference that is being built, which no call can claim yet.
     pub(crate) fn fill(&self, value: T) {
         let content = Some(Arc::new(value));
         self.put(&mut self.lock(), content);
@@ -58,7 +58,7 @@ impl<T> Cell<T> {
         self.held.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, once no call claims the cell.
+    /// Locks the cell as soon as no call claims it.
     fn unclaimed(&self) -> RwLockWriteGuard<'_, Held<T>> {
         loop {
             let held = self.lock();
@@ -86,18 +86,18 @@ impl<T> Cell<T> {
         self.held_unclaimed()
     }
 
-    /// What it holds once no call claims the cell.
+    /// Returns the content as soon as no call claims the cell.
     #[cold]
     fn held_unclaimed(&self) -> Option<Arc<T>> {
         self.unclaimed().content.clone()
     }
 
-    /// The kind that the reference itself says, if it does.
+    /// Returns the kind that the reference itself determines, if any.
     pub(super) fn kind(&self) -> Option<LeafKind> {
         self.shape.get().field_kind(0).and_then(LeafKind::of)
     }
 
-    /// Whether it may be written here.
+    /// Checks whether the reference may be written here.
     pub(super) fn check_write(&self) -> Result<(), ReferenceError> {
         self.origin.check(Access::Write)?;
         if Updating::is_of(Identity::of_cell(self)) {
@@ -116,19 +116,20 @@ impl<T> Cell<T> {
         match self.held() {
             Some(content) => Ok(content),
             None => panic!(
-                "a reference is read while it is being built; an impl of `Pytree` reads what it unflattens"
+                "a reference is read while it is being built; do not read it in an impl of `Pytree::unflatten`"
             ),
         }
     }
 
-    /// Replaces the value, which the caller may do.
+    /// Replaces the value. The caller must have checked that it may be written.
     pub(super) fn write(&self, value: T) -> Option<Arc<T>> {
         let content = Some(Arc::new(value));
         self.written.store(true, Ordering::Relaxed);
         self.put(&mut self.unclaimed(), content)
     }
 
-    /// Replaces the value, which the caller may do, if it is still `before`: gives what is to be dropped.
+    /// Replaces the value if it is still `before`, and returns what is to be dropped. The caller must have checked
+    /// access.
     pub(super) fn write_over(&self, before: &Arc<T>, value: T) -> Result<Option<Arc<T>>, Arc<T>> {
         let content = Arc::new(value);
         let mut held = self.unclaimed();
@@ -145,7 +146,7 @@ impl<T> Cell<T> {
 }
 
 impl AnyReference {
-    /// The cell, if it holds a `T`.
+    /// Returns the cell, if it holds a `T`.
     pub(crate) fn cell<T: Send + Sync + 'static>(&self) -> Option<Arc<Cell<T>>> {
         self.node().downcast().ok()
     }
