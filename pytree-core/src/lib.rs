@@ -1,10 +1,10 @@
 //! Pytrees: values as trees of leaves.
 //!
-//! A model is a plain struct that is also a pytree. [`Module`] gives each of its leaves a kind;
-//! [`mod@tree`] and [`graph`] hold the functions on trees; [`partition`] splits them into parts.
-//! This crate knows nothing of arithmetic or transformations.
+//! A model is a plain struct that is also a pytree. [`Module`] gives each of its leaves a kind. [`mod@tree`] and
+//! [`graph`] contain the functions on trees; [`partition`] splits trees into parts. This crate contains no arithmetic
+//! and no transformations.
 
-// The derive names this crate by its own name; inside of it that name must exist too.
+// The derive refers to this crate by its name, so the name must exist inside the crate, too.
 extern crate self as pytree_core;
 
 mod base;
@@ -67,8 +67,7 @@ pub use crate::base::bug;
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 
-/// The traits without the macros of the same names: the facade puts its own macros beside them, which
-/// generate other paths.
+/// The traits without the macros of the same names. The facade adds its own macros, which generate other paths.
 #[doc(hidden)]
 pub mod traits {
     pub use crate::base::kind::Collection;

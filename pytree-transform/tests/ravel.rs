@@ -134,7 +134,7 @@ fn unravel_rejects_mismatched_vectors() {
         form.unravel(&Tensor::zeros(DType::F32, [6]))
             .unwrap_err()
             .to_string(),
-        "cannot unravel: expected a vector of shape [7], found [6]; give one as long as that which `ravel` made"
+        "cannot unravel: expected a vector of shape [7], found [6]; pass a vector as long as the one that `ravel` returned"
     );
     assert_eq!(
         form.unravel(&Tensor::zeros(DType::F64, [7]))

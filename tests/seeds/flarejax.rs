@@ -87,7 +87,7 @@ fn a_tree_has_no_cycles() {
     out.expect(
         "
         [1, 2, [...]]
-        Error: cannot see a tree: the weak edge at [2] leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it
+        Error: cannot visit a value as a tree: the weak edge at [2] leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it
         ",
     );
 }

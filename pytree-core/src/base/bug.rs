@@ -1,15 +1,15 @@
-//! How the library reports a mistake of its own. The crates above use it, too; it is no part of the interface.
+//! Reports mistakes of the library itself. The other crates use it, too; it is not part of the public interface.
 
 use std::fmt::Display;
 use std::iter::Zip;
 use std::slice::SliceIndex;
 
-/// The invariant of trees and parts that most walks rely on: a leaf, or an item, for each leaf of the structure.
+/// The invariant that most walks over trees and parts rely on: there is an item for each leaf of the structure.
 pub const LEAVES: &str = "an item for each leaf of a structure";
 
-/// Panics in a state that only a mistake in the library can cause, and says what was expected instead.
+/// Panics in a state that only a mistake in the library can cause, and names the expected state.
 ///
-/// A wrong value that is returned in silence is found much later, far from its cause.
+/// A wrong value that is returned silently would be found much later, far from its cause.
 ///
 /// # Panics
 /// Always.
@@ -20,10 +20,10 @@ pub fn bug(expected: impl Display) -> ! {
     panic!("this is a bug in pytree: expected {expected}; please report it")
 }
 
-/// Returns the next item where only a mistake in the library leaves none; `expected` says what there should be.
+/// Returns the next item; `expected` names it in the message. Only a mistake in the library leaves none.
 ///
 /// # Panics
-/// If there is none.
+/// If there is no next item.
 #[inline]
 #[track_caller]
 pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: &'static str) -> T {
@@ -33,7 +33,7 @@ pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: 
     }
 }
 
-/// Returns the items at a position or range where only a mistake in the library leaves none.
+/// Returns the items at a position or range, which only a mistake in the library leaves out of bounds.
 ///
 /// # Panics
 /// If the position or range is out of bounds.
@@ -50,7 +50,7 @@ pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
     }
 }
 
-/// Returns a value where only a mistake in the library leaves none.
+/// Unwraps a value that only a mistake in the library leaves `None`.
 ///
 /// # Panics
 /// If it is `None`.
@@ -63,7 +63,8 @@ pub fn expect_some<T>(value: Option<T>, expected: &'static str) -> T {
     }
 }
 
-/// Pairs the items of two lists that only a mistake in the library makes of different lengths. They are compared once.
+/// Pairs the items of two lists of equal length and compares the lengths once. Only a mistake in the library makes them
+/// differ.
 ///
 /// # Panics
 /// If the lengths differ.

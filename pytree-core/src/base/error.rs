@@ -1,4 +1,4 @@
-//! What can go wrong with trees, with all mismatches at once.
+//! The errors of tree operations. Each lists all mismatches, not only the first.
 
 mod place;
 mod reference;
@@ -13,104 +13,104 @@ pub use self::reference::{Access, ReferenceError, Unrepeated};
 pub use self::registration::RegistrationProblem;
 use crate::base::path::KeyPath;
 
-/// An operation on trees failed; nothing was changed.
+/// The error of an operation on trees. After an error nothing has changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// The number of leaves does not fit the treedef.
+    /// The number of leaves differs from the treedef.
     #[error(
         "{doing}: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
         .first_missing.as_ref().map(|path| format!(" (the first without a leaf is {})", path.or_root())).unwrap_or_default()
     )]
     LeafCount {
-        /// What was being done.
+        /// The operation, as the message begins.
         doing: &'static str,
-        /// What the treedef asks for.
+        /// The number of leaves of the treedef.
         expected: usize,
-        /// What was given.
+        /// The number of leaves that were passed.
         found: usize,
-        /// The first place that got no leaf, if there were too few.
+        /// The first place without a leaf, if there were too few.
         first_missing: Option<KeyPath>,
     },
-    /// Leaves are of another type than asked for.
+    /// Some leaves are of another type than expected.
     #[error("{doing}: {}", list(.mismatches))]
     LeafTypes {
-        /// What was being done.
+        /// The operation, as the message begins.
         doing: &'static str,
-        /// Each leaf that does not fit.
+        /// All leaves of a wrong type.
         mismatches: Vec<LeafMismatch>,
     },
     /// A node of the treedef is of another type than the value to be built.
     #[error("cannot build {expected} at {}: the treedef has {found} there; use the treedef of a value of the same type", .path.or_root())]
     NodeType {
-        /// Where.
+        /// The path of the node.
         path: KeyPath,
-        /// What is to be built, as messages name it; with fields or types, if the names are the same.
+        /// The type to be built, with its fields or types if the names are equal.
         expected: String,
-        /// What the treedef has.
+        /// The node that the treedef has.
         found: String,
     },
     /// A node has another number of children than its type.
     #[error("cannot build `{node}` at {}: expected {expected} children, found {found}", .path.or_root())]
     Arity {
-        /// Where.
+        /// The path of the node.
         path: KeyPath,
-        /// The node.
+        /// The name of the node.
         node: &'static str,
-        /// What the type has.
+        /// The number of children of the type.
         expected: usize,
-        /// What the treedef has.
+        /// The number of children in the treedef.
         found: usize,
     },
-    /// A static value has another type than the field it is for.
+    /// A static value has another type than its field.
     #[error("cannot build the value at {}: a static value is of another type than `{expected}`", .path.or_root())]
     StaticType {
-        /// Where.
+        /// The path of the node.
         path: KeyPath,
         /// The type of the field.
         expected: &'static str,
     },
-    /// Leaves of a part are to be written to references and are in none.
+    /// Leaves of a part cannot be written to references, because no reference contains them.
     #[error("cannot update references: {} {} in no reference; choose a part that is, or change the value itself", list(.paths), if .paths.len() == 1 { "is" } else { "are" })]
     NotInReference {
-        /// Each of them.
+        /// The paths of these leaves.
         paths: Vec<KeyPath>,
     },
     /// A reference may not be read or written here.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// Two trees that should have the same structure have not.
+    /// Two trees have different structures.
     #[error("{doing}: the trees differ in {}", list(.differences))]
     Structure {
-        /// What was being done.
+        /// The operation, as the message begins.
         doing: &'static str,
-        /// Each difference, from the root down.
+        /// All differences, from the root down.
         differences: Vec<Difference>,
     },
     /// A tree is not a prefix of another.
     #[error("{doing}: the first tree is not a prefix: {}; above the leaves of a prefix are the nodes of the full tree, and each leaf replaces a whole subtree", list(.misfits))]
     Prefix {
-        /// What was being done.
+        /// The operation, as the message begins.
         doing: &'static str,
-        /// Each difference, from the root down.
+        /// All differences, from the root down.
         misfits: Vec<PrefixMisfit>,
     },
-    /// A node was asked for that is nowhere.
+    /// A path does not lead to a subtree.
     #[error("no subtree at {}: {} is {found}{}", .path.or_root(), .reached.or_root(), suggestion(.nearest.as_ref()))]
     NoSubtree {
-        /// The path asked for.
+        /// The requested path.
         path: KeyPath,
-        /// How far along it there are nodes.
+        /// The longest part of the path that leads to a node.
         reached: KeyPath,
-        /// What is there.
+        /// The kind of node at `reached`.
         found: String,
-        /// The path of its child that is most alike.
+        /// The path of its most similar child.
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.
     #[error("cannot transpose: the tree is not of the outer structure with the inner one at each leaf: {}", list(.differences))]
     Transpose {
-        /// Each difference between what was expected and the tree, from the root down.
+        /// All differences between the expected structure and the tree, from the root down.
         differences: Vec<Difference>,
     },
     /// Parts do not make a whole.
@@ -119,190 +119,190 @@ pub enum TreeError {
         /// Each place that is in no part or in several.
         problems: Vec<MergeProblem>,
     },
-    /// The entries of a flat state or of pure dictionaries do not fit their places.
+    /// The entries of a flat state or of pure dictionaries do not fit the places of the structure.
     #[error("{doing}: {}", list(.problems))]
     Places {
-        /// What was being done.
+        /// The operation, as the message begins.
         doing: &'static str,
-        /// All that is wrong.
+        /// All problems.
         problems: Vec<PlaceProblem>,
     },
-    /// Leaves were to be taken out of a model that their places always hold.
-    #[error("cannot pop what its place always holds: {}; make the field an `Option`, or a `Vec` or map that it is an item of, or leave it out of the filter", list(.paths))]
+    /// Leaves cannot be popped, because their places always hold a value.
+    #[error("cannot pop leaves whose places always hold a value: {}; put the value into an `Option`, a `Vec` or a map, or exclude it from the filter", list(.paths))]
     Held {
-        /// Each of them.
+        /// The paths of these leaves.
         paths: Vec<KeyPath>,
     },
-    /// Filters leave leaves over.
-    #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take what is left", list(.paths))]
+    /// No filter accepts some of the leaves.
+    #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take the rest", list(.paths))]
     Unassigned {
-        /// Each leaf that no filter accepts.
+        /// The paths of these leaves.
         paths: Vec<KeyPath>,
     },
-    /// Filters come after one that takes every leaf.
-    #[error("`Filter::everything()` leaves nothing to the filters after it, {}; put it last", .filters.join(" and "))]
+    /// Filters follow a filter that accepts every leaf.
+    #[error("`Filter::everything()` takes all leaves, so none are left for the filters after it, {}; put it last", .filters.join(" and "))]
     AfterEverything {
-        /// Each filter that comes after it, as it is shown.
+        /// Each of the following filters, as displayed.
         filters: Vec<String>,
     },
-    /// A filter that is to choose leaves accepts none.
+    /// A filter that must select leaves selects none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
     NothingSelected {
         /// The filter.
         filter: String,
-        /// The names that no path has a step of, each with the one that is most alike.
+        /// The names that no path contains, each with the most similar name.
         misspelt: Vec<(String, Option<String>)>,
     },
-    /// A module whose fields are registered at run time was asked for what it can't do.
+    /// An operation on a module whose fields are registered at run time failed.
     #[error("cannot {doing} the module `{module}`: {}", list(.problems))]
     Registration {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The name of the module.
         module: String,
-        /// All that is wrong.
+        /// All problems.
         problems: Vec<RegistrationProblem>,
     },
-    /// A leaf was asked for that is in another part, or nowhere.
+    /// A path does not lead to a leaf that is present.
     #[error("no leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
     NoLeaf {
-        /// The path asked for.
+        /// The requested path.
         path: KeyPath,
-        /// The path that is there and is most alike.
+        /// The most similar existing path.
         nearest: Option<KeyPath>,
     },
-    /// A node or leaf was asked for that is nowhere.
+    /// A path leads to neither a node nor a leaf.
     #[error("no node or leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
     NoNode {
-        /// The path asked for.
+        /// The requested path.
         path: KeyPath,
-        /// The path that is there and is most alike.
+        /// The most similar existing path.
         nearest: Option<KeyPath>,
     },
-    /// A path leads to a static field, which is neither node nor leaf.
+    /// A path leads to a static field, which is neither a node nor a leaf.
     #[error(
-        "{path} is a static field, a part of the structure and no leaf: assign it in the model, or set it by `edit::set_static`"
+        "{path} is a static field, which is part of the structure and not a leaf: assign it in the model, or set it by `edit::set_static`"
     )]
     StaticField {
-        /// The path asked for.
+        /// The requested path.
         path: KeyPath,
     },
-    /// A static field was to be set that is nowhere, or nowhere where the filter selects.
-    #[error("cannot set what is a `{value}`: {}", no_static(.filter, .places))]
+    /// The filter selects no static field of the given type.
+    #[error("cannot set a static field of type `{value}`: {}", no_static(.filter, .places))]
     NoStatic {
         /// The type of the value.
         value: String,
         /// The filter.
         filter: String,
-        /// Where there are static fields of that type.
+        /// The paths of the static fields of that type.
         places: Vec<KeyPath>,
     },
-    /// A value was to take a place that is of another type.
+    /// A value cannot replace a value of another type.
     #[error(
-        "cannot put a `{value}` at {}: {}; give a value of the type that the model has there",
+        "cannot put a `{value}` at {}: {}; pass a value of the type that the model has there",
         .path.or_root(), unfit(.problem)
     )]
     Replacement {
-        /// The place.
+        /// The path of the place.
         path: KeyPath,
         /// The type of the value.
         value: String,
-        /// Why the model cannot be built with it.
+        /// The reason why the model cannot be built with the value.
         problem: Box<Self>,
     },
     /// A selector does not lead to a place of the model.
-    #[error("cannot find what the selector selects, a `{selected}`: {mistake}")]
+    #[error("cannot find the selected `{selected}`: {mistake}")]
     Selection {
-        /// The type selected.
+        /// The selected type.
         selected: String,
-        /// Why not.
+        /// The reason.
         mistake: SelectionMistake,
     },
-    /// A vector of all leaves has another length than the leaves together.
+    /// The length of a vector differs from the number of elements of all leaves.
     #[error(
-        "cannot unravel: expected a vector of shape [{expected}], found {found:?}; give one as long as that which `ravel` made"
+        "cannot unravel: expected a vector of shape [{expected}], found {found:?}; pass a vector as long as the one that `ravel` returned"
     )]
     Unravel {
         /// The number of elements of all leaves.
         expected: usize,
-        /// The shape given.
+        /// The shape of the vector.
         found: Vec<usize>,
     },
-    /// A leaf is there, but in another part of the partition.
+    /// A leaf is in another part of the partition.
     #[error("the leaf at {} is absent: it is in another part, or, of a gradient, the loss does not depend on it", .path.or_root())]
     InAnotherPart {
-        /// The path asked for.
+        /// The requested path.
         path: KeyPath,
     },
-    /// Typed values nest too deep.
+    /// Typed values are nested too deep.
     #[error(
         "{}", crate::base::error::too_deep(*.limit, .path)
     )]
     TooDeep {
-        /// The deepest that is allowed, in nodes.
+        /// The limit, in nodes.
         limit: usize,
-        /// Where the first node too deep is.
+        /// The path of the first node below the limit.
         path: KeyPath,
     },
-    /// A text is not a key path.
+    /// Invalid key path.
     #[error(
         "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
     )]
     PathSyntax {
         /// The text.
         text: String,
-        /// Where it stops to make sense.
+        /// The position of the first invalid byte.
         position: usize,
         /// What was expected there.
         expected: &'static str,
     },
-    /// A static value is known by its text only, because its treedef was read from bytes.
+    /// A static value cannot be built, because its treedef was read from bytes, which hold only its text.
     #[error("cannot build the value at {}: of a `{type_name}` that was read from bytes only the text `{text}` is known; unflatten with the treedef of a value", .path.or_root())]
     OpaqueStatic {
-        /// Where.
+        /// The path of the node.
         path: KeyPath,
         /// The type of the static value.
         type_name: String,
-        /// What it displays.
+        /// The text of the static value.
         text: String,
     },
-    /// Bytes are not a treedef.
+    /// Invalid bytes of a treedef.
     #[error(
-        "cannot read a treedef: expected {expected} at byte {position}, found {found}; pass the bytes that `TreeDef::to_bytes` gave, whole and unchanged"
+        "cannot read a treedef: expected {expected} at byte {position}, found {found}; pass all bytes that `TreeDef::to_bytes` returned, unchanged"
     )]
     Bytes {
-        /// Where the bytes stop to make sense.
+        /// The position of the first invalid byte.
         position: usize,
         /// What was expected there.
         expected: String,
-        /// What is there.
+        /// What was found there.
         found: String,
     },
-    /// A builder of a dynamic tree was given children that do not fit its node.
+    /// A node of a dynamic tree cannot be built from its children.
     #[error("cannot build a {node}: {reason}")]
     Build {
-        /// The node.
+        /// The name of the node.
         node: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
 impl fmt::Debug for TreeError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Writes the message, which `unwrap` prints, and a program that returns the error from `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 impl TreeError {
-    /// Whether another thread has written a reference while a call ran that had read it. The call may be repeated: see
+    /// Returns whether another thread has written a reference after the call read it. The call may be repeated; see
     /// [`boundary::repeated`](crate::references::boundary::repeated).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
     }
 
-    /// The error with what was being done.
+    /// Replaces the operation that the message begins with.
     pub(crate) fn while_doing(mut self, now: &'static str) -> Self {
         if let Self::LeafCount { doing, .. } | Self::LeafTypes { doing, .. } = &mut self {
             *doing = now;
@@ -311,14 +311,14 @@ impl TreeError {
     }
 }
 
-/// A leaf of another type than asked for.
+/// A leaf of a wrong type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafMismatch {
-    /// Where.
+    /// The path of the leaf.
     pub path: KeyPath,
-    /// The type asked for.
+    /// The expected type.
     pub expected: String,
-    /// The type found.
+    /// The type that was found.
     pub found: String,
 }
 
@@ -334,20 +334,20 @@ impl fmt::Display for LeafMismatch {
     }
 }
 
-/// One way in which two structures differ.
+/// A difference between two structures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where.
+    /// The path of the difference.
     pub path: KeyPath,
-    /// What is there in the first tree.
+    /// The value in the first tree.
     pub left: String,
-    /// What is there in the second.
+    /// The value in the second tree.
     pub right: String,
-    /// What about it differs.
+    /// The kind of the difference.
     pub why: DifferenceKind,
 }
 
-/// What differs between two nodes; compared in this order.
+/// The kinds of differences between two nodes, in the order of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DifferenceKind {
@@ -379,7 +379,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Why a value does not fit its place.
+/// Writes why a value does not fit its place.
 fn unfit(problem: &TreeError) -> String {
     match problem {
         TreeError::NodeType {
@@ -392,15 +392,15 @@ fn unfit(problem: &TreeError) -> String {
     }
 }
 
-/// Why a selector leads nowhere: a place is found by the addresses of the leaves at and below it.
+/// Why a selector does not lead to a place. A place is found by the addresses of the leaves at and below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SelectionMistake {
-    /// There are no leaves at or below it.
+    /// There are no leaves at or below the place.
     NoLeaves,
-    /// Its leaves have the size zero, and with it no address of their own.
+    /// The leaves have size zero, and therefore no address of their own.
     NoSize,
-    /// Its leaves are not among those of the model.
+    /// The leaves are not inside the model.
     Elsewhere,
 }
 
@@ -420,12 +420,12 @@ impl fmt::Display for SelectionMistake {
     }
 }
 
-/// Where a prefix does not fit.
+/// A place where a prefix does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixMisfit {
-    /// Which of several full trees it does not fit, counted from 0; `None` if there is one only.
+    /// The position of the full tree that the prefix does not fit; `None` if there is only one tree.
     pub tree: Option<usize>,
-    /// How the prefix, first, differs from the full tree.
+    /// The difference between the prefix (first) and the full tree (second).
     pub difference: Difference,
 }
 
@@ -438,15 +438,15 @@ impl fmt::Display for PrefixMisfit {
     }
 }
 
-/// Why parts do not merge at one place.
+/// Why parts do not merge at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeProblem {
-    /// The place has a leaf in no part.
+    /// The leaf of the place is in no part.
     Missing(KeyPath),
-    /// The place has a leaf in more than one part.
+    /// The leaf of the place is in more than one part.
     Twice(KeyPath),
-    /// The parts are of different structures.
+    /// The parts have different structures.
     Structure(Difference),
 }
 
@@ -460,18 +460,18 @@ impl fmt::Display for MergeProblem {
     }
 }
 
-/// The message of [`TreeError::TooDeep`].
+/// Writes the message of [`TreeError::TooDeep`].
 pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     const SHOWN: usize = 6;
     let start: KeyPath = path.keys().iter().take(SHOWN).cloned().collect();
     let more = if path.keys().len() > SHOWN { "…" } else { "" };
     format!(
-        "typed values nest deeper than {limit} nodes at {}{more}: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth has no bound",
+        "typed values nest deeper than {limit} nodes at {}{more}: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited",
         start.or_root()
     )
 }
 
-/// The message where leaves of a reference are to be borrowed.
+/// Returns the message of a panic because leaves of a reference cannot be borrowed.
 pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
     let place = if path.keys().is_empty() {
         String::new()
@@ -483,24 +483,24 @@ pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
     )
 }
 
-/// The message where a tree is asked for and there is a weak edge.
+/// Returns the message of a panic because a tree cannot contain a weak edge with a target.
 pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     format!(
-        "cannot see a tree: the weak edge at {} leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it",
+        "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it",
         path.or_root()
     )
 }
 
-/// The message where a tree is asked for and there is a cycle.
+/// Returns the message of a panic because a tree cannot contain a cycle.
 pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
     format!(
-        "cannot see a tree: {} leads back to {}, and trees have no cycles; use the function of `graph` with the same name, which keeps them",
+        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use the function of `graph` with the same name, which keeps them",
         path.or_root(),
         back.or_root()
     )
 }
 
-/// The most items a message lists; the rest is counted.
+/// The greatest number of items that a message lists. It counts the rest.
 const LISTED: usize = 20;
 
 fn list<T: fmt::Display>(items: &[T]) -> String {
@@ -527,7 +527,7 @@ fn suggestion(nearest: Option<&KeyPath>) -> String {
         .unwrap_or_default()
 }
 
-/// Why no static field was selected.
+/// Returns why no static field was selected.
 fn no_static(filter: &str, places: &[KeyPath]) -> String {
     if places.is_empty() {
         return "the model has no static field of that type".to_owned();
@@ -538,7 +538,7 @@ fn no_static(filter: &str, places: &[KeyPath]) -> String {
     )
 }
 
-/// What names of a filter are not there, or else where to look.
+/// Returns the names of a filter that no path contains, or else a hint.
 fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
     if misspelt.is_empty() {
         return "; choose leaves of a kind and path that are there".to_owned();

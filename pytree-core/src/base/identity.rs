@@ -1,4 +1,4 @@
-//! What tells one shared node or reference from another.
+//! Identities of shared nodes and references.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// What tells one shared node or reference from another: its address, while it is borrowed.
+/// The identity of a shared node or reference: its address, while it is borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(usize);
 
 impl Identity {
-    /// The identity of what several handles hold.
+    /// Returns the identity of the value that several handles share.
     pub(crate) fn of<T: ?Sized>(node: &Arc<T>) -> Self {
         Self(Arc::as_ptr(node).cast::<()>() as usize)
     }
 }
 
 impl Identity {
-    /// The identity of what handles hold, from the inside.
+    /// Returns the identity of a shared value, given the value itself.
     pub(crate) fn of_cell<T>(cell: &T) -> Self {
         Self(std::ptr::from_ref(cell).cast::<()>() as usize)
     }
 }
 
-/// Hashes addresses: a multiplication, whose high bits are good.
+/// Hashes addresses by a multiplication, whose high bits are well distributed.
 #[derive(Clone, Debug, Default)]
 struct AddressHasher(u64);
 
@@ -44,7 +44,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Numbers identities in the order they are met.
+/// Numbers identities in the order in which they are met.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdentityMap {
     few: SmallVec<[(Identity, usize); 4]>,
@@ -52,11 +52,11 @@ pub(crate) struct IdentityMap {
     next: usize,
 }
 
-/// From how many identities on a table is faster than a scan.
+/// The number of identities from which a table is faster than a scan.
 const FEW: usize = 16;
 
 impl IdentityMap {
-    /// Adds an identity, or tells the number it has.
+    /// Adds an identity, or returns the number that it already has.
     #[inline]
     pub(crate) fn insert(&mut self, identity: Identity) -> Result<(), usize> {
         if self.table.is_empty() {
@@ -80,13 +80,13 @@ impl IdentityMap {
         Ok(())
     }
 
-    /// Adds an identity with a number of its own, if it is new.
+    /// Adds an identity with a given number, if it is new.
     pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
         self.next = number;
         let _ = self.insert(identity);
     }
 
-    /// The number of an identity that was met.
+    /// Returns the number of an identity that was met.
     pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
         if self.table.is_empty() {
             let mut few = self.few.iter();
@@ -97,7 +97,7 @@ impl IdentityMap {
         self.table.get(&identity).copied()
     }
 
-    /// The same numbers, of some of the identities only.
+    /// Returns a map that keeps the numbers of some of the identities.
     pub(crate) fn only(&self, identities: impl Iterator<Item = Identity>) -> Self {
         let mut kept = Self::default();
         for identity in identities {
@@ -108,12 +108,12 @@ impl IdentityMap {
         kept
     }
 
-    /// How many numbers were given.
+    /// Returns how many numbers were assigned.
     pub(crate) fn len(&self) -> usize {
         self.next
     }
 
-    /// Leaves out numbers, which are those of nodes that have no identity any more.
+    /// Skips numbers, for nodes that have no identity any more.
     pub(crate) fn skip(&mut self, count: usize) {
         self.next += count;
     }

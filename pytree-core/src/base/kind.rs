@@ -1,14 +1,14 @@
-//! What a field of a module is, and what a leaf therefore is.
+//! The kinds of the fields of a module, and of its leaves.
 //!
-//! A field has a [`FieldKind`]; the kind of a leaf follows from the outermost field on its path that
-//! is a parameter or a state. A collection is a *type*, so that a misspelt one does not compile.
+//! A field has a [`FieldKind`]. The outermost parameter or state field on the path of a leaf determines the kind of the
+//! leaf. A collection is a *type*, so a misspelt one does not compile.
 
 use std::fmt;
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 
-/// A named group of states, for instance [`BatchStat`]. Users derive it on a unit struct of their own.
+/// A named group of states, for instance [`BatchStat`]. Derive it on a unit struct.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,7 @@ pub trait Collection: 'static {
     const NAME: &'static str;
 }
 
-/// The most bytes of the name of a collection.
+/// The greatest length of a collection's name, in bytes.
 pub(crate) const NAME_LIMIT: usize = 46;
 
 /// A [`Collection`] as a value: two are equal if their names are.
@@ -44,11 +44,11 @@ pub struct CollectionId {
 }
 
 impl CollectionId {
-    /// The identity of the collection `C`.
+    /// Returns the identity of the collection `C`.
     ///
     /// # Panics
-    /// If the name of the collection is longer than 46 bytes: when the program is compiled, where this is a constant, as in
-    /// what the derives generate.
+    /// If the name of the collection is longer than 46 bytes. In a constant, as the derives generate, this is an error
+    /// at compile time.
     pub const fn of<C: Collection>() -> Self {
         match Self::from_name(C::NAME) {
             Some(collection) => collection,
@@ -56,7 +56,7 @@ impl CollectionId {
         }
     }
 
-    /// The collection of a name that is known at run time only: equal to every collection of that name.
+    /// Returns the collection with a name that is known only at run time. It equals every collection with that name.
     ///
     /// # Errors
     /// [`TreeError::Build`] if the name is longer than 46 bytes.
@@ -89,7 +89,7 @@ impl CollectionId {
         Some(Self { bytes, length })
     }
 
-    /// The collection's name.
+    /// Returns the name of the collection.
     pub fn name(&self) -> &str {
         match self
             .bytes
@@ -108,12 +108,12 @@ impl fmt::Debug for CollectionId {
     }
 }
 
-/// What a field of a module is: the values of the name-to-kind registry.
+/// The kind of a field of a module: a value of the name-to-kind registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldKind {
     /// Trained: `#[param]`.
     Param,
-    /// A leaf that is not trained: `#[state]` or `#[state(Collection)]`.
+    /// Leaves that are not trained: `#[state]` or `#[state(Collection)]`.
     State(CollectionId),
     /// Part of the treedef, not a leaf: `#[r#static]`.
     Static,
@@ -122,7 +122,7 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// Whether the field decides the kind of the leaves below it.
+    /// Returns whether the field determines the kind of the leaves below it.
     #[inline]
     pub(crate) const fn decides(&self) -> bool {
         matches!(self, Self::Param | Self::State(_))
@@ -140,7 +140,7 @@ impl fmt::Display for FieldKind {
     }
 }
 
-/// What a leaf of a module is. Leaves outside of any module have none.
+/// The kind of a leaf of a module. Leaves outside of any module have no kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeafKind {
     /// A trained leaf.
@@ -150,7 +150,7 @@ pub enum LeafKind {
 }
 
 impl LeafKind {
-    /// As [`of_field`](Self::of_field), of a field by reference.
+    /// Returns the kind for a field by reference; see [`of_field`](Self::of_field).
     #[inline]
     pub(crate) fn of(field: &FieldKind) -> Option<Self> {
         match field {
@@ -160,7 +160,7 @@ impl LeafKind {
         }
     }
 
-    /// The kind that a field gives to the leaves below it, if it decides one.
+    /// Returns the kind of the leaves below a field, if the field determines it.
     pub const fn of_field(field: FieldKind) -> Option<Self> {
         match field {
             FieldKind::Param => Some(Self::Param),
@@ -193,17 +193,17 @@ macro_rules! collections {
 collections! {
     /// States whose field names no collection: `#[state]`.
     State;
-    /// Running statistics of normalisation layers.
+    /// Running statistics of normalization layers.
     BatchStat;
     /// Keys and values kept between decoding steps.
     Cache;
     /// Values captured during a forward pass.
     Intermediate;
-    /// Zeros added to values whose gradient is wanted.
+    /// Zeros that are added to a value to find its gradient.
     Perturbation;
     /// Random keys and counts.
     RngState;
-    /// Moments and counts of an optimiser.
+    /// Moments and counts of an optimizer.
     OptState;
     /// Parameters that are frozen for a while.
     ///

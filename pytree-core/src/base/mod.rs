@@ -1,4 +1,4 @@
-//! What everything else names: paths, kinds, identities, suggestions and errors.
+//! The base of all other modules: paths, kinds, identities, suggestions and errors.
 
 pub mod bug;
 pub mod error;

@@ -1,7 +1,7 @@
-//! Key paths: where in a tree a leaf or a node is.
+//! Key paths: the place of a leaf or a node in a tree.
 //!
-//! A path displays as one would write it in Rust or Python, `layers[0].weight` or `['a'][1].x`, and what
-//! it displays parses back.
+//! A path is displayed as in Rust or Python, `layers[0].weight` or `['a'][1].x`. Parsing the displayed text returns the
+//! same path.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use crate::base::error::TreeError;
 use crate::base::text::write_quoted;
 
-/// One step of a [`KeyPath`].
+/// A step of a [`KeyPath`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Key {
@@ -25,8 +25,8 @@ pub enum Key {
 }
 
 impl Key {
-    /// The key that displays as `text` in brackets. What reads as a number or a quoted text is one, so that
-    /// a path is what it parses back to.
+    /// Returns the key that is displayed as `text` in brackets. A text that reads as a number or a quoted string
+    /// becomes that key, so that a path survives a round trip.
     pub(crate) fn of_display(text: &str) -> Self {
         match parse_bracket(&format!("{text}]")) {
             Some((key, "")) => key,
@@ -36,7 +36,7 @@ impl Key {
 }
 
 impl Key {
-    /// The step without punctuation, as [`KeyPath::join`] has it.
+    /// Returns the step without punctuation, as in [`KeyPath::join`].
     pub(crate) fn plain(&self) -> String {
         match self {
             Self::Field(name) => name.to_string(),
@@ -45,7 +45,7 @@ impl Key {
         }
     }
 
-    /// Whether the step without punctuation is `text`.
+    /// Returns whether the step without punctuation is `text`.
     pub(crate) fn is_plain(&self, text: &str) -> bool {
         match self {
             Self::Field(name) => name == text,
@@ -70,7 +70,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Where in a tree a leaf or a node is: a sequence of [`Key`]s from the root.
+/// The place of a leaf or a node in a tree: a sequence of [`Key`]s from the root.
 ///
 /// # Examples
 /// ```
@@ -84,32 +84,32 @@ impl fmt::Display for Key {
 pub struct KeyPath(Vec<Key>);
 
 impl KeyPath {
-    /// The path of the root.
+    /// Returns the path of the root.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// The steps from the root.
+    /// Returns the steps from the root.
     pub fn keys(&self) -> &[Key] {
         &self.0
     }
 
-    /// Adds a step.
+    /// Appends a step.
     pub fn push(&mut self, key: Key) {
         self.0.push(key);
     }
 
-    /// Takes the last step off.
+    /// Removes and returns the last step.
     pub fn pop(&mut self) -> Option<Key> {
         self.0.pop()
     }
 
-    /// Whether this path leads to `other` or above it.
+    /// Returns whether this path leads to `other` or to a node above it.
     pub fn is_prefix_of(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
     }
 
-    /// The steps without punctuation, joined by `separator`: `layers/0/weight`.
+    /// Joins the steps without punctuation by `separator`: `layers/0/weight`.
     pub fn join(&self, separator: &str) -> String {
         let mut text = String::new();
         for (position, key) in self.0.iter().enumerate() {
@@ -121,7 +121,7 @@ impl KeyPath {
         text
     }
 
-    /// The steps as a Python tuple, as Flax NNX prints a path: `('layers', 0, 'weight')`.
+    /// Formats the steps as a Python tuple, as Flax NNX prints a path: `('layers', 0, 'weight')`.
     pub fn tuple(&self) -> String {
         let steps = self.0.iter().map(|key| match key {
             Key::Field(name) => quoted(name),
@@ -134,7 +134,7 @@ impl KeyPath {
         format!("({}{comma})", steps.join(", "))
     }
 
-    /// The path as messages name it: the root has a name too.
+    /// Formats the path for messages, where the root has a name, too.
     pub fn or_root(&self) -> String {
         if self.0.is_empty() {
             "the root".to_owned()
@@ -146,17 +146,17 @@ impl KeyPath {
 
 fn quoted(text: &str) -> String {
     let mut quoted = String::new();
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = write_quoted(&mut quoted, text);
     quoted
 }
 
-/// A [`KeyPath`], or a text that is one: `tree.get("layers[0]")`.
+/// A [`KeyPath`], or its text: `tree.get("layers[0]")`.
 pub trait AsKeyPath {
-    /// The path.
+    /// Returns the path.
     ///
     /// # Errors
-    /// [`TreeError::PathSyntax`] if the text is none.
+    /// [`TreeError::PathSyntax`] if the text is not a key path.
     fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError>;
 }
 
@@ -232,7 +232,7 @@ fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
     Ok(path)
 }
 
-/// The character that an escape stands for, after its backslash.
+/// Returns the character that an escape denotes, given the character after its backslash.
 fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     let digits = match characters.next()?.1 {
         'n' => return Some('\n'),
@@ -250,7 +250,7 @@ fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     char::from_u32(code)
 }
 
-/// Parses what follows `[`, up to and with `]`.
+/// Parses the rest of a key after `[`, including `]`.
 fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
     let quote = inner.chars().next()?;
     if quote == '\'' || quote == '"' {

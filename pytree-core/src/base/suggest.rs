@@ -1,24 +1,23 @@
-//! "Did you mean": the candidate that is most like a text, found with bounded work.
+//! "Did you mean": finds the most similar candidate with bounded work.
 //!
-//! The number of edits between two texts takes time in the product of their lengths, and a report may ask for many texts
-//! among many candidates. So a report has an [`Effort`]: each comparison spends some of it, each text may use a part of
-//! it, and texts that come after it is spent get no suggestion. Candidates that share their beginning and their end with
-//! the text are compared first, so that a typing error is found although not all candidates are compared.
+//! Counting the edits between two texts takes time in the product of their lengths, and a report may compare many texts
+//! with many candidates. So a report has an [`Effort`]. Each comparison spends some of it, and each text may use a part
+//! of it. When it is spent, later texts get no suggestion. Candidates that share their beginning and end with the text
+//! are compared first, so a typing error is found although not all candidates are compared.
 
 /// The work of a whole report, in cells of the table of edits: some tens of milliseconds in a debug build.
 const OF_A_REPORT: usize = 4_000_000;
 
-/// The part of it that one text may use: reports list no more texts than these.
+/// The part of the work that a single text may use. Reports list no more texts than these.
 const TEXTS: usize = 20;
 
-/// What it takes to look at a candidate at all.
+/// The work of looking at a candidate at all.
 const OF_A_CANDIDATE: usize = 32;
 
-/// The most keys of paths that are collected for the one that is most alike: all paths of a tree that is deep and long
-/// are too many.
+/// The greatest number of path keys that are collected as candidates. All paths of a deep and long tree are too many.
 pub(crate) const LOOKED_AT: usize = 1_000_000;
 
-/// The work that the suggestions of one report may still do.
+/// The work that the suggestions of a report may still do.
 ///
 /// # Examples
 /// ```
@@ -38,19 +37,19 @@ impl Default for Effort {
     }
 }
 
-/// A candidate, and what is known of it before edits are counted.
+/// A candidate, and its properties that are known before edits are counted.
 struct Candidate<T, S> {
     item: T,
     text: S,
-    /// No fewer edits than the distance, in bytes.
+    /// A lower bound of the number of edits, in bytes.
     most: usize,
 }
 
 impl Effort {
-    /// Returns the candidate that is the fewest edits from `asked`, with their number; of two as near, the first.
+    /// Returns the candidate with the fewest edits from `asked`, and this number; among equals, the first.
     ///
-    /// Each candidate is an item with its text. Candidates are taken from the iterator as long as there is work left, so
-    /// put the likely ones first.
+    /// Each candidate is an item with its text. Candidates are taken from the iterator while there is work left, so put
+    /// the likely candidates first.
     pub fn nearest<T, S: AsRef<str>>(
         &mut self,
         asked: &str,
@@ -68,7 +67,7 @@ impl Effort {
                 break;
             };
             let length = text.as_ref().len();
-            // A text that is too long to be compared costs no more than to see that.
+            // A text that is too long to be compared costs only the check of its length.
             if let Some(left) = looking.checked_sub(OF_A_CANDIDATE + length) {
                 looking = left;
                 let most = most_edits(asked, text.as_ref());
@@ -101,7 +100,7 @@ impl Effort {
     }
 }
 
-/// The bytes of the longer text that are not in the common beginning or the common end.
+/// Returns the bytes of the longer text outside of the common beginning and the common end.
 fn most_edits(left: &str, right: &str) -> usize {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     let same = |(left, right): &(&u8, &u8)| left == right;
@@ -110,7 +109,7 @@ fn most_edits(left: &str, right: &str) -> usize {
     left.len().max(right.len()) - start - rest.take_while(same).count()
 }
 
-/// The number of edits between two texts if it is at most `limit`, and if there is work left to count them.
+/// Returns the number of edits between two texts, if it is at most `limit` and there is work left to count them.
 fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -> Option<usize> {
     *work = work.checked_sub(right.len())?;
     let right: Vec<char> = right.chars().collect();
@@ -125,7 +124,7 @@ fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -
     if left.is_empty() || right.is_empty() {
         return Some(left.len().max(right.len()));
     }
-    // Only cells within the limit of the diagonal can be on a path of so few edits.
+    // A path with so few edits uses only cells within the limit of the diagonal.
     let limit = limit.min(left.len().max(right.len()));
     let width = (2 * limit + 1).min(right.len());
     let cells = left.len().saturating_mul(width);
@@ -163,7 +162,7 @@ fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -
 mod tests {
     use super::{Effort, OF_A_REPORT, distance_within, most_edits};
 
-    /// The textbook's table of edits.
+    /// Computes the textbook's table of edits.
     fn table(left: &str, right: &str) -> usize {
         let right: Vec<char> = right.chars().collect();
         let mut row: Vec<usize> = (0..=right.len()).collect();

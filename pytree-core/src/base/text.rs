@@ -1,8 +1,8 @@
-//! How leaves and their types are written: strings as Python does, types without their modules.
+//! How leaves and their types are written: strings as in Python, types without their modules.
 
 use std::fmt;
 
-/// The name of a type without the modules it is in: `Vec<Tensor>` for `alloc::vec::Vec<crate::Tensor>`.
+/// Returns the name of a type without its modules: `Vec<Tensor>` for `alloc::vec::Vec<crate::Tensor>`.
 pub(crate) fn short_name(full: &str) -> String {
     let mut short = String::with_capacity(full.len());
     let mut word = 0;
@@ -17,7 +17,7 @@ pub(crate) fn short_name(full: &str) -> String {
     short
 }
 
-/// A string as Python writes it: in single quotes, or in double quotes if it holds a single one.
+/// Quotes a string as Python does: in single quotes, or in double quotes if it contains a single quote.
 pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
     let quote = if text.contains('\'') && !text.contains('"') {
         '"'
@@ -46,7 +46,7 @@ pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
     f.write_char(quote)
 }
 
-/// Whether Python's `repr` shows a character as it is.
+/// Returns whether Python's `repr` shows a character unescaped.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();

@@ -57,7 +57,7 @@ fn built<T: Pytree>(bytes: &[u8]) -> Result<(), String> {
 fn what_would_overflow_the_stack_when_it_is_dropped_is_not_built() {
     built::<Vec<Shared<Link>>>(&links(1_000)).unwrap();
     built::<Vec<Ref<Changing>>>(&changing(1_000)).unwrap();
-    let expected = "typed values nest deeper than 8192 nodes at [2049].before[0]: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth has no bound";
+    let expected = "typed values nest deeper than 8192 nodes at [2049].before[0]: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
     let length = 100_000;
     assert_eq!(
         built::<Vec<Shared<Link>>>(&links(length)).unwrap_err(),

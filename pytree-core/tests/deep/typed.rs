@@ -59,7 +59,7 @@ fn fails<T: Send>(run: impl FnOnce() -> T + Send) -> String {
     }
 }
 
-const MEND: &str = ": put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth has no bound";
+const MEND: &str = ": put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
 
 fn message(path: &str) -> String {
     format!("typed values nest deeper than 256 nodes at {path}{MEND}")

@@ -175,7 +175,7 @@ fn everything_is_only_the_last() {
     let error = split([everything(), Filter::param(), Filter::path("mean")]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`Filter::everything()` leaves nothing to the filters after it, param and path(mean); put it last"
+        "`Filter::everything()` takes all leaves, so none are left for the filters after it, param and path(mean); put it last"
     );
     let error = split([Filter::param(), everything(), Filter::nothing()]).unwrap_err();
     assert_eq!(

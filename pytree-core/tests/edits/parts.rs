@@ -123,7 +123,7 @@ fn everything_is_the_last_filter() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`Filter::everything()` leaves nothing to the filters after it, path([1]); put it last"
+        "`Filter::everything()` takes all leaves, so none are left for the filters after it, path([1]); put it last"
     );
     let [first, none] =
         partition::split::<_, f32, 2>(&pair, [Filter::everything(), Filter::everything()]).unwrap();
@@ -137,7 +137,7 @@ fn twenty_places_are_listed_and_the_rest_is_counted() {
             .unwrap_err()
             .to_string()
     };
-    let end = "; end the filters with `Filter::everything()` to take what is left";
+    let end = "; end the filters with `Filter::everything()` to take the rest";
     assert_eq!(
         message(1),
         format!("cannot split: no filter accepts [0]{end}")

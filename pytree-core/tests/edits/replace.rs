@@ -35,7 +35,7 @@ fn an_option_is_replaced_whole_or_inside() {
     let error = edit::replace_at(&none, "output.bias", true).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot put a `bool` at output.bias: at output.bias: expected `Some`, found a leaf; give a value of the type that the model has there"
+        "cannot put a `bool` at output.bias: at output.bias: expected `Some`, found a leaf; pass a value of the type that the model has there"
     );
 }
 
@@ -197,15 +197,15 @@ fn a_value_of_another_type_is_refused_and_says_why() {
     let text = |error: TreeError| error.to_string();
     assert_eq!(
         text(edit::replace_at(&mlp(), "layers", vec![1.0_f32]).unwrap_err()),
-        "cannot put a `Vec<f32>` at layers: at layers[0]: expected `Linear`, found a leaf; give a value of the type that the model has there"
+        "cannot put a `Vec<f32>` at layers: at layers[0]: expected `Linear`, found a leaf; pass a value of the type that the model has there"
     );
     assert_eq!(
         text(edit::replace_at(&mlp(), "output.weight", 1.0_f64).unwrap_err()),
-        "cannot put a `f64` at output.weight: at output.weight: expected a leaf of type f32, found f64; give a value of the type that the model has there"
+        "cannot put a `f64` at output.weight: at output.weight: expected a leaf of type f32, found f64; pass a value of the type that the model has there"
     );
     assert_eq!(
         text(edit::replace_at(&[1.0_f32, 2.0], "", vec![1.0_f32]).unwrap_err()),
-        "cannot put a `Vec<f32>` at the root: cannot build `list` at the root: expected 2 children, found 1; give a value of the type that the model has there"
+        "cannot put a `Vec<f32>` at the root: cannot build `list` at the root: expected 2 children, found 1; pass a value of the type that the model has there"
     );
 }
 

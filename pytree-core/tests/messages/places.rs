@@ -46,7 +46,7 @@ fn model() -> Model {
 #[test]
 fn a_static_field_is_told_from_what_is_not_there() {
     let body = model().body.into_inner();
-    let text = "layers[1].activation is a static field, a part of the structure and no leaf: assign it in the model, or set it by `edit::set_static`";
+    let text = "layers[1].activation is a static field, which is part of the structure and not a leaf: assign it in the model, or set it by `edit::set_static`";
     let error = edit::replace_at(&body, "layers[1].activation", 1.0_f32).unwrap_err();
     assert_eq!(error.to_string(), text);
     let filter = Filter::path("layers[1].activation");

@@ -177,7 +177,7 @@ fn leaves_are_of_the_modules_type() {
 fn static_fields_are_no_trees() {
     let mut model = model();
     let is_static = String::from(
-        "`is_training` is static, and no tree; use `get_static` and `set_static`, or register it anew",
+        "`is_training` is a static field, not a tree; use `get_static` and `set_static`, or register it anew",
     );
     assert_eq!(said(model.get("is_training")), head(READ, &is_static));
     assert_eq!(said(model.get_mut("is_training")), head(READ, &is_static));
@@ -189,8 +189,9 @@ fn static_fields_are_no_trees() {
         said(model.set_kind("is_training", FieldKind::Param)),
         head(KIND, &is_static)
     );
-    let is_tree =
-        String::from("`scale` is a tree, and not static; use `get` and `set`, or register it anew");
+    let is_tree = String::from(
+        "`scale` is a tree, not a static field; use `get` and `set`, or register it anew",
+    );
     assert_eq!(
         said(model.get_static::<f32>("scale")),
         head(READ_STATIC, &is_tree)
@@ -207,7 +208,7 @@ fn static_fields_are_no_trees() {
         said(model.get_static::<u8>("is_training")),
         head(
             READ_STATIC,
-            "the static field `is_training` is true, which is no u8; ask for the type it was registered with"
+            "the static field `is_training` is true, not a value of type `u8`; use the type it was registered with"
         )
     );
 }
@@ -235,7 +236,7 @@ fn a_name_is_an_identifier() {
     let mut module: DynamicModule = DynamicModule::new("Model").unwrap();
     for name in ["a.b", "", "[0]", "0", "a b", "a-b", "'a'"] {
         let text = format!(
-            "the name `{name}` is no identifier, such as `layer_1`: a path could not lead there; put what has names of any sort into a map"
+            "the name `{name}` is not an identifier such as `layer_1`, so no path can name it; use a map for arbitrary names"
         );
         assert_eq!(said(module.register_param(name, 1.0)), head(PARAM, &text));
         assert_eq!(said(module.register_static(name, 1)), head(STATIC, &text));

@@ -50,7 +50,7 @@ fn a_tree_refuses_it_with_its_path() {
     let holder = ("before", list());
     assert_eq!(
         panics(|| tree::structure(&holder)),
-        "cannot see a tree: [1][2].0 leads back to [1], and trees have no cycles; use the function of `graph` with the same name, which keeps them"
+        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use the function of `graph` with the same name, which keeps them"
     );
     assert!(panics(|| tree::flatten::<i32, _>(&list())).contains("[2].0 leads back to the root"));
 }
@@ -131,7 +131,7 @@ fn an_edge_that_leads_out_leads_to_nothing() {
 
 #[test]
 fn trees_have_no_weak_edges() {
-    let text = "cannot see a tree: the weak edge at children[0].parent leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it";
+    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it";
     assert_eq!(panics(|| tree::structure(&root())), text);
     assert!(
         panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent")

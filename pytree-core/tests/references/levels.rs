@@ -14,7 +14,7 @@ fn a_captured_reference_is_not_written() {
         let error = count.try_set(2).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot write a reference inside of `vmap` that was made outside of it: what is traced would leak out; pass it as part of the argument, and what is written to it comes out"
+            "cannot write a reference inside of `vmap` that was made outside of it: what is traced would leak out; pass it as part of the argument; the value it holds in the end is written back"
         );
         drop(level);
         assert_eq!(count.get(), 1);
@@ -58,7 +58,7 @@ fn one_of_the_same_level_is_read_and_written() {
     let error = own.try_get().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot read a reference that was made inside of `jit`, which is over or runs on another thread; return it as part of the result, where it becomes one that lasts"
+        "cannot read a reference that was made inside of `jit`, which has finished or runs on another thread; return it as part of the result, where it becomes one that lasts"
     );
     assert!(
         own.try_set(1)
@@ -143,7 +143,7 @@ fn captured_reference_is_not_returned() {
     let message = *panic.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(
         message,
-        "cannot return a reference inside of `vmap` that was made outside of it: another one would come out; pass it as part of the argument"
+        "cannot return a reference inside of `vmap` that was made outside of it: the function would return another reference; pass it as part of the argument"
     );
     // What came with the argument is returned.
     let (leaves, _) = Outcome::of::<i32, _>(&argument, &references, Vec::new());

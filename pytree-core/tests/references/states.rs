@@ -111,7 +111,7 @@ fn only_references_of_some_kinds_are_mutable_for_a_while() {
                     .try_set(6)
                     .unwrap_err()
                     .to_string()
-                    .contains("that says no kind itself")
+                    .contains("without a kind of its own")
             );
             with_mutable(
                 |kind| kind.is_none(),

@@ -26,7 +26,7 @@ fn the_error_says_where_what_and_how_to_mend() {
             .unwrap_err()
             .to_string(),
         "cannot read a treedef: expected version 1 at byte 4, found version 2; \
-         pass the bytes that `TreeDef::to_bytes` gave, whole and unchanged"
+         pass all bytes that `TreeDef::to_bytes` returned, unchanged"
     );
 }
 

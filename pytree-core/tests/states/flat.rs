@@ -36,8 +36,8 @@ fn all_problems_are_told_at_once() {
     for part in [
         "cannot build a tree of a flat state: 13 places",
         "blocks[0].mean is given more than once",
-        "blocks[0].men is not there; did you mean `blocks[0].mean`?",
-        "blocks[2].mean is not there; did you mean `blocks[0].mean`?",
+        "blocks[0].men does not exist; did you mean `blocks[0].mean`?",
+        "blocks[2].mean does not exist; did you mean `blocks[0].mean`?",
         "blocks[1].sown[1] is missing",
     ] {
         assert!(text.contains(part), "{text}");
@@ -68,7 +68,7 @@ fn the_later_place_of_a_shared_leaf_is_told() {
     assert!(
         error
             .to_string()
-            .contains("head is the same leaf as embed; give it there, once"),
+            .contains("head is the same leaf as embed; pass it once, at that path"),
         "{error}"
     );
 }

@@ -64,7 +64,7 @@ fn plain_fields_are_told_and_nothing_is_changed() {
     let error = partition::pop(&mut model, &filter).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.starts_with("cannot pop what its place always holds: 2 places:"),
+        text.starts_with("cannot pop leaves whose places always hold a value: 2 places:"),
         "{text}"
     );
     assert!(

@@ -102,7 +102,7 @@ fn shared_layer_is_set_once() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot set what is a `Mode`: the filter path([1][0]) selects no static field of that type, by path alone; there are [0].mode"
+        "cannot set a static field of type `Mode`: the filter path([1][0]) selects no static field of that type, by path alone; there are [0].mode"
     );
 }
 
@@ -141,13 +141,13 @@ fn what_is_set_nowhere_is_an_error() {
     let error = edit::set_static(&net, &Filter::everything(), 'c').unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot set what is a `char`: the model has no static field of that type"
+        "cannot set a static field of type `char`: the model has no static field of that type"
     );
 }
 
 #[test]
 #[should_panic(
-    expected = "cannot set what is a `Mode`: the filter path_contains(droput) selects no static field"
+    expected = "cannot set a static field of type `Mode`: the filter path_contains(droput) selects no static field"
 )]
 fn a_misspelt_name_panics() {
     let _ = eval_where(&net(), &Filter::path_contains("droput"));

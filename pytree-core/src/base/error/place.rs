@@ -4,20 +4,20 @@ use std::fmt;
 
 use crate::base::path::KeyPath;
 
-/// Why an entry of a flat state or of pure dictionaries has no place, or a place no entry.
+/// Why an entry of a flat state or of pure dictionaries has no place, or a place has no entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlaceProblem {
-    /// The path leads to no leaf of the structure.
+    /// The path does not lead to a leaf of the structure.
     Unknown {
-        /// The path given.
+        /// The given path.
         path: KeyPath,
-        /// The path that is there and is most alike.
+        /// The most similar existing path.
         nearest: Option<KeyPath>,
     },
-    /// The path leads to a later place of a shared node, whose leaves are those of its first place.
+    /// The path leads to a later place of a shared node, whose leaves are listed at its first place.
     Alias {
-        /// The path given.
+        /// The given path.
         path: KeyPath,
         /// The path of the same leaf below the first place.
         first: KeyPath,
@@ -26,9 +26,9 @@ pub enum PlaceProblem {
     Missing(KeyPath),
     /// The place has more than one entry.
     Twice(KeyPath),
-    /// One entry is below another, which is a leaf.
+    /// An entry is below another entry, which is a leaf.
     BelowLeaf {
-        /// The path of the one below.
+        /// The path of the entry below.
         path: KeyPath,
         /// The path of the leaf.
         leaf: KeyPath,
@@ -39,7 +39,7 @@ impl fmt::Display for PlaceProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { path, nearest } => {
-                write!(f, "{} is not there", path.or_root())?;
+                write!(f, "{} does not exist", path.or_root())?;
                 match nearest {
                     Some(nearest) => write!(f, "; did you mean `{}`?", nearest.or_root()),
                     None => Ok(()),
@@ -47,7 +47,7 @@ impl fmt::Display for PlaceProblem {
             }
             Self::Alias { path, first } => write!(
                 f,
-                "{} is the same leaf as {}; give it there, once",
+                "{} is the same leaf as {}; pass it once, at that path",
                 path.or_root(),
                 first.or_root()
             ),

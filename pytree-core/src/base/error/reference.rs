@@ -7,14 +7,14 @@ use thiserror::Error;
 use crate::base::kind::LeafKind;
 use crate::base::path::KeyPath;
 
-/// What is done with a reference.
+/// How a reference is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its value is asked for.
+    /// Its value is read.
     Read,
     /// Its value is replaced.
     Write,
-    /// It is part of what a function gives.
+    /// It is part of the result of a function.
     Return,
 }
 
@@ -28,60 +28,60 @@ impl fmt::Display for Access {
     }
 }
 
-/// Why a call is not repeated that is in conflict with another thread.
+/// Why a call that is in conflict with another thread is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepeated {
-    /// The value was taken apart and is put together again: what is between is known to the caller only.
+    /// The value was flattened and is unflattened; only the caller knows the code in between.
     Caller,
-    /// It has run a user's function, by the transformation of this name.
+    /// The transformation with this name has run a user's function.
     Function(&'static str),
-    /// It is compiled, and has effects that would happen twice.
+    /// The call is compiled and has effects that would happen twice.
     Effects,
 }
 
-/// A reference is used where it may not be, or by two threads at once.
+/// A reference is used where it may not be used, or by two threads at once.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
-    /// It was made outside of the transformation in which it is used.
+    /// The reference was created outside of the transformation in which it is used.
     #[error(
         "cannot {access} a reference inside of `{transformation}` that was made outside of it: {}; pass it as part of the argument{}",
         match .access {
             Access::Read => "its value would become a constant of what is recorded",
             Access::Write => "what is traced would leak out",
-            Access::Return => "another one would come out",
+            Access::Return => "the function would return another reference",
         },
         match .access {
             Access::Read | Access::Return => "",
-            Access::Write => ", and what is written to it comes out",
+            Access::Write => "; the value it holds in the end is written back",
         }
     )]
     Captured {
-        /// What was tried.
+        /// The use that was attempted.
         access: Access,
         /// The transformation.
         transformation: &'static str,
     },
-    /// It is written by the function that makes its new value from the old one.
+    /// The function that computes the new value of the reference writes the reference.
     #[error(
         "cannot write a reference inside of its own `update` or `modify`: the value that this is making would replace what is written; change the value that the function was given"
     )]
     Updating,
-    /// References of its kind are not to be written at the moment.
+    /// References of this kind may not be written at the moment.
     #[error(
         "cannot write a reference {}: inside of `refs::with_mutable`, only kinds that it accepts are written; write it outside, let the function accept it, or say the kind by `Ref::param` or `Ref::state`",
-        .kind.map_or_else(|| "that says no kind itself".to_owned(), |kind| format!("of kind {kind}"))
+        .kind.map_or_else(|| "without a kind of its own".to_owned(), |kind| format!("of kind {kind}"))
     )]
     NotMutable {
-        /// The kind that the reference says.
+        /// The kind that the reference itself determines.
         kind: Option<LeafKind>,
     },
-    /// Another thread wrote it after a call had read it: nothing of what the call computed is written.
+    /// Another thread wrote the reference after the call read it. Nothing that the call computed is written.
     #[error(
         "cannot write what {} computed: another thread wrote the reference at {} while it ran, so the result is out of date and nothing is written; {}",
         match .unrepeated {
-            Unrepeated::Caller => "the code between taking a value apart and putting it together".to_owned(),
+            Unrepeated::Caller => "the code between flattening and unflattening a value".to_owned(),
             Unrepeated::Function(name) => format!("`{name}`"),
             Unrepeated::Effects => "a compiled function with effects".to_owned(),
         },
@@ -93,17 +93,17 @@ pub enum ReferenceError {
         }
     )]
     Conflict {
-        /// Where the reference is in the value that the call has read.
+        /// The path of the reference in the value that the call has read.
         path: KeyPath,
         /// Why the call is not repeated.
         unrepeated: Unrepeated,
     },
-    /// It was made inside of a transformation that is over, or that runs on another thread.
+    /// The reference was created inside a transformation that has finished, or that runs on another thread.
     #[error(
-        "cannot {access} a reference that was made inside of `{transformation}`, which is over or runs on another thread; return it as part of the result, where it becomes one that lasts"
+        "cannot {access} a reference that was made inside of `{transformation}`, which has finished or runs on another thread; return it as part of the result, where it becomes one that lasts"
     )]
     Over {
-        /// What was tried.
+        /// The use that was attempted.
         access: Access,
         /// The transformation.
         transformation: &'static str,
@@ -111,7 +111,7 @@ pub enum ReferenceError {
 }
 
 impl fmt::Debug for ReferenceError {
-    /// As it displays: this is what `unwrap` and a program print that returns it from `main`.
+    /// Writes the message, which `unwrap` prints, and a program that returns the error from `main`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -1,48 +1,48 @@
-//! What can be wrong with a registration.
+//! Why an operation on a registered field failed.
 
 use std::fmt;
 
 use crate::base::kind::{FieldKind, LeafKind};
 use crate::base::path::KeyPath;
 
-/// One thing that is wrong with what a [`DynamicModule`](crate::DynamicModule) was asked to do.
+/// A problem of an operation on a [`DynamicModule`](crate::DynamicModule).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistrationProblem {
-    /// A field of that name is there.
+    /// A field with that name already exists.
     Registered {
         /// The name.
         name: String,
-        /// The kind it has; none for a subtree.
+        /// Its kind; `None` for a subtree.
         kind: Option<FieldKind>,
     },
-    /// No field of that name is there.
+    /// No field with that name exists.
     NotRegistered {
         /// The name.
         name: String,
-        /// The name that is there and is most alike.
+        /// The most similar existing name.
         nearest: Option<String>,
     },
-    /// A parameter has a leaf of which no gradient exists.
+    /// A parameter has a leaf that has no gradient.
     NotTrainable {
         /// The path of the leaf, from the module.
         path: KeyPath,
-        /// Its element type and shape, or its type.
+        /// Its dtype and shape, or its type.
         found: String,
     },
-    /// A sub-module has a leaf without kind.
+    /// A sub-module has a leaf without a kind.
     WithoutKind {
         /// The path of the leaf, from the module.
         path: KeyPath,
     },
-    /// A parameter, a state or a subtree has a leaf that has a kind of its own.
+    /// A parameter, a state or a subtree has a leaf with a kind of its own.
     HasKind {
         /// The path of the leaf, from the module.
         path: KeyPath,
         /// Its kind.
         kind: LeafKind,
     },
-    /// A leaf is of another type than those of the module.
+    /// A leaf is of another type than the leaves of the module.
     LeafType {
         /// The path of the leaf, from the module.
         path: KeyPath,
@@ -51,7 +51,7 @@ pub enum RegistrationProblem {
         /// The type of the leaf.
         found: String,
     },
-    /// A static field was used as a tree, or the other way.
+    /// A static field was used as a tree, or a tree as a static field.
     StaticField {
         /// The name.
         name: String,
@@ -62,19 +62,19 @@ pub enum RegistrationProblem {
     StaticType {
         /// The name.
         name: String,
-        /// The type that was asked for.
+        /// The requested type.
         expected: String,
-        /// The value that is there.
+        /// The value that it holds.
         found: String,
     },
-    /// A name is not an identifier, so that paths could not name what is there.
+    /// A name is not an identifier, so that paths could not contain it.
     NotAName {
         /// The name.
         name: String,
     },
-    /// A tree that is to be a module is none.
+    /// A tree that should become a module is not a struct.
     NotAStruct {
-        /// What it is.
+        /// The kind of its root.
         found: String,
     },
 }
@@ -119,11 +119,11 @@ impl fmt::Display for RegistrationProblem {
                 is_static: true,
             } => write!(
                 f,
-                "`{name}` is static, and no tree; use `get_static` and `set_static`, or register it anew"
+                "`{name}` is a static field, not a tree; use `get_static` and `set_static`, or register it anew"
             ),
             Self::StaticField { name, .. } => write!(
                 f,
-                "`{name}` is a tree, and not static; use `get` and `set`, or register it anew"
+                "`{name}` is a tree, not a static field; use `get` and `set`, or register it anew"
             ),
             Self::StaticType {
                 name,
@@ -131,11 +131,11 @@ impl fmt::Display for RegistrationProblem {
                 found,
             } => write!(
                 f,
-                "the static field `{name}` is {found}, which is no {expected}; ask for the type it was registered with"
+                "the static field `{name}` is {found}, not a value of type `{expected}`; use the type it was registered with"
             ),
             Self::NotAName { name } => write!(
                 f,
-                "the name `{name}` is no identifier, such as `layer_1`: a path could not lead there; put what has names of any sort into a map"
+                "the name `{name}` is not an identifier such as `layer_1`, so no path can name it; use a map for arbitrary names"
             ),
             Self::NotAStruct { found } => write!(
                 f,

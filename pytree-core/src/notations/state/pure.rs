@@ -90,7 +90,7 @@ impl<L: Clone> Tree<L> {
     /// assert_eq!(replaced.to_string(), "{'layers': [(1, 2), (30, 4)], 'rate': 50}");
     /// let misspelt: Tree<i32> = tree!({"layer": {0: 1}}).cast()?;
     /// let mistake = tree.replace_by_pure_dict(&misspelt).unwrap_err();
-    /// assert!(mistake.to_string().contains("['layer'][0] is not there; did you mean `['layers'][0][0]`?"));
+    /// assert!(mistake.to_string().contains("['layer'][0] does not exist; did you mean `['layers'][0][0]`?"));
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
     ///
