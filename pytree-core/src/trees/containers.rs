@@ -1,4 +1,4 @@
-//! The standard containers as pytrees.
+//! Implements `Pytree` for the standard containers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -18,7 +18,7 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
 
-/// The part of a container is a partition of it.
+/// Implements the part of a container as a partition of it.
 macro_rules! part_is_partition {
     ($([$($generics:tt)*] $type:ty { $($walks:tt)* })*) => {$(
         impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type { $($walks)* }
@@ -110,7 +110,7 @@ part_is_partition! {
     }
 }
 
-/// The entries of a map in the order of their keys.
+/// Returns the entries of a map in the order of their keys.
 fn sorted<K: Ord, T, S>(map: &HashMap<K, T, S>) -> Vec<(&K, &T)> {
     let mut entries: Vec<(&K, &T)> = map.iter().collect();
     entries.sort_unstable_by(|left, right| left.0.cmp(right.0));
@@ -188,7 +188,7 @@ impl<T: Pytree> Pytree for Option<T> {
     }
 }
 
-/// A pointer is visited as what it leads to, at each of its places, and is rebuilt as a value of its own.
+/// Implements a pointer: its target is visited at each of its places and rebuilt as a separate value at each.
 macro_rules! pointers {
     ($($(#[$doc:meta])* $pointer:ident)*) => {$(
         $(#[$doc])*
@@ -218,8 +218,8 @@ macro_rules! pointers {
 }
 pointers! {
     Box
-    /// What it leads to, as a `Box` is: each place is visited, and is rebuilt as a value of its own. A node that
-    /// stands at several places and is to stay one is a [`Shared`](crate::Shared).
+    /// Visited like a `Box`: the target is visited at each of its places and rebuilt as a separate value at each. Use a
+    /// [`Shared`](crate::Shared) for a node that must stay one node at several places.
     Arc
 }
 
@@ -234,8 +234,7 @@ impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
     }
 }
 
-/// Visits the entries of a map: the keys first, then the order of insertion if the keys are sorted, then the
-/// children.
+/// Visits the entries of a map: first the keys, then the insertion order if the keys are sorted, then the children.
 fn visit_map<'a, K: StaticValue, T: Pytree>(
     shape: &'static shape::NodeShape,
     entries: impl ExactSizeIterator<Item = (&'a K, &'a T)> + Clone,
@@ -252,7 +251,7 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     visitor.exit();
 }
 
-/// Rebuilds the entries of a map, of sorted keys or in the order of insertion: a map read from a tree takes both.
+/// Rebuilds the entries of a map, from sorted keys or in insertion order: a map is built from a tree of either form.
 fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,

@@ -1,7 +1,7 @@
 //! The dynamic tree: a treedef with its leaves.
 //!
-//! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the
-//! structure of what it was made from.
+//! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the structure of
+//! the value it was made from.
 
 mod any;
 mod builder;
@@ -32,7 +32,7 @@ use crate::trees::select_part::SelectPart;
 
 /// A treedef with its leaves, which may be of any type `L`.
 ///
-/// A map to another leaf type gives one, and [`tree!`](crate::tree!) writes one.
+/// [`map`](Self::map) may change the type of the leaves, and [`tree!`](crate::tree!) writes a tree.
 ///
 /// # Examples
 /// ```
@@ -48,10 +48,10 @@ pub struct Tree<L = AnyLeaf> {
 }
 
 impl<L> Tree<L> {
-    /// Puts a treedef and its leaves together.
+    /// Creates a tree from a treedef and its leaves.
     ///
     /// # Errors
-    /// [`TreeError::LeafCount`] if there are too few or too many.
+    /// [`TreeError::LeafCount`] if there are too few or too many leaves.
     pub fn new(treedef: TreeDef, leaves: Vec<L>) -> Result<Self, TreeError> {
         treedef
             .check_count(leaves.len())
@@ -64,8 +64,8 @@ impl<L> Tree<L> {
         Self { treedef, leaves }
     }
 
-    /// Puts a treedef and the leaves of some of its places together: the others are absent, which is not the same as
-    /// `None`. Gradients are made so.
+    /// Creates a tree in which some places have no leaf. An absent leaf is not the same as the node `None`. Gradients
+    /// are such trees.
     ///
     /// # Errors
     /// [`TreeError::LeafCount`] if there are too few or too many places.
@@ -93,7 +93,8 @@ impl<L> Tree<L> {
         }))
     }
 
-    /// The leaves of some places: `leaf` gets for each place whether it has a leaf, and gives the one that it has now.
+    /// Returns a tree with other absent places. `leaf` receives for each place whether it has a leaf, and returns its
+    /// new leaf.
     fn of_present(treedef: &TreeDef, mut leaf: impl FnMut(bool) -> Option<L>) -> Self {
         let mut kept = Vec::with_capacity(treedef.num_leaves());
         let treedef = treedef.with_presence(|present| {
@@ -105,7 +106,7 @@ impl<L> Tree<L> {
         Self::from_parts(treedef, kept)
     }
 
-    /// The leaves whose positions `keep` accepts, in their structure.
+    /// Returns the structure with only the leaves whose positions `keep` accepts.
     pub(crate) fn select(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Self
     where
         L: Clone,
@@ -120,42 +121,42 @@ impl<L> Tree<L> {
         })
     }
 
-    /// A tree that is a leaf.
+    /// Creates a tree that is a leaf.
     pub fn leaf(leaf: L) -> Self {
         Self::from_parts(TreeDef::leaf(), vec![leaf])
     }
 
-    /// The structure.
+    /// Returns the structure.
     pub fn treedef(&self) -> &TreeDef {
         &self.treedef
     }
 
-    /// The leaves, in order.
+    /// Returns the leaves, in order.
     pub fn leaves(&self) -> &[L] {
         &self.leaves
     }
 
-    /// The leaves, to be changed in place.
+    /// Returns the leaves mutably, in order.
     pub fn leaves_mut(&mut self) -> &mut [L] {
         &mut self.leaves
     }
 
-    /// The leaves and the structure.
+    /// Returns the leaves and the structure.
     pub fn into_parts(self) -> (Vec<L>, TreeDef) {
         (self.leaves, self.treedef)
     }
 
-    /// The leaves, in order: what `for leaf in &tree` goes through.
+    /// Iterates over the leaves in order, as `for leaf in &tree` does.
     pub fn iter(&self) -> std::slice::Iter<'_, L> {
         self.leaves.iter()
     }
 
-    /// The leaves with their paths, in order.
+    /// Iterates over the leaves with their paths, in order.
     pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
         self.treedef.leaf_paths().into_iter().zip(&self.leaves)
     }
 
-    /// The tree with each leaf replaced by what `function` makes of it.
+    /// Applies `function` to each leaf and returns a tree of the results.
     pub fn map<U>(&self, function: impl FnMut(&L) -> U) -> Tree<U> {
         Tree {
             treedef: self.treedef.clone(),
@@ -163,10 +164,10 @@ impl<L> Tree<L> {
         }
     }
 
-    /// The tree with each leaf replaced by what `function` makes of it and of the leaf at the same place
-    /// of `other`.
+    /// Applies `function` to each leaf and the leaf at the same place of `other`, and returns a tree of the results.
     ///
     /// # Errors
+    /// [`TreeError::Structure`] with all differences, if the structures differ.
     /// [`TreeError::Structure`] with all differences, if the structures differ.
     pub fn map2<M, U>(
         &self,
@@ -190,11 +191,11 @@ impl<L> Tree<L> {
         })
     }
 
-    /// The leaf at `path`.
+    /// Returns the leaf at `path`.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
-    /// [`TreeError::PathSyntax`].
+    /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
+    /// [`TreeError::PathSyntax`] if the path is invalid.
     ///
     /// # Examples
     /// ```
@@ -209,7 +210,7 @@ impl<L> Tree<L> {
         Ok(&self.leaves[position])
     }
 
-    /// The position of the leaf at `path` among the leaves.
+    /// Returns the position of the leaf at `path` among the leaves.
     pub(crate) fn position(&self, path: &KeyPath) -> Result<usize, TreeError> {
         match self.treedef.place_at(path) {
             Some((_, position, true)) => Ok(position),
@@ -234,7 +235,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// The children of the root, as trees.
+    /// Returns the children of the root, as trees.
     pub(crate) fn into_children(self) -> Vec<Self> {
         let mut leaves = self.leaves.into_iter();
         self.treedef
@@ -264,16 +265,16 @@ pub(crate) fn same_structure(
 }
 
 impl<L: Leaf + Clone> Tree<L> {
-    /// A value as a tree.
+    /// Returns a value as a tree.
     pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
         let (leaves, treedef) = crate::trees::tree::flatten(value);
         Self::from_parts(treedef, leaves)
     }
 
-    /// The tree as a value.
+    /// Builds a value from the tree.
     ///
     /// # Errors
-    /// If the tree is not of that type's structure.
+    /// If the structure of the tree is not that of `T`.
     pub fn to_value<T: Pytree>(&self) -> Result<T, TreeError> {
         unflatten::unflatten(&self.treedef, self.leaves.clone())
     }
@@ -282,10 +283,10 @@ impl<L: Leaf + Clone> Tree<L> {
 impl<L> Index<&str> for Tree<L> {
     type Output = L;
 
-    /// The leaf at a path.
+    /// Returns the leaf at a path.
     ///
     /// # Panics
-    /// As [`Tree::get`] fails.
+    /// Where [`Tree::get`] returns an error.
     #[track_caller]
     fn index(&self, path: &str) -> &L {
         match self.get(path) {
@@ -349,7 +350,7 @@ impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
     }
 }
 
-/// What builds the nodes of a dynamic tree.
+/// The builders of the nodes of a dynamic tree.
 impl<L> Tree<L> {
     fn node(shape: Shape<'_>, keys: Vec<StaticBox>, children: Vec<Self>) -> Self {
         let mut builder = Builder::default();
@@ -367,23 +368,23 @@ impl<L> Tree<L> {
         }
     }
 
-    /// A list of trees.
+    /// Creates a list of trees.
     pub fn list(children: Vec<Self>) -> Self {
         Self::node(Shape::Static(&shape::LIST), Vec::new(), children)
     }
 
-    /// A tuple of trees.
+    /// Creates a tuple of trees.
     pub fn tuple(children: Vec<Self>) -> Self {
         Self::node(Shape::Static(&shape::TUPLE), Vec::new(), children)
     }
 
-    /// `None`: a node without leaves.
+    /// Creates `None`, a node without leaves.
     pub fn none() -> Self {
         Self::node(Shape::Static(&shape::NONE), Vec::new(), Vec::new())
     }
 
-    /// A dictionary, whose children are put in the order of their keys and which remembers the order given. Of
-    /// equal keys the last counts.
+    /// Creates a dictionary. Its children are sorted by key, and it remembers the order of the entries. Of equal keys
+    /// the last one counts.
     pub fn dict<K: StaticValue>(entries: Vec<(K, Self)>) -> Self {
         let entries = entries.into_iter();
         Self::dict_of_any(
@@ -393,15 +394,15 @@ impl<L> Tree<L> {
         )
     }
 
-    /// As [`dict`](Self::dict), of keys of various types, in the order of [`StaticData`](crate::StaticData): bools,
-    /// numbers, texts, tuples.
+    /// Creates a dictionary with keys of various types, sorted as [`StaticData`](crate::StaticData): bools, numbers,
+    /// texts, tuples. See [`dict`](Self::dict).
     pub fn dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
         let (mut keys, children, order) = sort_entries(entries);
         keys.push(StaticBox::new(order));
         Self::node(Shape::Static(&shape::DICT), keys, children)
     }
 
-    /// A dictionary in the order given. Of equal keys the last counts, at the place of the first.
+    /// Creates a dictionary in the order of the entries. Of equal keys the last one counts, at the place of the first.
     pub fn ordered_dict<K: StaticValue + Eq + std::hash::Hash>(entries: Vec<(K, Self)>) -> Self {
         let entries: IndexMap<K, Self> = entries.into_iter().collect();
         let (keys, children): (Vec<_>, Vec<_>) = entries
@@ -411,17 +412,17 @@ impl<L> Tree<L> {
         Self::node(Shape::Static(&shape::ORDERED_DICT), keys, children)
     }
 
-    /// As [`ordered_dict`](Self::ordered_dict), of keys of various types.
+    /// Creates an ordered dictionary with keys of various types; see [`ordered_dict`](Self::ordered_dict).
     pub fn ordered_dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
         let entries: IndexMap<StaticBox, Self> = entries.into_iter().collect();
         let (keys, children) = entries.into_iter().unzip();
         Self::node(Shape::Static(&shape::ORDERED_DICT), keys, children)
     }
 
-    /// A named tuple: displays as in Python, and its children are keyed by the names of its fields.
+    /// Creates a named tuple, which is displayed as in Python. The names of its fields are the keys of its children.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two fields have one name.
+    /// [`TreeError::Build`] if two fields have the same name.
     ///
     /// # Examples
     /// ```
@@ -435,11 +436,11 @@ impl<L> Tree<L> {
         Self::custom(NodeKind::NamedTuple, name, fields, Vec::new())
     }
 
-    /// A node of a name, with named children and static values: of the structure that a plain struct of that name
-    /// and those fields has.
+    /// Creates a node with a name, named children and static values. It has the structure of a plain struct with this
+    /// name and these fields.
     ///
     /// # Errors
-    /// As [`named_tuple`](Self::named_tuple).
+    /// [`TreeError::Build`] if two fields have the same name.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Filters: which leaves an operation is for.
+//! Filters select the leaves that an operation is applied to.
 
 mod rule;
 mod terms;
@@ -32,32 +32,33 @@ use crate::treedef::TreeDef;
 pub struct Filter(Rule);
 
 impl Filter {
-    /// Every leaf.
+    /// Accepts every leaf.
     pub fn everything() -> Self {
         Self(Rule::Everything)
     }
 
-    /// No leaf.
+    /// Accepts no leaf.
     pub fn nothing() -> Self {
         Self(Rule::Nothing)
     }
 
-    /// Parameters.
+    /// Accepts parameters.
     pub fn param() -> Self {
         Self(Rule::Param)
     }
 
-    /// States of every collection.
+    /// Accepts states of every collection.
     pub fn any_state() -> Self {
         Self(Rule::AnyState)
     }
 
-    /// States of the collection `C`.
+    /// Accepts states of the collection `C`.
     pub fn state<C: Collection>() -> Self {
         Self(Rule::State(CollectionId::of::<C>()))
     }
 
-    /// Leaves at or below a path such as `layers[0]`. Where the filter is used, the path must be there.
+    /// Accepts leaves at or below a path such as `layers[0]`. The path must exist in the tree that the filter is
+    /// applied to.
     ///
     /// # Panics
     /// If the text is not a key path.
@@ -69,46 +70,46 @@ impl Filter {
         }
     }
 
-    /// Leaves whose path has a step of this name: `weight` accepts `layers[0].weight`.
+    /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`.
     pub fn path_contains(name: impl Into<String>) -> Self {
         Self(Rule::Contains(name.into()))
     }
 
-    /// Leaves of the type `L`.
+    /// Accepts leaves of the type `L`.
     pub fn leaf_type<L: Leaf>() -> Self {
         Self(Rule::Type(TypeId::of::<L>(), std::any::type_name::<L>()))
     }
 
-    /// Leaves for which `predicate` holds.
+    /// Accepts leaves for which `predicate` returns true.
     pub fn predicate(
         predicate: impl Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self(Rule::Predicate(Arc::new(predicate)))
     }
 
-    /// Whether the leaf of this path and kind is accepted.
+    /// Returns whether the filter accepts the leaf with this path and kind.
     pub fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
         self.0.accepts(path, kind, Some(leaf))
     }
 
-    /// Whether what is not a leaf, a static field, is accepted: by its path. Kinds, types and predicates are of leaves
-    /// and accept none.
+    /// Returns whether the filter accepts a static field, by its path. Kinds, types and predicates apply to leaves only
+    /// and accept no static field.
     pub(crate) fn accepts_static(&self, path: &KeyPath) -> bool {
         self.0.accepts(path, None, None)
     }
 
-    /// The paths that the filter names.
+    /// Returns the paths that the filter names.
     pub(crate) fn paths(&self) -> Vec<&KeyPath> {
         let mut paths = Vec::new();
         self.0.collect_paths(&mut paths);
         paths
     }
 
-    /// Checks that each path of the filter leads to a leaf of a structure or above one: a misspelt path would
-    /// select nothing, silently.
+    /// Checks that each path of the filter leads to a leaf of a structure, or to a node above a leaf. A misspelt path
+    /// would silently select nothing.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path that is there.
+    /// [`TreeError::NoLeaf`] with the nearest existing path.
     pub fn check(&self, treedef: &TreeDef) -> Result<(), TreeError> {
         let wanted = self.paths();
         if wanted.is_empty() {
@@ -120,7 +121,7 @@ impl Filter {
                 let path = path.clone();
                 Err(TreeError::StaticField { path })
             }
-            // A later place of a shared node is known by the first one.
+            // A later place of a shared node is represented by the first place.
             Some(path) => {
                 let nearest = || {
                     let mut places = Vec::new();
@@ -135,11 +136,13 @@ impl Filter {
         }
     }
 
-    /// For each leaf, in order, whether it is accepted. This is for those who ask for something to be chosen, as an
-    /// optimizer does: a misspelt name would choose nothing, silently.
+    /// Returns for each leaf, in order, whether the filter accepts it.
+    ///
+    /// Use this where a selection must not be empty, as an optimizer does: a misspelt name would silently select
+    /// nothing.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
+    /// The errors of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
     pub fn choose<L: Leaf>(&self, treedef: &TreeDef, leaves: &[L]) -> Result<Vec<bool>, TreeError> {
         self.check(treedef)?;
         let paths = treedef.leaf_paths();
@@ -156,7 +159,7 @@ impl Filter {
         })
     }
 
-    /// The names that no path has a step of, each with the one that is most alike.
+    /// Returns the names that no path contains, each with the most similar name.
     fn misspelt(&self, paths: &[KeyPath]) -> Vec<(String, Option<String>)> {
         let steps: BTreeSet<String> = paths
             .iter()
@@ -174,11 +177,12 @@ impl Filter {
             .collect()
     }
 
-    /// Checks the order of filters of which the first that accepts a leaf has it: after
-    /// [`everything`](Self::everything) a filter would get nothing, silently. That itself may follow.
+    /// Checks the order of filters where each leaf belongs to the first filter that accepts it. Only another
+    /// [`everything`](Self::everything) may follow [`everything`](Self::everything): any other filter would silently
+    /// get nothing.
     ///
     /// # Errors
-    /// [`TreeError::AfterEverything`] with the filters that come after it.
+    /// [`TreeError::AfterEverything`] with the filters that follow it.
     pub fn check_order<'a>(filters: impl IntoIterator<Item = &'a Self>) -> Result<(), TreeError> {
         let is_everything = |filter: &&Self| matches!(filter.0, Rule::Everything);
         let mut filters = filters.into_iter();
@@ -196,18 +200,18 @@ impl Filter {
         }
     }
 
-    /// Whether the kind alone decides.
+    /// Returns whether the kind alone decides.
     pub(crate) fn is_by_kind(&self) -> bool {
         self.0.is_by_kind()
     }
 
-    /// What a filter by kind says.
+    /// Returns the decision of a filter by kind.
     pub(crate) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         self.0.accepts_kind(kind)
     }
 }
 
-/// The path to a place, or above one, that is most like `path`.
+/// Returns the path to a place, or to a node above one, that is most similar to `path`.
 fn nearest_prefix(path: &KeyPath, places: &[KeyPath]) -> Option<KeyPath> {
     let length = path.keys().len();
     let prefixes = places.iter().map(|place| {

@@ -1,6 +1,6 @@
-//! The implementation of the functions in [`tree`](mod@crate::tree) and [`graph`](crate::graph).
+//! Implements the functions of [`tree`](mod@crate::tree) and [`graph`](crate::graph).
 //!
-//! Each function takes how shared nodes are visited as its first argument; the two public modules pass a constant.
+//! The first argument of each function determines how shared nodes are visited; the two public modules pass a constant.
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
@@ -43,7 +43,7 @@ pub(crate) fn structure<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> TreeD
     Flatten::new(sharing, |_| ()).with_arena(&arena).run(tree)
 }
 
-/// Flattens a value without cloning its leaves; `arena` keeps those behind references alive.
+/// Flattens a value without cloning its leaves. `arena` keeps the leaves behind references alive.
 pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &'a T,
@@ -80,7 +80,7 @@ pub(crate) fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(
 ) -> (Vec<L>, TreeDef) {
     match sharing {
         Sharing::Duplicate => flatten_mapped(sharing, tree, L::clone),
-        // What several references hold is read at one instant.
+        // All references are read at one instant.
         Sharing::Preserve => {
             let (leaves, treedef, _) = flatten_with_references(tree);
             (leaves, treedef)
@@ -175,8 +175,8 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
     let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
     let mut right = right.into_iter().map(typed::<M>);
     if sharing == Sharing::Duplicate && treedef.num_numbered() == 0 {
-        // The walk over fields of known types builds the value faster than unflattening. What is behind a reference may
-        // have changed since it was flattened, so there must be none.
+        // The walk over fields of known types builds the value faster than unflattening. The content of a reference may
+        // have changed since it was flattened, so there must be no references.
         let mapped = tree.map_leaves(&mut |left| match right.next() {
             Some(right) => function(left, right),
             None => other_walk(&treedef, "more"),
@@ -211,7 +211,7 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     mut function: impl FnMut(AnyLeaf, &dyn Leaf) -> AnyLeaf,
 ) -> Result<T, TreeError> {
     let (left, treedef) = flatten_any(sharing, &tree);
-    // A leaf that nobody else holds can be changed in place.
+    // A leaf with no other owner can be changed in place.
     drop(tree);
     let arena = Arena::default();
     let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
@@ -235,8 +235,8 @@ fn matching_leaves<'a, T: Pytree + ?Sized>(
         .with_arena(arena)
         .run(tree);
     if !matches {
-        // A match says nothing of the differences. References that another thread writes meanwhile may have the
-        // structure now, so the leaves are those of this walk.
+        // A failed match reports no differences, so the value is flattened. If another thread writes references
+        // meanwhile, the structures may now be equal; so the leaves of this second walk are used.
         let found;
         (leaves, found) = flatten_borrowed(sharing, tree, arena);
         same_structure("cannot map two trees together", treedef, &found)?;
@@ -288,11 +288,11 @@ pub(crate) fn dynamic<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &
     Tree::from_parts(treedef, leaves)
 }
 
-/// Compares a value with a stored treedef of the graph form, collecting its leaves, without building a
-/// treedef: whether they are the same.
+/// Compares a value with a stored graph treedef without building a treedef, and collects its leaves. Returns whether
+/// the structures are equal.
 ///
 /// # Panics
-/// If there is a reference in the value, whose leaves can't be borrowed; see
+/// If the value contains a reference, whose leaves can't be borrowed; see
 /// [`boundary::flatten_as`](crate::references::boundary::flatten_as).
 pub fn match_structure<'a, L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &'a T,

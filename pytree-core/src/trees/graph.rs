@@ -1,7 +1,7 @@
 //! Functions that visit a shared node once and keep the sharing.
 //!
-//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places has its leaves listed once, at the
-//! first place, and is one node again in a value built by these functions. A node may contain itself. The functions of
+//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places lists its leaves once, at the
+//! first place, and is a single node again in a value built by these functions. A node may contain itself. The functions of
 //! [`tree`](mod@crate::tree) visit a shared node at each of its places. Without shared nodes the two modules agree.
 //!
 //! [`flatten`] and [`flatten_any`] read all references at one instant, and so do the functions made of them, such as
@@ -35,10 +35,12 @@ use crate::trees::functions;
 /// How these functions visit shared nodes.
 const SHARING: Sharing = Sharing::Preserve;
 
-/// As [`tree::leaves`](crate::tree::leaves); a shared node is visited once.
+/// Returns the leaves in order, by reference; visits a shared node once.
+///
+/// See [`tree::leaves`](crate::tree::leaves).
 ///
 /// # Panics
-/// As `tree::leaves`.
+/// Where `tree::leaves` panics.
 ///
 /// # Examples
 /// ```
@@ -54,25 +56,31 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
     functions::leaves(SHARING, tree)
 }
 
-/// As [`tree::any_leaves`](crate::tree::any_leaves); a shared node is visited once.
+/// Returns the leaves of any types in order, by reference; visits a shared node once.
+///
+/// See [`tree::any_leaves`](crate::tree::any_leaves).
 ///
 /// # Panics
-/// As `tree::any_leaves`.
+/// Where `tree::any_leaves` panics.
 #[inline]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }
 
-/// As [`tree::structure`](crate::tree::structure); a shared node is visited once.
+/// Returns the structure; visits a shared node once.
+///
+/// See [`tree::structure`](crate::tree::structure).
 #[inline]
 pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
     functions::structure(SHARING, tree)
 }
 
-/// As [`tree::flatten`](crate::tree::flatten); a shared node is visited once.
+/// Returns the leaves in order, and the structure; visits a shared node once.
+///
+/// See [`tree::flatten`](crate::tree::flatten).
 ///
 /// # Panics
-/// As `tree::flatten`.
+/// Where `tree::flatten` panics.
 ///
 /// # Examples
 /// ```
@@ -89,16 +97,20 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
     functions::flatten(SHARING, tree)
 }
 
-/// As [`tree::flatten_any`](crate::tree::flatten_any); a shared node is visited once.
+/// Returns the leaves of any types in order, and the structure; visits a shared node once.
+///
+/// See [`tree::flatten_any`](crate::tree::flatten_any).
 #[inline]
 pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
     functions::flatten_any(SHARING, tree)
 }
 
-/// As [`tree::unflatten`](crate::tree::unflatten); a shared node is built once.
+/// Builds a value from a structure and its leaves; builds a shared node once.
+///
+/// See [`tree::unflatten`](crate::tree::unflatten).
 ///
 /// # Errors
-/// As `tree::unflatten`.
+/// The errors of `tree::unflatten`.
 ///
 /// # Examples
 /// ```
@@ -118,20 +130,24 @@ pub fn unflatten<T: Pytree, L: Leaf + Clone>(
     crate::contract::unflatten::unflatten(treedef, leaves)
 }
 
-/// As [`tree::leaves_with_path`](crate::tree::leaves_with_path); a shared node is visited once.
+/// Returns the leaves with their paths, in order; visits a shared node once.
+///
+/// See [`tree::leaves_with_path`](crate::tree::leaves_with_path).
 ///
 /// # Panics
-/// As `tree::leaves_with_path`.
+/// Where `tree::leaves_with_path` panics.
 #[inline]
 #[track_caller]
 pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPath, &L)> {
     functions::leaves_with_path(SHARING, tree)
 }
 
-/// As [`tree::map`](crate::tree::map); a shared node is visited once.
+/// Applies `function` to each leaf; visits a shared node once.
+///
+/// See [`tree::map`](crate::tree::map).
 ///
 /// # Panics
-/// As `tree::map`.
+/// Where `tree::map` panics.
 ///
 /// # Examples
 /// ```
@@ -147,10 +163,12 @@ pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -
     functions::map(SHARING, tree, function)
 }
 
-/// As [`tree::map_to`](crate::tree::map_to); a shared node is visited once.
+/// Returns a tree of the results of `function` for each leaf; visits a shared node once.
+///
+/// See [`tree::map_to`](crate::tree::map_to).
 ///
 /// # Panics
-/// As `tree::map_to`.
+/// Where `tree::map_to` panics.
 #[inline]
 #[track_caller]
 pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
@@ -160,10 +178,12 @@ pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
     functions::map_to(SHARING, tree, function)
 }
 
-/// As [`tree::map_with_path`](crate::tree::map_with_path); a shared node is visited once.
+/// Applies `function` to each leaf and its path; visits a shared node once.
+///
+/// See [`tree::map_with_path`](crate::tree::map_with_path).
 ///
 /// # Panics
-/// As `tree::map_with_path`.
+/// Where `tree::map_with_path` panics.
 #[inline]
 #[track_caller]
 pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -173,13 +193,15 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::map_with_path(SHARING, tree, function)
 }
 
-/// As [`tree::map2`](crate::tree::map2); a shared node is visited once.
+/// Applies `function` to the pairs of leaves of two trees; visits a shared node once.
+///
+/// See [`tree::map2`](crate::tree::map2).
 ///
 /// # Errors
-/// As `tree::map2`.
+/// The errors of `tree::map2`.
 ///
 /// # Panics
-/// As `tree::map2`.
+/// Where `tree::map2` panics.
 #[inline]
 #[track_caller]
 pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
@@ -190,10 +212,12 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
     functions::map2(SHARING, tree, other, function)
 }
 
-/// As [`tree::map2_any`](crate::tree::map2_any); a shared node is visited once.
+/// Applies `function` to the pairs of leaves of two trees with leaves of any types; visits a shared node once.
+///
+/// See [`tree::map2_any`](crate::tree::map2_any).
 ///
 /// # Errors
-/// As `tree::map2_any`.
+/// The errors of `tree::map2_any`.
 #[inline]
 pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     tree: T,
@@ -203,10 +227,12 @@ pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     functions::map2_any(SHARING, tree, other, function)
 }
 
-/// As [`tree::reduce`](crate::tree::reduce); a shared node is visited once.
+/// Combines all leaves into one value, from the first to the last; visits a shared node once.
+///
+/// See [`tree::reduce`](crate::tree::reduce).
 ///
 /// # Panics
-/// As `tree::reduce`.
+/// Where `tree::reduce` panics.
 ///
 /// # Examples
 /// ```
@@ -225,10 +251,12 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
     leaves::<L, T>(tree).into_iter().fold(start, function)
 }
 
-/// As [`tree::reduce_associative`](crate::tree::reduce_associative); a shared node is visited once.
+/// Combines all leaves by an associative function; visits a shared node once.
+///
+/// See [`tree::reduce_associative`](crate::tree::reduce_associative).
 ///
 /// # Panics
-/// As `tree::reduce_associative`.
+/// Where `tree::reduce_associative` panics.
 #[inline]
 #[track_caller]
 pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -238,40 +266,50 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
 }
 
-/// As [`tree::all`](crate::tree::all); a shared node is visited once.
+/// Returns whether `predicate` is true of all leaves; visits a shared node once.
+///
+/// See [`tree::all`](crate::tree::all).
 ///
 /// # Panics
-/// As `tree::all`.
+/// Where `tree::all` panics.
 #[track_caller]
 pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().all(predicate)
 }
 
-/// As [`tree::any`](crate::tree::any); a shared node is visited once.
+/// Returns whether `predicate` is true of any leaf; visits a shared node once.
+///
+/// See [`tree::any`](crate::tree::any).
 ///
 /// # Panics
-/// As `tree::any`.
+/// Where `tree::any` panics.
 #[track_caller]
 pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().any(predicate)
 }
 
-/// As [`tree::all_leaves`](crate::tree::all_leaves); a shared node is visited once.
+/// Returns whether each of the values is a leaf; visits a shared node once.
+///
+/// See [`tree::all_leaves`](crate::tree::all_leaves).
 #[inline]
 pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
     functions::all_leaves(SHARING, values)
 }
 
-/// As [`tree::flatten_one_level`](crate::tree::flatten_one_level); a shared node is visited once.
+/// Returns the children of the root with their keys; visits a shared node once.
+///
+/// See [`tree::flatten_one_level`](crate::tree::flatten_one_level).
 #[inline]
 pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key>, Tree)>> {
     functions::flatten_one_level(SHARING, tree)
 }
 
-/// As [`tree::leaves_where`](crate::tree::leaves_where); a shared node is visited once.
+/// Returns the subtrees for which `is_leaf` is true, and the other leaves; visits a shared node once.
+///
+/// See [`tree::leaves_where`](crate::tree::leaves_where).
 ///
 /// # Panics
-/// As `tree::leaves_where`.
+/// Where `tree::leaves_where` panics.
 #[inline]
 #[track_caller]
 pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -284,10 +322,12 @@ pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
         .0
 }
 
-/// As [`tree::map_subtrees`](crate::tree::map_subtrees); a shared node is visited once.
+/// Applies `function` to the subtrees for which `is_leaf` is true, and to the other leaves; visits a shared node once.
+///
+/// See [`tree::map_subtrees`](crate::tree::map_subtrees).
 ///
 /// # Panics
-/// As `tree::map_subtrees`.
+/// Where `tree::map_subtrees` panics.
 #[inline]
 #[track_caller]
 pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
@@ -300,13 +340,15 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
         .map(function)
 }
 
-/// As [`tree::transpose`](crate::tree::transpose); a shared node is visited once.
+/// Transposes a tree of trees; visits a shared node once.
+///
+/// See [`tree::transpose`](crate::tree::transpose).
 ///
 /// # Errors
-/// As `tree::transpose`.
+/// The errors of `tree::transpose`.
 ///
 /// # Panics
-/// As `tree::transpose`.
+/// Where `tree::transpose` panics.
 #[inline]
 #[track_caller]
 pub fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(

@@ -1,4 +1,4 @@
-//! Trees as values: the functions on them, their parts and what selects these.
+//! Trees as values: functions on trees, parts of trees, and filters that select them.
 
 pub(crate) mod containers;
 pub(crate) mod dynamic;

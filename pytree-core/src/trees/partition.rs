@@ -1,8 +1,8 @@
 //! Parts of a tree.
 //!
-//! A part has the treedef of the whole in which the places of other parts are absent, which is not the
-//! same as `None`. Gradients, selected parameters and moments are such parts. Parts are made in the graph
-//! form: a shared leaf is in them once.
+//! A part has the treedef of the whole tree, but the leaves of other parts are absent. An absent leaf is not the same
+//! as the node `None`. Gradients, selected parameters and moments are parts. A part is in the graph form: it contains a
+//! shared leaf once.
 
 mod pop;
 mod update;
@@ -29,7 +29,7 @@ use crate::trees::select_part::SelectPart;
 
 /// A part of an `M`: its structure with some leaves absent.
 ///
-/// It is a pytree itself, indexes by path, and [merges](merge) with its complement.
+/// A part is a pytree, is indexed by path, and can be [merged](merge) with its complement.
 ///
 /// # Examples
 /// ```
@@ -47,7 +47,7 @@ pub struct Partition<M, L = AnyLeaf> {
 }
 
 impl<M, L> Partition<M, L> {
-    /// A part from a tree of `M`'s structure, some of its places absent.
+    /// Creates a part from a tree with the structure of `M`, in which some leaves are absent.
     pub fn from_tree(tree: Tree<L>) -> Self {
         Self {
             tree,
@@ -55,7 +55,7 @@ impl<M, L> Partition<M, L> {
         }
     }
 
-    /// The part as a tree.
+    /// Returns the part as a tree.
     pub fn tree(&self) -> &Tree<L> {
         &self.tree
     }
@@ -64,56 +64,55 @@ impl<M, L> Partition<M, L> {
         &mut self.tree
     }
 
-    /// The part as a tree, by value.
+    /// Converts the part into a tree.
     pub fn into_tree(self) -> Tree<L> {
         self.tree
     }
 
-    /// The leaves that are present, in order.
+    /// Returns the leaves that are present, in order.
     pub fn leaves(&self) -> &[L] {
         self.tree.leaves()
     }
 
-    /// The leaves that are present, to be changed in place.
+    /// Returns the leaves that are present mutably, in order.
     pub fn leaves_mut(&mut self) -> &mut [L] {
         self.tree.leaves_mut()
     }
 
-    /// The leaves that are present with their paths, in order.
+    /// Iterates over the leaves that are present, with their paths, in order.
     pub fn iter_with_path(&self) -> impl Iterator<Item = (KeyPath, &L)> {
         self.tree.iter_with_path()
     }
 
-    /// The number of leaves that are present.
+    /// Returns the number of leaves that are present.
     pub fn len(&self) -> usize {
         self.tree.leaves().len()
     }
 
-    /// Whether no leaf is present.
+    /// Returns whether no leaf is present.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The leaf at a path such as `layers[0].weight`.
+    /// Returns the leaf at a path such as `layers[0].weight`.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path that has one, [`TreeError::InAnotherPart`], or
-    /// [`TreeError::PathSyntax`].
+    /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
+    /// [`TreeError::PathSyntax`] if the path is invalid.
     pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {
         self.tree.get(path)
     }
 
-    /// The part with each leaf replaced by what `function` makes of it.
+    /// Applies `function` to each leaf that is present.
     #[must_use]
     pub fn map<U>(&self, function: impl FnMut(&L) -> U) -> Partition<M, U> {
         Partition::from_tree(self.tree.map(function))
     }
 
-    /// The part with each leaf replaced by what `function` makes of it and of the leaf at the same place
-    /// of `other`.
+    /// Applies `function` to each leaf that is present and the leaf at the same place of `other`.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] if the parts differ in the places that are present.
+    /// [`TreeError::Structure`] if different leaves are present in the parts.
     pub fn map2<N, U>(
         &self,
         other: &Partition<M, N>,
@@ -128,10 +127,10 @@ impl<M, L> Partition<M, L> {
 impl<M, L> Index<&str> for Partition<M, L> {
     type Output = L;
 
-    /// The leaf at a path.
+    /// Returns the leaf at a path.
     ///
     /// # Panics
-    /// As [`Partition::get`] fails.
+    /// Where [`Partition::get`] returns an error.
     #[track_caller]
     fn index(&self, path: &str) -> &L {
         match self.get(path) {
@@ -185,12 +184,12 @@ impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
     }
 }
 
-/// Splits a tree into parts: each leaf goes to the first filter that accepts it.
+/// Splits a tree into parts: each leaf is in the part of the first filter that accepts it.
 ///
 /// # Errors
-/// [`TreeError::Unassigned`] with all leaves that no filter accepts; end with [`Filter::everything`] to take
-/// what is left. [`TreeError::AfterEverything`] if that is not the last, [`TreeError::NoLeaf`] if a path of a
-/// filter is not there.
+/// [`TreeError::Unassigned`] with all leaves that no filter accepts: end the filters with [`Filter::everything`] to
+/// take the rest. [`TreeError::AfterEverything`] if that filter is not the last, [`TreeError::NoLeaf`] if a path of a
+/// filter does not exist.
 #[track_caller]
 pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     whole: &M,
@@ -200,10 +199,10 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     split_leaves(&treedef, leaves, &filters)
 }
 
-/// The part of a tree that a filter accepts.
+/// Returns the part of a tree that a filter accepts.
 ///
 /// # Panics
-/// If a path of the filter is not there.
+/// If a path of the filter does not exist.
 #[track_caller]
 pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
     let (leaves, treedef) = graph::flatten::<L, M>(whole);
@@ -214,18 +213,18 @@ pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Pa
 }
 
 impl<M, L: Leaf + Clone> Partition<M, L> {
-    /// The part of this part that a filter accepts: still a part of an `M`.
+    /// Returns the leaves of this part that a filter accepts, as a part of an `M`.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if a path of the filter is not there.
+    /// [`TreeError::NoLeaf`] if a path of the filter does not exist.
     pub fn filter(&self, filter: &Filter) -> Result<Self, TreeError> {
         filter_leaves(self.tree.treedef(), self.leaves(), filter)
     }
 
-    /// Splits this part into parts of an `M`, as [`split`] does with a whole.
+    /// Splits this part into parts of an `M`, as [`split`] does with a whole tree.
     ///
     /// # Errors
-    /// As [`split`].
+    /// The errors of [`split`].
     pub fn split<const N: usize>(self, filters: [Filter; N]) -> Result<[Self; N], TreeError> {
         let (leaves, treedef) = self.tree.into_parts();
         split_leaves(&treedef, leaves, &filters)
@@ -280,19 +279,19 @@ fn checked<const N: usize>(part: u32) -> usize {
     part
 }
 
-/// Stands in an assignment for no part.
+/// Marks a leaf that is assigned to no part.
 const NO_PART: u32 = u32::MAX;
 
-/// For each leaf the number of the first filter that accepts it, and the leaves that none does.
+/// The position of the first accepting filter for each leaf, and the paths of the leaves that no filter accepts.
 type Assignment = (Vec<u32>, Vec<KeyPath>);
 
-/// The number of the first filter for which `accepts` holds.
+/// Returns the position of the first filter for which `accepts` returns true.
 fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
     let first = filters.iter().position(accepts);
     first.map_or(NO_PART, count)
 }
 
-/// The number of the first filter that accepts each leaf, and the leaves that none does.
+/// Returns the position of the first filter that accepts each leaf, and the leaves that no filter accepts.
 fn assign<L: Leaf>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -334,7 +333,7 @@ fn assign<L: Leaf>(
     Ok((assigned, unassigned))
 }
 
-/// The part of the leaves whose position `keep` accepts.
+/// Returns the part of the leaves whose positions `keep` accepts.
 pub fn select<M, L: Clone>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -343,11 +342,11 @@ pub fn select<M, L: Clone>(
     Partition::from_tree(Tree::select(treedef, leaves, keep))
 }
 
-/// Merges parts into the whole they were split from.
+/// Merges parts into the whole tree that they were split from.
 ///
 /// # Errors
-/// [`TreeError::Merge`] with each place that has a leaf in no part or in several, or where the parts are
-/// of different structures.
+/// [`TreeError::Merge`] with each place whose leaf is in no part or in several, and each place where the structures of
+/// the parts differ.
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
@@ -355,7 +354,7 @@ pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// The tree that parts make together.
+/// Merges parts into a tree.
 fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree<L>, TreeError> {
     let trees: Vec<Tree<L>> = parts.into_iter().map(Partition::into_tree).collect();
     let merged = merge_trees(trees)?;
@@ -366,10 +365,10 @@ fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree
     Err(TreeError::Merge { problems: missing })
 }
 
-/// The whole with the leaves that `part` has put in the place of its own.
+/// Replaces the leaves of the whole tree by the leaves that are present in `part`.
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part is of another structure.
+/// [`TreeError::Merge`] if the part has another structure.
 pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,
@@ -379,7 +378,7 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// Returns the leaves of a whole with those that a part has in the place of its own, and which of them these are.
+/// Returns the leaves of a tree after those of a part have replaced them, and whether each was replaced.
 ///
 /// # Errors
 /// [`TreeError::Merge`] if the part is of another structure, or has a leaf where the whole has none.
@@ -394,7 +393,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     let mut own = leaves.iter_mut();
     let mut changed = Vec::with_capacity(treedef.num_leaves());
     let mut surplus = false;
-    // A whole that holds a dynamic tree may have absent places, too.
+    // A whole that contains a dynamic tree may have absent leaves, too.
     for (node, other) in treedef.nodes().zip(places.nodes()) {
         match (node.kind(), other.kind()) {
             (NodeKind::Leaf, NodeKind::Leaf) => {
@@ -421,7 +420,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     })
 }
 
-/// Whether two structures are the same but for the places that have no leaf.
+/// Compares two structures, ignoring absent leaves.
 ///
 /// # Errors
 /// [`TreeError::Merge`] with all differences.
@@ -449,7 +448,7 @@ fn missing_places(treedef: &TreeDef) -> Vec<MergeProblem> {
     missing
 }
 
-/// Lays trees of one structure over each other.
+/// Merges trees of the same structure.
 fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
     let mut trees = trees.into_iter();
     let Some(mut merged) = trees.next() else {
@@ -464,12 +463,12 @@ fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
     Ok(merged)
 }
 
-/// What two leaves at one place are.
+/// How to treat two leaves at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overlap {
-    /// A mistake.
+    /// Two leaves are an error.
     Refused,
-    /// The later one replaces the other.
+    /// The later leaf replaces the other.
     LaterWins,
 }
 

@@ -1,16 +1,16 @@
-//! Trees of which one is a prefix of others, and trees that share a suffix.
+//! Prefix trees, and trees that share a suffix.
 
 use crate::base::bug::expect_next;
 use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;
 
-/// What a prefix that fits has of each tree that it is matched with.
+/// The invariant of a matching prefix, for each tree that it is matched with.
 const FITS: &str = "one item for each leaf of a prefix";
 
 /// Trees as the children of a prefix.
 impl TreeDef {
-    /// For each leaf of this prefix, the subtree of `tree` that it stands for.
+    /// Returns the subtree of `tree` at each leaf of this prefix.
     ///
     /// # Errors
     /// [`TreeError::Prefix`] with all differences, if this is not a prefix of the tree's structure.
@@ -29,7 +29,7 @@ impl TreeDef {
         })
     }
 
-    /// As [`flatten_up_to`](Self::flatten_up_to), without reasons.
+    /// Returns the subtrees, or `None` without reasons; see [`flatten_up_to`](Self::flatten_up_to).
     fn subtrees_of<L: Clone>(&self, tree: &Tree<L>) -> Option<Vec<Tree<L>>> {
         let mut subtrees = Vec::with_capacity(self.num_leaves());
         let mut leaves = tree.leaves();
@@ -51,10 +51,10 @@ impl TreeDef {
     }
 }
 
-/// Trees of which one is a prefix of others.
+/// Operations on a tree and a prefix of it.
 impl<L> Tree<L> {
-    /// The tree of the structure `full` that has, for each leaf of this prefix, copies of it in the whole subtree
-    /// that it stands for.
+    /// Broadcasts this prefix to the structure `full`: copies each leaf to every leaf of the subtree that it
+    /// represents.
     ///
     /// # Errors
     /// [`TreeError::Prefix`] with all differences, if this is not a prefix of `full`.
@@ -80,7 +80,7 @@ impl<L> Tree<L> {
         })
     }
 
-    /// For each leaf of the structure `full`, the leaf of this prefix that stands for it; `None` if it is none.
+    /// Returns for each leaf of the structure `full` the leaf of this prefix above it; `None` if this is not a prefix.
     pub(super) fn spread(&self, full: &TreeDef) -> Option<Vec<&L>> {
         let mut leaves = Vec::with_capacity(full.num_leaves());
         let mut own = self.leaves().iter();
@@ -98,11 +98,11 @@ impl<L> Tree<L> {
         fits.then_some(leaves)
     }
 
-    /// The tree with each leaf replaced by what `function` makes of it and of the subtrees of the `rest` that it
-    /// stands for: this tree is a prefix of each of them.
+    /// Applies `function` to each leaf and the subtrees of the `rest` at its place. This tree must be a prefix of each
+    /// of the `rest`.
     ///
     /// # Errors
-    /// [`TreeError::Prefix`] with all differences of all of the `rest`, whose trees are counted from 0.
+    /// [`TreeError::Prefix`] with all differences in all trees of the `rest`, whose positions count from 0.
     ///
     /// # Examples
     /// ```
@@ -145,10 +145,10 @@ impl<L> Tree<L> {
     }
 }
 
-/// Trees of which each may go on below the leaves of others.
+/// Operations on trees that extend each other's leaves.
 impl<L> Tree<L> {
-    /// Both trees with copies of their leaves wherever the other goes on below: of the structure that
-    /// [`TreeDef::broadcast_to_common_suffix`] gives.
+    /// Broadcasts both trees to their common structure, which [`TreeDef::broadcast_to_common_suffix`] returns: copies
+    /// each leaf to every leaf that the other tree has below it.
     ///
     /// # Errors
     /// [`TreeError::Structure`] with all conflicts, if there is no such structure.
@@ -171,12 +171,12 @@ impl<L> Tree<L> {
         Ok((self.broadcast_to(&suffix)?, other.broadcast_to(&suffix)?))
     }
 
-    /// The tree of what `function` makes of the leaves of this tree and of the `rest` at each leaf of their common
-    /// suffix.
+    /// Broadcasts this tree and the `rest` to their common structure, applies `function` to the leaves at each place
+    /// and returns a tree of the results.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all conflicts of all of the `rest`, whose trees are counted from 0. Each tree is
-    /// compared with what those before it have in common.
+    /// [`TreeError::Structure`] with all conflicts in all trees of the `rest`, whose positions count from 0. Each tree
+    /// is compared with the common structure of the trees before it.
     ///
     /// # Examples
     /// ```

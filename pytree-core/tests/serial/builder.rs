@@ -212,13 +212,13 @@ fn keys_belong_to_children_of_dictionaries() {
         .end();
     assert_eq!(
         reason(&mut builder),
-        "in the root: the key 'a' is in no dictionary; \
+        "in the root: the key 'a' is not in a dictionary; \
          in [1][?]: a child of a dictionary has no key; call `key` before it; \
          in [1]: `dict` expects 0 children, found 1; \
          in [2]: the key 'b' follows another key; give each a child; \
          in [3]: `OrderedDict` expects 1 children, found 0; \
-         in [4]: the key 'd' is there twice; \
-         in [5]: the key 1 is there twice"
+         in [4]: the key 'd' occurs twice; \
+         in [5]: the key 1 occurs twice"
             .replace("[1][?]", "[1]")
     );
 }
@@ -249,7 +249,7 @@ fn shapes_that_can_not_begin_are_refused() {
     );
     assert_eq!(
         text,
-        "in the root: the shape `Twice` fails: cannot build a struct: `Twice` has two fields of the name `x`; rename one"
+        "in the root: cannot make the shape `Twice`: cannot build a struct: `Twice` has two fields of the name `x`; rename one"
     );
     let error = DynamicShape::new(NodeKind::Alias, "A", &[], &[]).unwrap_err();
     assert_eq!(
@@ -273,7 +273,7 @@ fn many_mistakes_are_counted() {
     }
     let text = reason(builder.end());
     assert_eq!(
-        text.matches("the key 'a' is in no dictionary").count(),
+        text.matches("the key 'a' is not in a dictionary").count(),
         20,
         "{text}"
     );

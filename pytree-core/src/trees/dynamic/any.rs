@@ -10,16 +10,17 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::trees::tree;
 
 impl Tree<AnyLeaf> {
-    /// A tree of a value of any pytree type, its leaves of any types. What references hold is copied at each place.
+    /// Creates a tree from a value of any pytree type, with leaves of any types. Copies the contents of references to
+    /// each place.
     pub fn of<T: Pytree>(value: &T) -> Self {
         let (leaves, treedef) = tree::flatten_any(value);
         Self::from_parts(treedef, leaves)
     }
 
-    /// The tree as one all of whose leaves are `L`, as functions of tensors take it.
+    /// Casts all leaves to the type `L`, as functions of tensors require.
     ///
     /// # Errors
-    /// [`TreeError::LeafTypes`] with each leaf that is of another type.
+    /// [`TreeError::LeafTypes`] with each leaf of another type.
     ///
     /// # Examples
     /// ```
@@ -56,7 +57,7 @@ impl Tree<AnyLeaf> {
         })
     }
 
-    /// The tree with each leaf of the type `T` replaced by what `function` makes of it; the others stay.
+    /// Applies `function` to each leaf of the type `T`; the other leaves stay.
     ///
     /// # Examples
     /// ```

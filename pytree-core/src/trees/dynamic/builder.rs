@@ -1,4 +1,4 @@
-//! Building a dynamic tree node by node.
+//! Builds a dynamic tree node by node.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::node::shape::{self, DynamicShape, NodeKind, OwnedShape, Shape};
 use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::{Builder, key_below};
 
-/// Builds a dynamic [`Tree`] node by node, in any depth.
+/// Builds a dynamic [`Tree`] of any depth, node by node.
 ///
-/// A node begins, its children follow, it ends. The number of children is counted, and the children of a
-/// dictionary, each after its [`key`](Self::key), are put in order. Calls chain; what was wrong in any of them is
-/// told by [`finish`](Self::finish). Time and memory are linear.
+/// Begin a node, add its children, and end it. The builder counts the children. It sorts the children of a dictionary,
+/// each of which follows its [`key`](Self::key). Calls can be chained; [`finish`](Self::finish) reports the mistakes of
+/// all calls. Time and memory are linear.
 ///
 /// # Examples
 /// ```
@@ -34,18 +34,18 @@ use crate::treedef::{Builder, key_below};
 /// ```
 #[derive(Debug)]
 pub struct TreeBuilder<L = AnyLeaf> {
-    /// The places in the order they came; the first is the root.
+    /// The places in the order of the calls; the first is the root.
     places: Vec<Place<L>>,
-    /// The nodes that began and have not ended.
+    /// The open nodes.
     open: Vec<usize>,
-    /// The shapes that were made of names and fields, each once.
+    /// The shapes made from names and fields, each once.
     shapes: HashSet<Arc<DynamicShape>>,
-    /// The first mistakes, and how many came after them.
+    /// The first mistakes, and the number of later mistakes.
     problems: Vec<String>,
     more: usize,
 }
 
-/// What was put at a place.
+/// The content of a place.
 #[derive(Debug)]
 enum Place<L> {
     Leaf(L),
@@ -58,7 +58,7 @@ enum Place<L> {
     },
 }
 
-/// The most mistakes that are told; the rest is counted.
+/// The greatest number of mistakes that are reported. The rest is counted.
 const TOLD: usize = 20;
 
 impl<L> Default for TreeBuilder<L> {
@@ -74,7 +74,7 @@ impl<L> Default for TreeBuilder<L> {
 }
 
 impl<L> TreeBuilder<L> {
-    /// A builder of nothing yet.
+    /// Creates an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
@@ -89,26 +89,26 @@ impl<L> TreeBuilder<L> {
         self.begin_shape(&shape::TUPLE, Vec::new())
     }
 
-    /// Begins a dictionary, whose children are put in the order of their keys and which remembers the order given.
+    /// Begins a dictionary. Its children are sorted by key, and it remembers the order in which they were added.
     pub fn begin_dict(&mut self) -> &mut Self {
         self.begin_shape(&shape::DICT, Vec::new())
     }
 
-    /// Begins a dictionary in the order given.
+    /// Begins a dictionary whose children keep their order.
     pub fn begin_ordered_dict(&mut self) -> &mut Self {
         self.begin_shape(&shape::ORDERED_DICT, Vec::new())
     }
 
-    /// Begins a named tuple with the fields given.
+    /// Begins a named tuple with the given fields.
     pub fn begin_named_tuple(&mut self, name: &str, fields: &[&str]) -> &mut Self {
         let fields: Vec<_> = fields.iter().map(|&field| (field, None)).collect();
         self.begin_dynamic(NodeKind::NamedTuple, name, &fields, Vec::new())
     }
 
-    /// Begins a struct with the fields and static fields given. It becomes a value of any type that has its name,
-    /// its fields with their kinds, and its static fields.
+    /// Begins a struct with the given fields and static fields. A type can be built from it if it has the same name,
+    /// static fields, and fields with the same kinds.
     ///
-    /// Where many are built, [`begin_shape`](Self::begin_shape) with one [`DynamicShape`] is faster.
+    /// To build many nodes, [`begin_shape`](Self::begin_shape) with a single [`DynamicShape`] is faster.
     pub fn begin_struct(
         &mut self,
         name: &str,
@@ -136,7 +136,7 @@ impl<L> TreeBuilder<L> {
                 self.begin_shape(shape, values)
             }
             Err(error) => {
-                self.problem(&format!("the shape `{name}` fails: {error}"));
+                self.problem(&format!("cannot make the shape `{name}`: {error}"));
                 self.begin_list()
             }
         }
@@ -185,12 +185,12 @@ impl<L> TreeBuilder<L> {
         self
     }
 
-    /// The key of the child that comes next, in a dictionary.
+    /// Adds the key of the next child of a dictionary.
     pub fn key<K: StaticValue>(&mut self, key: K) -> &mut Self {
         self.key_of_any(StaticBox::new(key))
     }
 
-    /// As [`key`](Self::key), of a key of any type.
+    /// Adds a key of any type; see [`key`](Self::key).
     pub fn key_of_any(&mut self, key: StaticBox) -> &mut Self {
         let problem = match self.open_node() {
             Some((shape, aux, children)) if is_map(shape) => {
@@ -200,7 +200,7 @@ impl<L> TreeBuilder<L> {
                 }
                 format!("the key {key:?} follows another key; give each a child")
             }
-            _ => format!("the key {key:?} is in no dictionary"),
+            _ => format!("the key {key:?} is not in a dictionary"),
         };
         self.problem(&problem);
         self
@@ -223,7 +223,7 @@ impl<L> TreeBuilder<L> {
         self.begin_shape(&shape::NONE, Vec::new()).end()
     }
 
-    /// Ends the node that began last.
+    /// Ends the innermost open node.
     pub fn end(&mut self) -> &mut Self {
         let Some((shape, aux, children)) = self.open_node() else {
             self.problem("a node ends where none is open; call `end` once for each node");
@@ -241,7 +241,7 @@ impl<L> TreeBuilder<L> {
         if is_map(shape) {
             let mut met = BTreeSet::new();
             let twice = aux.iter().find(|key| !met.insert(key.data()));
-            problem = twice.map(|key| format!("the key {key:?} is there twice"));
+            problem = twice.map(|key| format!("the key {key:?} occurs twice"));
         }
         if expected != found {
             problem = Some(format!(
@@ -256,12 +256,11 @@ impl<L> TreeBuilder<L> {
         self
     }
 
-    /// The tree. The builder is empty afterwards.
+    /// Returns the tree and empties the builder.
     ///
     /// # Errors
-    /// [`TreeError::Build`] with everything that was wrong: nodes that did not end or had a wrong number of
-    /// children or static values, children of dictionaries without key, keys without child or twice, no root or
-    /// more than one.
+    /// [`TreeError::Build`] with all mistakes: nodes that did not end or have a wrong number of children or static
+    /// values, dictionary children without a key, keys without a child or repeated, no root or several.
     pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
         if self.places.is_empty() {
             self.problem("it has no root; add a leaf or begin a node");
@@ -312,7 +311,7 @@ impl<L> TreeBuilder<L> {
         at
     }
 
-    /// The node that began last: its shape, its keys or static values, and its children.
+    /// Returns the innermost open node: its shape, its keys or static values, and its children.
     fn open_node(&mut self) -> Option<(Shape<'_>, &mut Vec<StaticBox>, &mut Vec<usize>)> {
         match &mut self.places[*self.open.last()?] {
             Place::Node {
@@ -324,7 +323,7 @@ impl<L> TreeBuilder<L> {
         }
     }
 
-    /// Notes what is wrong, and where.
+    /// Records a mistake and its path.
     #[cold]
     fn problem(&mut self, what: &str) {
         if self.problems.len() == TOLD {
@@ -353,17 +352,17 @@ fn is_map(shape: Shape<'_>) -> bool {
     matches!(shape.kind(), NodeKind::Dict | NodeKind::OrderedDict)
 }
 
-/// Puts the places, of which each is some node's child but the first, in preorder.
+/// Sorts the places into preorder. Each place except the first is a child of a node.
 fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
     let mut places: Vec<Option<Place<L>>> = places.into_iter().map(Some).collect();
     let mut builder = Builder::default();
     let mut leaves = Vec::new();
-    // Of each open node, the children to come.
+    // The children to come of each open node.
     let mut open = vec![vec![0].into_iter()];
     while let Some(siblings) = open.last_mut() {
         let Some(at) = siblings.next() else {
             open.pop();
-            // The first of all is not a node: it has the root as its only child.
+            // The outermost item is not a node: its only child is the root.
             builder.exit();
             continue;
         };

@@ -1,6 +1,6 @@
-//! Trees as one writes them.
+//! A macro that writes dynamic trees.
 
-/// Writes a dynamic [`Tree`](crate::Tree) as one would in Python.
+/// Writes a dynamic [`Tree`](crate::Tree) in a notation like Python's.
 ///
 /// | written | is |
 /// |---|---|
@@ -12,8 +12,8 @@
 /// | `None` | a node without leaves |
 /// | any other expression | a leaf, or the tree of a value that is a [`Pytree`](crate::Pytree) |
 ///
-/// A key is an expression, so that a text is quoted, and `key.clone()` or `-1` may be one. It is evaluated, and so are
-/// the values. A tree may be of any length and depth.
+/// A key is an expression, so write a text in quotes; `key.clone()` or `-1` may be a key. Keys and values are
+/// evaluated. A tree may have any length and depth.
 ///
 /// # Examples
 /// ```

@@ -12,7 +12,8 @@ impl<L> Tree<L> {
         self.leaves.iter().fold(start, function)
     }
 
-    /// As [`reduce`](Self::reduce), starting with the first leaf; `None` if there is none.
+    /// Combines all leaves, starting with the first leaf; returns `None` if there are no leaves. See
+    /// [`reduce`](Self::reduce).
     pub fn reduce_without_start(&self, function: impl FnMut(L, &L) -> L) -> Option<L>
     where
         L: Clone,
@@ -21,10 +22,10 @@ impl<L> Tree<L> {
         Some(rest.iter().fold(first.clone(), function))
     }
 
-    /// Combines all leaves by an associative function, halves by halves, so that rounding errors grow with the
-    /// logarithm of the number of leaves; `None` if there is no leaf.
+    /// Combines all leaves by an associative function; returns `None` if there are no leaves.
     ///
-    /// Of `n` leaves, the first `n / 2` are combined and the others, then the two results.
+    /// Of `n` leaves, the first `n / 2` are combined, then the others, then the two results. So rounding errors grow
+    /// with the logarithm of the number of leaves.
     ///
     /// # Examples
     /// ```
@@ -40,8 +41,8 @@ impl<L> Tree<L> {
         halves(&self.leaves, &mut function)
     }
 
-    /// As [`reduce_associative`](Self::reduce_associative), on several threads. The leaves are combined in the same
-    /// way, so that the result is the same to the bit.
+    /// Combines all leaves by an associative function on several threads. The order of combination is that of
+    /// [`reduce_associative`](Self::reduce_associative), so the results are equal bit for bit.
     pub fn reduce_associative_in_parallel(&self, function: impl Fn(L, L) -> L + Sync) -> Option<L>
     where
         L: Clone + Send + Sync,
@@ -50,24 +51,23 @@ impl<L> Tree<L> {
         halves_in_parallel(&self.leaves, &function, threads)
     }
 
-    /// Whether `predicate` is true of all leaves; it is, if there is none.
+    /// Returns whether `predicate` is true of all leaves; true if there are no leaves.
     pub fn all(&self, predicate: impl FnMut(&L) -> bool) -> bool {
         self.leaves.iter().all(predicate)
     }
 
-    /// Whether `predicate` is true of any leaf.
+    /// Returns whether `predicate` is true of any leaf.
     pub fn any(&self, predicate: impl FnMut(&L) -> bool) -> bool {
         self.leaves.iter().any(predicate)
     }
 
-    /// The tree turned inside out: a tree of the structure `outer` whose leaves are trees of the structure `inner`
-    /// becomes one of the structure `inner` whose leaves are trees of the structure `outer`. Without `inner`, it is
-    /// that of the subtree at the first leaf of `outer`.
+    /// Transposes a tree of trees: a tree of the structure `outer` whose leaves are trees of the structure `inner`
+    /// becomes a tree of the structure `inner` whose leaves are trees of the structure `outer`. Without `inner`, the
+    /// structure of the subtree at the first leaf of `outer` is used.
     ///
     /// # Errors
-    /// [`TreeError::Transpose`] with all differences, if the tree is of another structure; [`TreeError::Prefix`] if
-    /// `inner` is not given and `outer` is not a prefix; [`TreeError::Build`] if it is not given and `outer` has no
-    /// leaf.
+    /// [`TreeError::Transpose`] with all differences, if the tree has another structure. If `inner` is `None`:
+    /// [`TreeError::Prefix`] if `outer` is not a prefix, and [`TreeError::Build`] if `outer` has no leaves.
     ///
     /// # Examples
     /// ```
@@ -88,7 +88,7 @@ impl<L> Tree<L> {
                 None => {
                     return Err(TreeError::Build {
                         node: "transposed tree",
-                        reason: "the outer structure has no leaf from which to tell the inner one; pass it".to_owned(),
+                        reason: "the outer structure has no leaf to infer the inner structure from; pass the inner structure".to_owned(),
                     });
                 }
             },
@@ -107,7 +107,7 @@ impl<L> Tree<L> {
         Ok(Self::from_parts(inner.compose(outer), leaves))
     }
 
-    /// Whether the tree is a leaf.
+    /// Returns whether the tree is a leaf.
     pub fn is_leaf(&self) -> bool {
         self.treedef.kind() == NodeKind::Leaf
     }
@@ -126,7 +126,8 @@ fn halves<L: Clone>(leaves: &[L], function: &mut impl FnMut(L, L) -> L) -> Optio
     }
 }
 
-/// As [`halves`], with the first half on a thread of its own while there are `threads` to share.
+/// Combines items by halves, like [`halves`], and computes the first half on another thread while there are `threads`
+/// to share.
 fn halves_in_parallel<L: Clone + Send + Sync>(
     leaves: &[L],
     function: &(impl Fn(L, L) -> L + Sync),

@@ -1,4 +1,4 @@
-//! Subtrees: looking into a tree, cutting it into subtrees, and other choices of what a leaf is.
+//! Subtrees: looks into a tree, cuts it into subtrees, and changes what counts as a leaf.
 
 use super::Tree;
 use crate::base::bug::{LEAVES, expect_at, expect_next};
@@ -8,12 +8,12 @@ use crate::base::suggest::Effort;
 use crate::node::shape::{self, NodeKind};
 use crate::treedef::{Builder, NodeView, Renumbered, TreeDef};
 
-/// A subtree of a tree, by reference.
+/// A borrowed subtree of a tree.
 #[derive(Debug)]
 pub struct Subtree<'a, L> {
     tree: &'a Tree<L>,
     node: usize,
-    /// The number of the tree's leaves before it.
+    /// The number of the tree's leaves before this subtree.
     first_leaf: usize,
 }
 
@@ -25,43 +25,43 @@ impl<L> Clone for Subtree<'_, L> {
 impl<L> Copy for Subtree<'_, L> {}
 
 impl<'a, L> Subtree<'a, L> {
-    /// Its root: name, keys and static values.
+    /// Returns the root of the subtree: name, keys and static values.
     pub fn root(&self) -> NodeView<'a> {
         self.tree.treedef.view(self.node)
     }
 
-    /// The family of its root.
+    /// Returns the family of the root.
     pub fn kind(&self) -> NodeKind {
         self.root().kind()
     }
 
-    /// The name of its root, as displays show it.
+    /// Returns the name of the root as displayed.
     pub fn name(&self) -> &'a str {
         self.root().name()
     }
 
-    /// Whether it is a leaf.
+    /// Returns whether the subtree is a leaf.
     pub fn is_leaf(&self) -> bool {
         self.kind() == NodeKind::Leaf
     }
 
-    /// The number of its leaves. They are counted.
+    /// Counts the leaves.
     pub fn num_leaves(&self) -> usize {
         self.root().num_leaves()
     }
 
-    /// Its leaves, in order.
+    /// Returns the leaves, in order.
     pub fn leaves(&self) -> &'a [L] {
         let end = self.first_leaf + self.num_leaves();
         expect_at(&self.tree.leaves, self.first_leaf..end, LEAVES)
     }
 
-    /// Its path from the root of the tree.
+    /// Returns the path from the root of the tree.
     pub fn path(&self) -> KeyPath {
         self.root().path()
     }
 
-    /// The children of its root, in order.
+    /// Iterates over the children of the root, in order.
     pub fn children(&self) -> impl Iterator<Item = Self> + use<'a, L> {
         let tree = self.tree;
         let mut first_leaf = self.first_leaf;
@@ -76,12 +76,12 @@ impl<'a, L> Subtree<'a, L> {
         })
     }
 
-    /// Its structure.
+    /// Returns the structure.
     pub fn treedef(&self) -> TreeDef {
         self.root().to_treedef()
     }
 
-    /// A copy of it as a tree.
+    /// Copies the subtree into a tree.
     pub fn to_tree(&self) -> Tree<L>
     where
         L: Clone,
@@ -91,7 +91,7 @@ impl<'a, L> Subtree<'a, L> {
 }
 
 impl<L> Tree<L> {
-    /// The whole tree as a subtree.
+    /// Returns the whole tree as a subtree.
     pub fn root(&self) -> Subtree<'_, L> {
         Subtree {
             tree: self,
@@ -100,11 +100,11 @@ impl<L> Tree<L> {
         }
     }
 
-    /// The subtree at `path`. Of a transparent node, such as `Some`, and its child, which have one path, it is the
-    /// node.
+    /// Returns the subtree at `path`. A transparent node such as `Some` and its child have the same path; the node is
+    /// returned.
     ///
     /// # Errors
-    /// [`TreeError::NoSubtree`] with how far along the path there are nodes.
+    /// [`TreeError::NoSubtree`] with the longest part of the path that leads to a node.
     ///
     /// # Examples
     /// ```
@@ -135,8 +135,8 @@ impl<L> Tree<L> {
         })
     }
 
-    /// The children of the root with their keys; `None` if the tree is a leaf. The child of a transparent node, such
-    /// as `Some`, has no key.
+    /// Returns the children of the root with their keys; `None` if the tree is a leaf. The child of a transparent node,
+    /// such as `Some`, has no key.
     ///
     /// # Examples
     /// ```
@@ -155,13 +155,17 @@ impl<L> Tree<L> {
         (!root.is_leaf()).then(|| root.root().keys().zip(children).collect())
     }
 
-    /// The tree whose leaves are subtrees of this one: those for which `is_leaf` is true, and the leaves. It is asked
-    /// for each subtree that is not in one of them, from the root down; leaves and absent places it is not asked for.
+    /// Returns a tree whose leaves are subtrees of this tree: those for which `is_leaf` returns true, and the other
+    /// leaves.
     ///
-    /// So every function on trees works with any choice of leaves: cut, apply it, and [`join`](Tree::join).
+    /// `is_leaf` is called from the root down for each node that is not inside such a subtree. It is not called for
+    /// leaves and absent places.
     ///
-    /// In a tree of the graph form, an alias leads to nothing if its node is in another tree after the cut: each subtree is a
-    /// tree of its own, which holds nothing of the others. An alias whose node stays in the same tree leads there as before.
+    /// So every function on trees works with any choice of leaves: cut the tree, apply the function, and
+    /// [`join`](Tree::join).
+    ///
+    /// In a tree of the graph form, each subtree becomes a separate tree. An alias whose node is in another tree after
+    /// the cut loses its target. An alias whose node is in the same tree keeps it.
     ///
     /// # Examples
     /// ```
@@ -216,8 +220,8 @@ impl<L> Tree<L> {
         Tree::from_parts(builder.finish(), leaves)
     }
 
-    /// The tree in which each `None` is a leaf too: `None` among leaves that are `Some`. An option of a leaf is a leaf,
-    /// so it is a tree like any other.
+    /// Returns a tree in which each `None` is a leaf, too: a `None` among leaves that are `Some`. An `Option` of a leaf
+    /// is a leaf, so all functions on trees apply.
     ///
     /// # Examples
     /// ```
@@ -245,7 +249,7 @@ impl<L> Tree<L> {
 }
 
 impl<L> Tree<Option<L>> {
-    /// The tree in which each leaf that is `None` is a node without leaves: undoes
+    /// Returns a tree in which each leaf that is `None` is a node without leaves: the inverse of
     /// [`none_as_leaves`](Tree::none_as_leaves).
     #[must_use]
     pub fn none_as_nodes(self) -> Tree<L> {
@@ -257,8 +261,8 @@ impl<L> Tree<Option<L>> {
 }
 
 impl<L> Tree<Tree<L>> {
-    /// The tree with the trees that are its leaves put in their places: undoes [`cut`](Tree::cut), but for aliases that led
-    /// from one of the trees to another.
+    /// Returns a tree in which each leaf is replaced by the tree that it contains: the inverse of [`cut`](Tree::cut),
+    /// except for aliases from one of the trees to another.
     #[must_use]
     pub fn join(self) -> Tree<L> {
         let inner = self.leaves.iter().map(Tree::treedef);

@@ -1,4 +1,4 @@
-//! What a filter says of one leaf.
+//! The decision of a filter about a leaf.
 
 use std::any::TypeId;
 use std::fmt;
@@ -23,14 +23,14 @@ pub(super) enum Rule {
     Type(TypeId, &'static str),
     Predicate(Arc<Predicate>),
     Not(Box<Rule>),
-    /// All terms accept.
+    /// Accepts if all terms accept.
     All(Box<Terms>),
-    /// One of the terms accepts.
+    /// Accepts if one of the terms accepts.
     Any(Box<Terms>),
 }
 
 impl Rule {
-    /// The path of a term of [`Rule::Any`] that is looked up.
+    /// Returns the path of a term of [`Rule::Any`] that is looked up among the sorted paths.
     fn as_path(&self) -> Option<&KeyPath> {
         match self {
             Self::Path(path) => Some(path),
@@ -38,7 +38,7 @@ impl Rule {
         }
     }
 
-    /// The path of a term of [`Rule::All`] that is looked up.
+    /// Returns the path of a term of [`Rule::All`] that is looked up among the sorted paths.
     fn as_other_than_path(&self) -> Option<&KeyPath> {
         match self {
             Self::Not(rule) => rule.as_path(),

@@ -1,7 +1,9 @@
-//! The terms of `a | b | …` or `a & b & …`, side by side.
+//! The terms of `a
+//! b
+//! …` or `a & b & …`, in a flat list.
 //!
-//! Terms inside of each other would recurse as deep as there are terms. Paths among them are sorted once, so that a leaf
-//! is looked up in all of them at one time.
+//! Nested terms would recurse as deep as there are terms. The paths among the terms are sorted once, so a leaf is
+//! looked up in all of them at the same time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,10 +18,10 @@ pub(super) struct Terms {
     index: OnceLock<Index>,
 }
 
-/// Terms by how they are asked.
+/// Terms, grouped by how they are evaluated.
 #[derive(Clone)]
 pub(super) struct Index {
-    /// In order, without those below others.
+    /// In order, without paths below other paths.
     paths: Vec<KeyPath>,
     /// The positions of all other terms.
     others: Vec<usize>,
@@ -33,7 +35,7 @@ impl Terms {
         }
     }
 
-    /// These terms, then others. The fewer ones are moved, so that many terms can be joined one by one from either end.
+    /// Appends other terms. The shorter list is moved, so that many terms can be joined one by one from either end.
     pub(super) fn followed_by(mut self, mut other: Self) -> Self {
         if self.terms.len() >= other.terms.len() {
             self.terms.append(&mut other.terms);
@@ -51,12 +53,12 @@ impl Terms {
         self.terms.iter()
     }
 
-    /// The terms, with the paths that `path_of` finds sorted.
+    /// Creates the terms and sorts the paths that `path_of` returns.
     pub(super) fn index(&self, path_of: fn(&Rule) -> Option<&KeyPath>) -> &Index {
         self.index.get_or_init(|| {
             let mut paths: Vec<&KeyPath> = self.iter().filter_map(path_of).collect();
             paths.sort_unstable();
-            // What is below a path comes right after it.
+            // A path sorts right before the paths below it.
             paths.dedup_by(|below, above| above.is_prefix_of(below));
             let terms = self.iter().enumerate();
             Index {
@@ -69,7 +71,7 @@ impl Terms {
         })
     }
 
-    /// Writes the terms in brackets.
+    /// Writes the terms in parentheses.
     pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, operator: &str) -> fmt::Result {
         f.write_str("(")?;
         for (position, term) in self.iter().enumerate() {
@@ -83,15 +85,16 @@ impl Terms {
 }
 
 impl Index {
-    /// Whether a path is at or below one of the sorted paths.
+    /// Returns whether a path is at or below one of the sorted paths.
     pub(super) fn leads_to(&self, path: &KeyPath) -> bool {
-        // All between a path and one below it are below it, too, and left out: so the last that is not greater is it.
+        // All paths between a path and a path below it are below it, too, and were left out. So the last path that is
+        // not greater is the only candidate.
         let not_greater = self.paths.partition_point(|known| known <= path);
         let last = not_greater.checked_sub(1).map(|last| &self.paths[last]);
         last.is_some_and(|last| last.is_prefix_of(path))
     }
 
-    /// The terms that are not sorted paths.
+    /// Returns the terms that are not sorted paths.
     pub(super) fn others<'t>(&self, terms: &'t Terms) -> impl Iterator<Item = &'t Rule> {
         self.others.iter().map(|&position| &terms.terms[position])
     }

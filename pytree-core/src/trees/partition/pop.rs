@@ -1,7 +1,7 @@
-//! Leaves taken out of a model: what a forward pass has left in it, for instance.
+//! Removes leaves from a model, for instance those that a forward pass has added.
 //!
-//! The model is laid out in the graph form, the places to be emptied are cut out of it, and a model is built of the
-//! rest. Which places these are is planned in `plan`; here it is done.
+//! The model is flattened as a graph, the selected places are cut, and a model is built from the rest. `plan` chooses
+//! the places; this file does the work.
 
 mod plan;
 
@@ -22,13 +22,13 @@ use crate::references::boundary;
 use crate::treedef::{Builder, TreeDef};
 use crate::trees::filter::Filter;
 
-/// Takes the leaves that a filter accepts out of a model, and gives them as a part of the model as it was.
+/// Removes the leaves that a filter accepts from a model, and returns them as a part of the original model.
 ///
-/// `Some` becomes `None`, an item is taken out of its `Vec`, or of a tuple of any length as one of what was sown is, an
-/// entry out of its map. In a field with a kind this goes for the whole of what is selected: of an `Option<Vec<_>>`
-/// whose leaves all are, `None` is left. A shared node is taken out at all its places, and a weak edge to it leads to
-/// nothing then. If nothing is selected, the part is empty. For several parts, [`split`](Partition::split) what was
-/// popped.
+/// A `Some` becomes `None`; an item is removed from its `Vec`, or from a tuple of any length, as sown values are; an
+/// entry is removed from its map. Inside a field with a kind, the outermost value whose leaves are all selected is
+/// removed: an `Option<Vec<_>>` whose leaves are all selected becomes `None`. A shared node is removed at all its
+/// places, and a weak edge to it loses its target. If nothing is selected, the part is empty. For several parts,
+/// [`split`](Partition::split) the result.
 ///
 /// # Examples
 /// ```
@@ -55,9 +55,9 @@ use crate::trees::filter::Filter;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Held`] with every leaf that its place always holds, as a plain field, a tuple and an array do;
-/// [`TreeError::NoLeaf`] if a path of the filter is not there; [`TreeError::Reference`] if a reference may not be written
-/// here. Nothing is changed then.
+/// [`TreeError::Held`] with every selected leaf whose place always holds a value, as in a plain field, a tuple or an
+/// array; [`TreeError::NoLeaf`] if a path of the filter does not exist; [`TreeError::Reference`] if a reference may not
+/// be written here. Then nothing is changed.
 ///
 /// # Panics
 /// If a reference may not be read here.
@@ -69,7 +69,7 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     boundary::repeated(|| pop_once(model, filter))
 }
 
-/// As [`pop`]; a conflict if another thread writes a reference of the model meanwhile.
+/// Pops once; fails with a conflict if another thread writes a reference of the model meanwhile. See [`pop`].
 #[track_caller]
 fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -104,7 +104,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
                 *model = built?;
                 return Ok(popped);
             }
-            // An array looks like a list until it is built, and a tuple like values that were sown.
+            // An array looks like a list until it is built, and a tuple looks like sown values.
             Err(TreeError::Arity { .. }) if plan.fixed.is_empty() => {
                 plan.fixed.extend(fixed_nodes::<M, L>(&treedef, &leaves)?);
             }
@@ -113,16 +113,16 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     }
 }
 
-/// What is left of a model.
+/// The rest of a model.
 struct Rest<L> {
     treedef: TreeDef,
     leaves: Vec<L>,
-    /// For each node, which it was.
+    /// The old position of each node.
     old: Vec<usize>,
 }
 
 impl<L> Rest<L> {
-    /// The references that are left, and for each whether it holds something else now.
+    /// The references that are left, and whether the value of each has changed.
     fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
         let now = self.treedef.numbered_nodes();
         let expected = "an old node for each node that is left";
@@ -146,12 +146,12 @@ impl<L> Rest<L> {
     }
 }
 
-/// The model without what the plan cuts.
+/// Returns the model without the nodes that the plan cuts.
 fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L> {
     let mut builder = Builder::default();
     let mut kept = Vec::with_capacity(leaves.len());
     let mut old = Vec::new();
-    // The new numbers of the shared nodes and references that are left, by their old ones.
+    // The new numbers of the remaining shared nodes and references, by their old numbers.
     let mut left = 0;
     let numbers: Vec<Option<usize>> = treedef
         .numbered_nodes()
@@ -163,7 +163,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
         })
         .collect();
     let mut leaf = leaves.iter();
-    // Of each open node, where it ends in the old treedef.
+    // The end of each open node in the old treedef.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
     while let Some(node) = treedef.node(at) {
@@ -219,8 +219,8 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     }
 }
 
-/// The static values of a node of which some children are left. The keys of maps come first, then the order in which
-/// they were inserted.
+/// Returns the static values of a node that has lost some of its children. The keys of maps come first, then the
+/// insertion order.
 fn keys(kind: NodeKind, aux: &[StaticBox], kept: &[bool]) -> Vec<StaticBox> {
     if !matches!(kind, NodeKind::Dict | NodeKind::OrderedDict) {
         return aux.to_vec();

@@ -1,4 +1,4 @@
-//! Models and parts changed by parts.
+//! Changes models and parts by parts.
 
 use super::{Overlap, Partition, merge_two, replaced};
 use crate::base::bug::{LEAVES, bug, expect_at};
@@ -8,11 +8,10 @@ use crate::node::leaf::Leaf;
 use crate::references::boundary;
 use crate::trees::dynamic::Tree;
 
-/// Puts the leaves that `part` has in the place of the model's own, in place. Either all of them are put or, on an
-/// error, none.
+/// Replaces the leaves of a model by the leaves that are present in `part`, in-place. On an error, no leaf is replaced.
 ///
-/// References of the model stay, and those are written that hold a leaf of the part. Several parts are laid over each
-/// other by [`merge_state`] first.
+/// The model keeps its references; those that contain a leaf of the part are written. To apply several parts, combine
+/// them by [`merge_state`] first.
 ///
 /// # Examples
 /// ```
@@ -47,9 +46,9 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     Ok(())
 }
 
-/// Parts laid over each other: at each place the leaf of the last part that has one.
+/// Merges parts: each place has the leaf of the last part in which it is present.
 ///
-/// [`merge`](super::merge) is for parts of which no two have the same leaf.
+/// [`merge`](super::merge) is for parts that have no leaf in common.
 ///
 /// # Examples
 /// ```
@@ -65,8 +64,8 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the parts are of different structures; [`TreeError::Build`] if
-/// there is no part.
+/// [`TreeError::Structure`] with all differences, if the parts have different structures; [`TreeError::Build`] if there
+/// are no parts.
 pub fn merge_state<M, L>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<Partition<M, L>, TreeError> {
@@ -74,7 +73,7 @@ pub fn merge_state<M, L>(
     merge_state_trees(trees).map(Partition::from_tree)
 }
 
-/// As [`merge_state`], of trees.
+/// Merges trees; see [`merge_state`].
 pub(crate) fn merge_state_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
     let mut trees = trees.into_iter();
     let Some(first) = trees.next() else {
@@ -90,7 +89,7 @@ pub(crate) fn merge_state_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeE
         .map_err(|error| as_structure("cannot merge states", error))
 }
 
-/// Where leaves are replaced nothing but the structures can be wrong.
+/// Returns the differences of structure, which are the only possible problem where leaves are replaced.
 fn as_structure(doing: &'static str, error: TreeError) -> TreeError {
     let TreeError::Merge { problems } = error else {
         return error;

@@ -1,4 +1,4 @@
-//! Where a model is cut so that selected leaves are out of it.
+//! Chooses where to cut a model so that the selected leaves are removed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -6,27 +6,27 @@ use crate::base::bug::{LEAVES, expect_next};
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 
-/// What becomes of a node that is cut.
+/// How a node is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// It is no longer among its parent's children.
+    /// The node is removed from its parent's children.
     Item,
-    /// It is `None` where it was `Some`.
+    /// The node was `Some` and becomes `None`.
     None,
 }
 
-/// Where to cut.
+/// The places to cut.
 #[derive(Debug)]
 pub(super) struct Plan<'t> {
     treedef: &'t TreeDef,
     parents: Vec<usize>,
-    /// For each node, and for the end, how many places before it are not selected.
+    /// The number of places before each node, and before the end, that are not selected.
     kept_before: Vec<usize>,
     /// The selected leaves, by their nodes.
     selected: Vec<usize>,
-    /// Nodes that keep their number of children, as arrays do.
+    /// Nodes with a fixed number of children, such as arrays.
     pub(super) fixed: HashSet<usize>,
-    /// For each node, the variable that it is in: the field that decides the kind of what is below.
+    /// The variable that contains each node: the field that determines the kind of the leaves below it.
     variables: Vec<Option<usize>>,
     /// The nodes to be cut.
     pub(super) cuts: BTreeMap<usize, Cut>,
@@ -35,7 +35,7 @@ pub(super) struct Plan<'t> {
 }
 
 impl<'t> Plan<'t> {
-    /// A plan for the leaves that are selected, in order.
+    /// Creates a plan for the selected leaves, which are in order.
     pub(super) fn new(treedef: &'t TreeDef, selected: &[bool]) -> Self {
         let numbered = treedef.numbered_nodes();
         let mut kept_before = vec![0];
@@ -50,7 +50,7 @@ impl<'t> Plan<'t> {
                 _ => {}
             }
             if let Some(number) = treedef.later_place_of(at) {
-                // A later place goes if all of what it leads to does.
+                // A later place is removed if its whole target is removed.
                 let before = |at: usize| kept_before.get(at).copied();
                 let target = numbered.get(number).copied().unwrap_or(at);
                 let end = treedef.view(target).end();
@@ -87,7 +87,7 @@ impl<'t> Plan<'t> {
             Some((at, target))
         });
         let mut aliases: Vec<(usize, usize)> = aliases.collect();
-        // What is cut for one place of a shared node may hold the first place of another.
+        // A node cut for one place of a shared node may contain the first place of another.
         loop {
             let before = aliases.len();
             aliases.retain(|&(alias, target)| {
@@ -104,8 +104,8 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// Cuts the node that empties a selected place: the outermost `Some` or else the outermost item that holds
-    /// nothing else, in the variable of the place. Whether there is one.
+    /// Cuts the node that empties a selected place: the outermost `Some`, or else the outermost item, that contains
+    /// nothing else and is in the variable of the place. Returns whether there is such a node.
     fn empty(&mut self, place: usize) -> bool {
         let kind = |at: usize| self.treedef.view(at).kind();
         let variable = self.variables[place];
@@ -138,14 +138,14 @@ impl<'t> Plan<'t> {
         true
     }
 
-    /// Cuts nothing at or above a node.
+    /// Keeps a node and all nodes above it from being cut.
     fn restore(&mut self, node: usize) {
         for above in upwards(&self.parents, node) {
             self.cuts.remove(&above);
         }
     }
 
-    /// Whether a node is cut, or one above it.
+    /// Returns whether a node, or a node above it, is cut.
     pub(super) fn is_cut(&self, node: usize) -> bool {
         upwards(&self.parents, node).any(|above| self.cuts.contains_key(&above))
     }
@@ -155,7 +155,7 @@ impl<'t> Plan<'t> {
         self.kept_before[node] == self.kept_before[end]
     }
 
-    /// Whether a node can do with fewer children.
+    /// Returns whether a node may have fewer children.
     fn gives_items(&self, node: usize) -> bool {
         match self.treedef.view(node).kind() {
             NodeKind::List | NodeKind::Tuple => !self.fixed.contains(&node),
@@ -164,18 +164,18 @@ impl<'t> Plan<'t> {
     }
 }
 
-/// A node and those above it, up to the root, which is its own parent.
+/// Iterates over a node and the nodes above it, up to the root, which is its own parent.
 fn upwards(parents: &[usize], node: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(node), |&at| (at > 0).then(|| parents[at]))
 }
 
-/// For each node, its parent, the root its own, and the variable that it is in.
+/// Returns for each node its parent (the root's is itself) and the variable that contains it.
 fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut parents = vec![0; treedef.num_nodes()];
     let mut variables = vec![None; treedef.num_nodes()];
     for node in treedef.nodes() {
         let at = node.position();
-        // Not what a reference says itself: that is a variable of its own.
+        // The kind that a reference itself determines does not count: the reference is a variable of its own.
         let shape = Some(node.shape()).filter(|shape| !shape.kind().is_transparent());
         for (position, child) in node.children().enumerate() {
             let child = child.position();
