@@ -1,4 +1,4 @@
-//! How two models differ: in structure, and leaf by leaf.
+//! The differences of two models, in structure and leaf by leaf.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
 use crate::trees::functions::flatten_borrowed;
 
-/// How two models differ: made by [`diff`].
+/// The differences of two models; [`diff`] returns it.
 ///
-/// It displays as a table of the leaves that differ, with what else does.
+/// It is displayed as a table of the leaves that differ, and a list of the other differences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelDiff {
     structure: Vec<Difference>,
@@ -23,10 +23,11 @@ pub struct ModelDiff {
     compared: usize,
 }
 
-/// How two models differ, in structure and leaf by leaf; the leaves are matched by path.
+/// Compares two models in structure and leaf by leaf; leaves are matched by path.
 ///
-/// The two may be of different types, for instance a model and a dynamic [`Tree`](crate::Tree). Arrays are compared
-/// by shape, element type and elements, whatever holds them; other leaves by type and by what they display.
+/// The models may be of different types, for instance a model and a dynamic [`Tree`](crate::Tree). Arrays are compared
+/// by shape, dtype and elements, whatever type holds them. Other leaves are compared by type and by their displayed
+/// text.
 ///
 /// # Examples
 /// ```
@@ -82,42 +83,43 @@ pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
 }
 
 impl ModelDiff {
-    /// The differences in structure, from the root down.
+    /// Returns the differences in structure, from the root down.
     pub fn structure(&self) -> &[Difference] {
         &self.structure
     }
 
-    /// The leaves that both models have and that differ, in order.
+    /// Returns the leaves that are in both models and differ, in order.
     pub fn leaves(&self) -> &[LeafDiff] {
         &self.leaves
     }
 
-    /// The leaves that only the left model has, in order.
+    /// Returns the leaves that only the left model has, in order.
     pub fn only_left(&self) -> &[KeyPath] {
         &self.only_left
     }
 
-    /// The leaves that only the right model has, in order.
+    /// Returns the leaves that only the right model has, in order.
     pub fn only_right(&self) -> &[KeyPath] {
         &self.only_right
     }
 
-    /// The number of leaves that both models have.
+    /// Returns the number of leaves that are in both models.
     pub fn compared(&self) -> usize {
         self.compared
     }
 
-    /// Whether the models are the same.
+    /// Returns whether the models are equal.
     pub fn is_empty(&self) -> bool {
         self.is_same_tree() && self.leaves.is_empty()
     }
 
-    /// Whether the models are the same but for elements that differ by at most `tolerance`.
+    /// Returns whether the models are equal, except for elements that differ by at most `tolerance`.
     pub fn within(&self, tolerance: f64) -> bool {
         self.all_values(|values| values.absolute <= tolerance)
     }
 
-    /// As [`within`](Self::within), relative to the larger magnitude of two elements.
+    /// Returns whether the models are equal, except for elements whose difference, divided by the larger magnitude of
+    /// the two, is at most `tolerance`.
     pub fn within_relative(&self, tolerance: f64) -> bool {
         self.all_values(|values| values.relative <= tolerance)
     }

@@ -1,8 +1,8 @@
-//! Nodes, leaves and static fields of a model changed or replaced, wherever they are.
+//! Changes nodes, leaves and static fields of a model at any place.
 //!
-//! [`apply`] changes every node of one type; [`replace_at`] puts a value at a path; [`set_static`] sets static fields. All build the model anew and
-//! leave the old one alone; shared nodes are changed once and stay shared. A place that Rust can name is better
-//! selected by [`at`](crate::at), which the compiler checks.
+//! [`apply`] changes every node of one type. [`replace_at`] replaces the value at a path. [`set_static`] sets static
+//! fields. All of them build a new model and leave the old model unchanged; shared nodes are changed once and stay
+//! shared. For a place that Rust can name, prefer [`at`](crate::at), which the compiler checks.
 
 pub(crate) mod place;
 pub(crate) mod replace;
@@ -25,11 +25,11 @@ use crate::treedef::TreeDef;
 use crate::trees::filter::Filter;
 use crate::trees::graph;
 
-/// The model with every node or leaf of the type `N` changed by `change`, what is inside a node before the node.
+/// Applies `change` to every node or leaf of the type `N`; the children of a node are changed before the node.
 ///
-/// A node of a trait object is met twice: as its own type, then as the box. A shared node is changed once, for
-/// all its places. Inside of a dynamic [`Tree`](crate::Tree) only the leaves have a type and are met. Static fields are
-/// no nodes: [`set_static`] sets those.
+/// A node of a trait object is visited twice: as its own type, then as the box. A shared node is changed once for all
+/// its places. Inside a dynamic [`Tree`](crate::Tree) only the leaves have a type and are visited. Static fields are
+/// not nodes: use [`set_static`].
 ///
 /// # Examples
 /// ```
@@ -51,8 +51,8 @@ use crate::trees::graph;
 /// ```
 ///
 /// # Panics
-/// If there is nothing of the type `N`: [`paths_of`] tells without a panic. If a type that was made a pytree by hand
-/// visits and unflattens differently.
+/// If the model contains no `N` (use [`paths_of`] to find out), or if a handwritten impl of `Pytree` visits and
+/// unflattens differently.
 #[track_caller]
 #[must_use]
 pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) -> M {
@@ -69,7 +69,7 @@ pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) ->
     changed
 }
 
-/// The message that a model has nothing of a type.
+/// Returns the message for a model that contains no node or leaf of a type.
 #[cold]
 fn nothing_of<N>(treedef: &TreeDef) -> String {
     let leaves = treedef.nodes().map(|node| node.shape());
@@ -79,15 +79,16 @@ fn nothing_of<N>(treedef: &TreeDef) -> String {
         .collect();
     let types = Vec::from_iter(types).join(", ");
     format!(
-        "cannot change what is a `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is set by `edit::set_static`, and if there may be none, ask `edit::paths_of` first",
+        "cannot change nodes of type `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is set by `edit::set_static`, and if there may be none, ask `edit::paths_of` first",
         short_name(type_name::<N>())
     )
 }
 
-/// As [`apply`], with the path of each node. A shared node has the path of its first place.
+/// Applies `change` to every node or leaf of the type `N` and its path; see [`apply`]. A shared node has the path of
+/// its first place.
 ///
 /// # Panics
-/// As [`apply`].
+/// Where [`apply`] panics.
 #[track_caller]
 #[must_use]
 pub fn apply_with_path<M: Pytree, N: 'static>(
@@ -108,7 +109,8 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
     changed
 }
 
-/// As [`apply_with_path`], of nodes and leaves of every type: `change` downcasts those it is for.
+/// Applies `change` to nodes and leaves of every type; `change` downcasts those that it is for. See
+/// [`apply_with_path`].
 ///
 /// # Examples
 /// ```
@@ -119,7 +121,7 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
 /// ```
 ///
 /// # Panics
-/// As [`apply`].
+/// If a handwritten impl of `Pytree` visits and unflattens differently.
 #[track_caller]
 #[must_use]
 pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn Any)) -> M {
@@ -135,8 +137,8 @@ pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn 
     })
 }
 
-/// The paths of the nodes and leaves of the type `N`, from the root down. A shared node has the path of its first
-/// place.
+/// Returns the paths of the nodes and leaves of the type `N`, from the root down. A shared node has the path of its
+/// first place.
 ///
 /// # Examples
 /// ```
@@ -147,7 +149,7 @@ pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn 
 /// ```
 ///
 /// # Panics
-/// As [`apply`].
+/// If a handwritten impl of `Pytree` visits and unflattens differently.
 #[track_caller]
 pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
     paths_in::<N, _>(model)
@@ -167,11 +169,11 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
     nodes.into_iter().map(|node| parents.path(node)).collect()
 }
 
-/// The model with `value` at a path such as `layers[0]`, in the place of the node or leaf that is there.
+/// Replaces the node or leaf at a path such as `layers[0]` by `value`.
 ///
-/// The value may have another structure, as a longer `Vec` has, but must be of the type of the place. At the path of
-/// an `Option`, also one that is `None`, a `Shared` or a boxed trait object it may be the whole or what is inside. A shared node is replaced
-/// at all its places.
+/// The value must be of the type of the place, but may have another structure, for instance a longer `Vec`. At the path
+/// of an `Option` (even if it is `None`), a `Shared` or a boxed trait object, `value` may be the whole or its content.
+/// A shared node is replaced at all its places.
 ///
 /// # Examples
 /// ```
@@ -185,7 +187,7 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 /// ```
 ///
 /// # Errors
-/// [`TreeError::PathSyntax`], [`TreeError::NoNode`] with the path that is most alike, or
+/// [`TreeError::PathSyntax`] if the path is invalid, [`TreeError::NoNode`] with the most similar existing path, or
 /// [`TreeError::Replacement`] if the value does not fit.
 pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
     let path: KeyPath = path.parse()?;
@@ -194,17 +196,17 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
     let outcome = replace_any(model, &places, &nodes, &value);
     let is_none = |&node: &usize| places.treedef.view(node).kind() == NodeKind::None;
     if outcome.is_err() && nodes.iter().all(is_none) {
-        // What is to be inside of an `Option` that is `None`.
+        // The content of an `Option` that is `None`.
         return replace_any(model, &places, &nodes, &Some(value)).or(outcome);
     }
     outcome
 }
 
-/// The model with `value` in each static field of its type that the filter selects.
+/// Sets each static field of the value's type that the filter selects.
 ///
-/// A filter selects a static field by its path, as [`Filter::path`] and [`Filter::path_contains`] do, with its name as
-/// the last step. Leaves and sharing stay; a shared node is set once and has the path of its first place. Fields of
-/// one type of module are set by [`apply`].
+/// A filter selects a static field by its path, with [`Filter::path`] or [`Filter::path_contains`]; the field's name is
+/// the last step. Leaves and sharing stay. A shared node is set once and has the path of its first place. To set the
+/// fields of one module type, use [`apply`].
 ///
 /// # Examples
 /// ```
@@ -229,8 +231,8 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// ```
 ///
 /// # Errors
-/// [`TreeError::NoStatic`] if none is selected, with the places where there are some; [`TreeError::NoNode`] if a path
-/// of the filter leads nowhere.
+/// [`TreeError::NoStatic`] with the existing fields of that type if none is selected; [`TreeError::NoNode`] if a path
+/// of the filter does not exist.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -239,7 +241,8 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     boundary::repeated(|| set_static_once(model, filter, &value))
 }
 
-/// As [`set_static`]; a conflict if another thread writes a reference of the model meanwhile.
+/// Sets the fields once; fails with a conflict if another thread writes a reference of the model meanwhile. See
+/// [`set_static`].
 fn set_static_once<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -266,7 +269,7 @@ fn set_static_once<M: Pytree, T: StaticValue>(
     boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }
 
-/// The model with `value` at the first of the nodes, all of one path, where it fits.
+/// Replaces the first node that `value` fits, among nodes with the same path.
 pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     model: &M,
     places: &Places,
@@ -291,7 +294,7 @@ pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     outcome
 }
 
-/// The model rebuilt, each node and leaf shown to `change`.
+/// Rebuilds the model and calls `change` for each node and leaf.
 #[track_caller]
 fn rebuild<M: Pytree>(
     leaves: Vec<AnyLeaf>,
@@ -305,7 +308,7 @@ fn rebuild<M: Pytree>(
     ))
 }
 
-/// A node or leaf as an `N`, if it is one. The leaf of a dynamic tree is what is in it, too.
+/// Returns a node or leaf as an `N`, if it is one. The leaf of a dynamic tree may also be the value inside it.
 fn downcast<N: 'static>(value: &mut dyn Any) -> Option<&mut N> {
     if value.is::<N>() {
         value.downcast_mut()

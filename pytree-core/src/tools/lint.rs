@@ -1,7 +1,7 @@
-//! Looks through a model for bugs, as a linter does through a program.
+//! Finds bugs in a model, as a linter finds bugs in a program.
 //!
-//! It reports what is certain: a tied weight that will come apart, a parameter that nothing can train, a value
-//! that is not a number. It reads the model and changes nothing.
+//! It reports only what is certain: a tied weight that will become two weights, a parameter that cannot be trained, a
+//! value that is not a number. It reads the model and changes nothing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,61 +16,61 @@ use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
 use crate::trees::functions::flatten_borrowed;
 
-/// One thing that a [`lint`] found; displays with its mend.
+/// A finding of [`lint`]. Its display names the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A shared node at several places. This is no mistake.
+    /// A shared node at several places. This is not a mistake.
     Shared {
-        /// Its places.
+        /// The paths of its places.
         paths: Vec<KeyPath>,
     },
-    /// Leaves that hold the same memory and are not shared, one of them a parameter: they come apart as soon as
-    /// one is changed.
+    /// Leaves that use the same memory without being shared, at least one of them a parameter. They become different as
+    /// soon as one is changed.
     SameStorage {
-        /// Their places.
+        /// The paths of the leaves.
         paths: Vec<KeyPath>,
     },
-    /// A parameter of which no gradient exists.
+    /// A parameter without a gradient.
     NotTrainable {
-        /// Where.
+        /// The path of the parameter.
         path: KeyPath,
-        /// Its element type and shape, or its type.
+        /// Its dtype and shape, or its type.
         found: String,
     },
-    /// A leaf without kind in a model whose leaves have kinds.
+    /// A leaf without a kind in a model whose leaves have kinds.
     WithoutKind {
-        /// Where.
+        /// The path of the leaf.
         path: KeyPath,
     },
-    /// A float leaf with values that are infinite or not a number.
+    /// A float leaf with values that are infinite or NaN.
     NotFinite {
-        /// Where.
+        /// The path of the leaf.
         path: KeyPath,
-        /// How many are not a number.
+        /// The number of NaNs.
         nan: usize,
-        /// How many are infinite.
+        /// The number of infinite values.
         infinite: usize,
-        /// How many there are in all.
+        /// The number of all elements.
         elements: usize,
     },
-    /// Arrays of floats whose elements cannot be read, as inside of a compiled function: whether they are finite is
-    /// not known. This is no mistake.
+    /// Float arrays whose elements cannot be read, for instance inside a compiled function, so that NaNs cannot be
+    /// found. This is not a mistake.
     NotKnown {
-        /// Their places.
+        /// The paths of the arrays.
         paths: Vec<KeyPath>,
     },
     /// A parameter without elements.
     EmptyParameter {
-        /// Where.
+        /// The path of the parameter.
         path: KeyPath,
-        /// Its element type and shape.
+        /// Its dtype and shape.
         found: ArrayInfo,
     },
 }
 
 impl Finding {
-    /// The places it is about.
+    /// Returns the paths of the finding.
     pub fn paths(&self) -> &[KeyPath] {
         match self {
             Self::Shared { paths } | Self::SameStorage { paths } | Self::NotKnown { paths } => {
@@ -83,7 +83,7 @@ impl Finding {
         }
     }
 
-    /// Whether something is wrong; a shared node, and what is not known, is only told.
+    /// Returns whether the finding is a mistake. Shared nodes and unreadable values are only reported.
     pub fn is_mistake(&self) -> bool {
         !matches!(self, Self::Shared { .. } | Self::NotKnown { .. })
     }
@@ -94,7 +94,7 @@ fn joined(paths: &[KeyPath]) -> String {
     paths.join(", ")
 }
 
-/// How many elements are what, without what there is none of: `1 NaN and 2 infinite elements`.
+/// Formats the counts that are not zero: `1 NaN and 2 infinite elements`.
 fn not_finite_elements(nan: usize, infinite: usize) -> String {
     let counted = [(nan, "NaN"), (infinite, "infinite")].into_iter();
     let counted: Vec<String> = counted
@@ -139,27 +139,27 @@ impl fmt::Display for Finding {
                 elements,
             } => write!(
                 f,
-                "the leaf at {} is not finite: {} of {elements} in all; initialise it anew, or look for the step that made it so",
+                "the leaf at {} is not finite: {} of {elements} in all; initialize it again, or find the step that produced these values",
                 path.or_root(),
                 not_finite_elements(*nan, *infinite)
             ),
             Self::NotKnown { paths } => write!(
                 f,
-                "the values at {} are not known here, so that no search for NaN was made: call `lint` outside of the transformation",
+                "the values at {} are not known here, so NaNs cannot be found; call `lint` outside of the transformation",
                 joined(paths)
             ),
             Self::EmptyParameter { path, found } => write!(
                 f,
-                "the parameter at {} has no elements, its shape is {found}: nothing of it can be trained; check the sizes that it was made with",
+                "the parameter at {} has no elements, its shape is {found}, so it cannot be trained; check the sizes it was created with",
                 path.or_root()
             ),
         }
     }
 }
 
-/// Looks for bugs in a model: shared nodes first, then leaf by leaf, then leaves that hold the same memory.
+/// Finds bugs in a model: reports shared nodes first, then each leaf, then leaves that use the same memory.
 ///
-/// A shared node is looked at once, at its first place.
+/// A shared node is checked once, at its first place.
 ///
 /// # Examples
 /// ```
@@ -229,7 +229,7 @@ fn bad_parameter(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
     Some(Finding::EmptyParameter { path, found })
 }
 
-/// What is not finite, or an error if the elements cannot be read.
+/// Counts the values that are not finite; fails if the elements cannot be read.
 fn not_finite(path: &KeyPath, leaf: &dyn Leaf) -> Result<Option<Finding>, ()> {
     if !leaf
         .array_info()

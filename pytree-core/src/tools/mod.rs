@@ -1,4 +1,4 @@
-//! What is done to whole models: differences, edits, selections, walks over nodes.
+//! Operations on whole models: differences, edits, selections, walks over nodes.
 
 pub(crate) mod diff;
 pub mod edit;

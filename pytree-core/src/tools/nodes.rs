@@ -1,8 +1,8 @@
-//! Walks over the nodes of a model, in the graph form: a shared node is met once.
+//! Walks over the nodes of a model in the graph form, which contains a shared node once.
 //!
-//! [`iter_graph`] meets every node, leaf and static field; [`of_type`] gives the nodes of one type as values;
-//! [`find_duplicates`] tells what stands at several places. To change what is met, see [`edit`](crate::tools::edit):
-//! [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node, what is inside first.
+//! [`iter_graph`] lists every node, leaf and static field. [`of_type`] returns the nodes of one type as values.
+//! [`find_duplicates`] lists what is at several places. To change nodes, see [`edit`](crate::tools::edit):
+//! [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node, children first.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -20,17 +20,17 @@ use crate::tools::edit::place::Parents;
 use crate::treedef::{Aliases, NodeView, TreeDef};
 use crate::trees::graph;
 
-/// What is met at one place of a model.
+/// What is at a place of a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Met {
     /// A node.
     Node {
-        /// The name that displays show, such as `Linear` or `list`.
+        /// The displayed name, such as `Linear` or `list`.
         name: Cow<'static, str>,
         /// The family.
         kind: NodeKind,
-        /// Whether it is a module: see [`NodeView::is_module`].
+        /// Whether the node is a module; see [`NodeView::is_module`].
         is_module: bool,
     },
     /// A leaf.
@@ -40,7 +40,7 @@ pub enum Met {
 }
 
 impl Met {
-    /// Whether it is a module: see [`NodeView::is_module`].
+    /// Returns whether this is a module; see [`NodeView::is_module`].
     pub const fn is_module(&self) -> bool {
         matches!(
             self,
@@ -53,7 +53,7 @@ impl Met {
 }
 
 impl fmt::Display for Met {
-    /// The name of a node, and what a leaf or static value displays.
+    /// Writes the name of a node, or the text of a leaf or static value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node { name, .. } => f.write_str(name),
@@ -63,8 +63,8 @@ impl fmt::Display for Met {
     }
 }
 
-/// Every node, leaf and static field with its path, what is inside of a node before the node. A shared node is met
-/// once, at its first place; `Some`, `Shared`, references and boxes are met as what is in them.
+/// Returns every node, leaf and static field with its path, children before their node. A shared node is listed once,
+/// at its first place. `Some`, `Shared`, references and boxes are not listed, but their contents are.
 ///
 /// # Examples
 /// ```
@@ -118,7 +118,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
     all
 }
 
-/// A node ends: its static fields are met, then it is.
+/// Ends a node: lists its static fields, then the node.
 fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
     let view = treedef.view(node);
     for (key, value) in view.keyed_statics() {
@@ -137,7 +137,7 @@ fn met(view: NodeView<'_>) -> Met {
     }
 }
 
-/// The children of a model's root with their keys, in order: nodes and leaves, without what is below them.
+/// Returns the children of a model's root with their keys, in order, without their descendants.
 ///
 /// # Examples
 /// ```
@@ -170,7 +170,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
     let children = root.children().enumerate();
     let children = children.filter_map(|(position, child)| {
         let mut node = child.inside();
-        // What is at a later place is at the first one.
+        // The content of a later place is at the first place.
         if let Some(number) = node.target() {
             node = treedef.view(*shared.get(number)?).inside();
         }
@@ -178,7 +178,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
             NodeKind::Leaf => {
                 Met::Leaf(expect_at(&leaves, before[node.position()], LEAVES).clone())
             }
-            // A weak edge that leads out of the model leads to nothing.
+            // A weak edge to a node outside of the model has no target.
             NodeKind::Absent | NodeKind::Alias => return None,
             _ => met(node),
         };
@@ -187,7 +187,8 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
     children.collect()
 }
 
-/// The nodes and leaves of the type `N` with their paths, from the root down, as copies. A shared node is met once.
+/// Returns copies of the nodes and leaves of the type `N` with their paths, from the root down. A shared node is listed
+/// once.
 ///
 /// # Examples
 /// ```
@@ -199,7 +200,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
 /// ```
 ///
 /// # Panics
-/// If a type that was made a pytree by hand visits and unflattens differently.
+/// If a handwritten impl of `Pytree` visits and unflattens differently.
 #[track_caller]
 pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
     nodes_of(model)
@@ -226,10 +227,9 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
         .collect()
 }
 
-/// An independent copy of a model, in which the same places are shared as in the model.
+/// Copies a model. The copy shares nothing with the model, but the same places are shared in it.
 ///
-/// A clone shares its [`Shared`](crate::Shared) nodes and [references](crate::Ref) with the original; this shares none
-/// with it.
+/// A clone, in contrast, shares its [`Shared`](crate::Shared) nodes and [references](crate::Ref) with the original.
 ///
 /// # Examples
 /// ```
@@ -241,7 +241,7 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
 /// ```
 ///
 /// # Panics
-/// If a type that was made a pytree by hand visits and unflattens differently.
+/// If a handwritten impl of `Pytree` visits and unflattens differently.
 #[track_caller]
 #[must_use]
 pub fn copy<T: Pytree>(model: &T) -> T {
@@ -249,7 +249,8 @@ pub fn copy<T: Pytree>(model: &T) -> T {
     rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
 }
 
-/// The shared nodes and references that stand at several places: for each, its paths, that of the first place first. Displays as Flax NNX prints it.
+/// The shared nodes and references at several places: the paths of each, the first place first. Displayed as in Flax
+/// NNX.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates(Vec<Vec<KeyPath>>);
 
@@ -270,10 +271,10 @@ impl fmt::Display for Duplicates {
     }
 }
 
-/// What stands at several places of a model: for each shared node or reference that does, the list of its paths. It is a
-/// tree if there is none.
+/// Returns the paths of each shared node or reference that is at several places of a model. If there are none, the
+/// model is a tree.
 ///
-/// What is below a shared node is met at its first place only.
+/// What is below a shared node is listed at its first place only.
 ///
 /// # Examples
 /// ```
@@ -297,7 +298,7 @@ pub fn find_duplicates<T: Pytree + ?Sized>(model: &T) -> Duplicates {
     duplicates_of(&graph::structure(model))
 }
 
-/// As [`find_duplicates`], in a structure.
+/// Finds the duplicates of a structure; see [`find_duplicates`].
 pub(crate) fn duplicates_of(treedef: &TreeDef) -> Duplicates {
     let aliases = Aliases::of(treedef);
     let firsts = aliases.firsts().iter();

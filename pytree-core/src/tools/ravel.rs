@@ -1,4 +1,4 @@
-//! All leaves of a model as one vector, and back.
+//! Ravels all leaves of a model to a vector, and back.
 
 use std::any::type_name;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::graph;
 
-/// What [`ravel`] remembers of a model besides the vector: its structure and the shape of each leaf.
+/// The structure of a model and the shape of each leaf; [`ravel`] returns it beside the vector.
 pub struct Unravel<M, E> {
     treedef: TreeDef,
     leaves: Vec<AnyLeaf>,
@@ -23,10 +23,10 @@ pub struct Unravel<M, E> {
     model: PhantomData<fn(E) -> M>,
 }
 
-/// All leaves of a model as one vector, in order and each in row-major order, and what makes a model of such a vector
-/// again. A shared leaf is in the vector once.
+/// Returns all leaves of a model as one vector, and an [`Unravel`] that builds a model from such a vector.
 ///
-/// Each leaf must be an array of `E` or a number.
+/// The leaves are in order, and each is in row-major order. A shared leaf occurs once. Each leaf must be an array of
+/// `E` or a number.
 ///
 /// # Examples
 /// ```
@@ -78,17 +78,17 @@ pub fn ravel<E: Element, M: Pytree>(model: &M) -> Result<(Array1<E>, Unravel<M, 
 }
 
 impl<M: Pytree, E: Element> Unravel<M, E> {
-    /// The number of elements of all leaves.
+    /// Returns the number of elements of all leaves.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The model whose leaves are the elements of `vector`.
+    /// Builds a model whose leaves are the elements of `vector`.
     ///
     /// # Errors
     /// [`TreeError::Unravel`] if the vector is of another length.

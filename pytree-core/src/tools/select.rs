@@ -1,7 +1,7 @@
-//! Typed selectors: a place of a model, named by a closure.
+//! Typed selectors: a closure names a place of a model.
 //!
-//! `at(|m: &Mlp| &m.layers[0].weight)` is checked by the compiler, where a path is a text. The place is found by the
-//! addresses of the leaves at and below what the closure gives.
+//! The compiler checks `at(|m: &Mlp| &m.layers[0].weight)`, but not a path, which is a text. The place is found by the
+//! addresses of the leaves at and below the returned reference.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use crate::trees::filter::Filter;
 use crate::trees::functions::flatten_borrowed;
 use crate::trees::tree;
 
-/// A place of an `M` where a `T` is: made by [`at`].
+/// A place of an `M` that holds a `T`; [`at`] creates it.
 pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 
 /// Selects a leaf or a node of a model by a closure that borrows it.
@@ -52,7 +52,7 @@ pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///
-/// A field that is not there does not compile:
+/// A field that does not exist is a compile error:
 /// ```compile_fail,E0609
 /// # use pytree_core::{at, Module};
 /// # #[derive(Module)]
@@ -69,22 +69,22 @@ where
 }
 
 impl<M: Pytree, T: Pytree> Selector<M, T> {
-    /// What is at the place.
+    /// Returns the value at the place.
     ///
     /// # Panics
-    /// If the closure does, for instance where an index is out of bounds.
+    /// If the closure panics, for instance because an index is out of range.
     #[track_caller]
     pub fn get<'m>(&self, model: &'m M) -> &'m T {
         (self.0)(model)
     }
 
-    /// The path of the place. A shared node has the path of its first place.
+    /// Returns the path of the place. A shared node has the path of its first place.
     ///
     /// # Errors
-    /// [`TreeError::Selection`] if the closure gives something without leaves, or that is not inside the model.
+    /// [`TreeError::Selection`] if the closure returns a value without leaves, or a value outside of the model.
     ///
     /// # Panics
-    /// As [`get`](Self::get).
+    /// Where [`get`](Self::get) panics.
     #[track_caller]
     pub fn path(&self, model: &M) -> Result<KeyPath, TreeError> {
         let places = Places::of(model);
@@ -92,14 +92,15 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         Ok(places.treedef.path_of(node))
     }
 
-    /// A filter that accepts the leaves at and below the place.
+    /// Returns a filter that accepts the leaves at and below the place.
     ///
-    /// It is by path, so it is of use for every model of this structure, and for gradients.
+    /// The filter is by path, so it applies to every model of this structure, and to gradients.
     ///
     /// # Errors
-    /// As [`path`](Self::path).
+    /// The errors of [`path`](Self::path).
     ///
     /// # Panics
+    /// Where [`get`](Self::get) panics.
     /// As [`get`](Self::get).
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
@@ -114,7 +115,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
             .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
             .map(|(path, _)| path)
             .collect();
-        // A shared leaf below the place may be known by another place, that of its first.
+        // A shared leaf below the place may be listed at another place, its first.
         if chosen.iter().any(|path| place.is_prefix_of(path)) {
             chosen.retain(|path| !place.is_prefix_of(path));
             chosen.push(place);
@@ -128,15 +129,15 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
             })
     }
 
-    /// The model with `value` at the place.
+    /// Replaces the value at the place.
     ///
-    /// The value may have another structure, as a longer `Vec` has. A shared node is replaced at all its places.
+    /// The value may have another structure, for instance a longer `Vec`. A shared node is replaced at all its places.
     ///
     /// # Errors
-    /// As [`path`](Self::path), and [`TreeError::Replacement`] if the model cannot be built with the value.
+    /// The errors of [`path`](Self::path), and [`TreeError::Replacement`] if the model cannot be built with the value.
     ///
     /// # Panics
-    /// As [`get`](Self::get).
+    /// Where [`get`](Self::get) panics.
     #[track_caller]
     pub fn replace(&self, model: &M, value: T) -> Result<M, TreeError> {
         let places = Places::of(model);
@@ -144,20 +145,20 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         replace_any(model, &places, &[node], &value)
     }
 
-    /// The model with what `change` makes of the value at the place.
+    /// Replaces the value at the place by the result of `change`.
     ///
     /// # Errors
-    /// As [`replace`](Self::replace).
+    /// The errors of [`replace`](Self::replace).
     ///
     /// # Panics
-    /// As [`get`](Self::get), and if `change` does.
+    /// Where [`get`](Self::get) panics, and if `change` panics.
     #[track_caller]
     pub fn update(&self, model: &M, change: impl FnOnce(&T) -> T) -> Result<M, TreeError> {
         self.replace(model, change(self.get(model)))
     }
 
-    /// The node of the tree form that the closure leads to: the outermost one that has just the leaves selected,
-    /// and their structure.
+    /// Returns the node of the tree form that the closure selects, and the structure: the outermost node that has
+    /// exactly the selected leaves.
     #[track_caller]
     fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
         let fail = |mistake| TreeError::Selection {
@@ -188,10 +189,10 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     }
 }
 
-/// What tells one leaf of a model from another.
+/// The identity of a leaf of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Address {
-    /// A leaf without size has none of its own.
+    /// A leaf of size zero has no address of its own.
     address: Option<usize>,
     kind: TypeId,
 }

@@ -88,7 +88,7 @@ fn what_is_none_becomes_some() {
 
 #[test]
 #[should_panic(
-    expected = "cannot change what is a `Activation`: the model has no node or leaf of that type, its leaves are `f32`; a static field is set by `edit::set_static`"
+    expected = "cannot change nodes of type `Activation`: the model has no node or leaf of that type, its leaves are `f32`; a static field is set by `edit::set_static`"
 )]
 fn a_change_of_nothing_panics() {
     let _ = edit::apply(model(), |activation: &mut Activation| {
@@ -98,7 +98,7 @@ fn a_change_of_nothing_panics() {
 
 #[test]
 #[should_panic(
-    expected = "cannot change what is a `i32`: the model has no node or leaf of that type"
+    expected = "cannot change nodes of type `i32`: the model has no node or leaf of that type"
 )]
 fn a_change_of_nothing_with_paths_panics() {
     let _ = edit::apply_with_path(model(), |_, leaf: &mut i32| *leaf = 1);

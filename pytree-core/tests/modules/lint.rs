@@ -74,8 +74,8 @@ fn values_that_are_not_finite_are_counted() {
     assert_eq!(
         said(&model),
         [
-            "the leaf at weight is not finite: 1 NaN and 2 infinite elements of 4 in all; initialise it anew, or look for the step that made it so",
-            "the leaf at mean is not finite: 1 infinite element of 1 in all; initialise it anew, or look for the step that made it so",
+            "the leaf at weight is not finite: 1 NaN and 2 infinite elements of 4 in all; initialize it again, or find the step that produced these values",
+            "the leaf at mean is not finite: 1 infinite element of 1 in all; initialize it again, or find the step that produced these values",
         ]
     );
     assert!(
@@ -101,7 +101,7 @@ fn a_parameter_without_elements_is_found() {
     assert_eq!(
         said(&model),
         [
-            "the parameter at weight has no elements, its shape is f32[3,0]: nothing of it can be trained; check the sizes that it was made with"
+            "the parameter at weight has no elements, its shape is f32[3,0], so it cannot be trained; check the sizes it was created with"
         ]
     );
 }
@@ -180,7 +180,7 @@ fn values_that_cannot_be_read_are_told() {
     assert_eq!(
         said(&model),
         [
-            "the values at second, third[1] are not known here, so that no search for NaN was made: call `lint` outside of the transformation"
+            "the values at second, third[1] are not known here, so NaNs cannot be found; call `lint` outside of the transformation"
         ]
     );
 }

@@ -88,7 +88,7 @@ fn without_a_leaf_the_inner_structure_is_unknown() {
     let error = empty.transpose(empty.treedef(), None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot build a transposed tree: the outer structure has no leaf to infer the inner structure from; pass it"
+        "cannot build a transposed tree: the outer structure has no leaf to infer the inner structure from; pass the inner structure"
     );
     let inner = tree!((0, {"a": 0})).treedef().clone();
     let turned = empty.transpose(empty.treedef(), Some(&inner)).unwrap();

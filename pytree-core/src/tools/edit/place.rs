@@ -1,7 +1,7 @@
-//! The places of a model: its nodes with their paths, and what stands at one of them.
+//! The places of a model: its nodes with their paths.
 //!
-//! A place is looked for where trees see it, so that a shared node is found at each of its places; it is changed
-//! where graphs see it, once.
+//! A place is looked up in the tree form, so that a shared node is found at each of its places. It is changed in the
+//! graph form, once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::tools::edit::replace::Target;
 use crate::treedef::TreeDef;
 use crate::trees::tree;
 
-/// The nodes of a model in the tree form, and where each is in the graph form.
+/// The nodes of a model in the tree form, and the position of each in the graph form.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) treedef: TreeDef,
     graph: Vec<usize>,
-    /// The dynamic trees inside, by the first of their nodes in the graph form.
+    /// The dynamic trees inside, by their first node in the graph form.
     dynamic: Vec<(usize, TreeDef)>,
 }
 
@@ -49,7 +49,7 @@ impl Places {
         }
     }
 
-    /// What is to be replaced if the node given in the tree form is.
+    /// Returns what must be replaced in the graph form to replace a node of the tree form.
     pub(crate) fn target(&self, node: usize) -> Target<'_> {
         let node = *expect_at(&self.graph, node, "a place in the graph form for each node");
         let inside = self.dynamic.iter().find_map(|(start, treedef)| {
@@ -59,10 +59,11 @@ impl Places {
         Target { node, inside }
     }
 
-    /// The nodes at a path, the outermost first: a transparent node has the path of what is in it.
+    /// Returns the nodes at a path, the outermost first: a transparent node and its content have the same path.
     ///
     /// # Errors
-    /// [`TreeError::NoNode`] with the path that is most alike, or [`TreeError::StaticField`].
+    /// [`TreeError::NoNode`] with the most similar existing path, or [`TreeError::StaticField`] if the path leads to a
+    /// static field.
     pub(crate) fn at(&self, path: &KeyPath) -> Result<Vec<usize>, TreeError> {
         let treedef = &self.treedef;
         let mut node = treedef.root();
@@ -74,7 +75,7 @@ impl Places {
     }
 }
 
-/// Numbers the nodes of the tree form by those of the graph form.
+/// Maps the nodes of the tree form to the nodes of the graph form.
 struct Numbering<'t> {
     treedef: &'t TreeDef,
     writer: ArenaWriter<'t>,
@@ -116,7 +117,7 @@ impl<'a> Visitor<'a> for Numbering<'a> {
         if first == here {
             return SharedVisit::Descend;
         }
-        // A later place is one node of the graph form; what trees see in it is at the first place.
+        // A later place is a single node of the graph form. Its content is at the first place.
         let size = self.treedef.view(first).size();
         self.graph.extend_from_within(first..first + size);
         self.next += 1;
@@ -127,11 +128,11 @@ impl<'a> Visitor<'a> for Numbering<'a> {
     }
 }
 
-/// Where each node hangs, so that the path of any is found by climbing.
+/// The parents of nodes, from which the path of any node is found.
 #[derive(Debug)]
 pub(crate) struct Parents<'t> {
     treedef: &'t TreeDef,
-    /// The parent of each node and the position among its children; the root is its own.
+    /// The parent of each node and the position among its children. The root is its own parent.
     parents: Vec<(usize, usize)>,
 }
 
@@ -158,7 +159,7 @@ impl<'t> Parents<'t> {
         Self { treedef, parents }
     }
 
-    /// The path of a node.
+    /// Returns the path of a node.
     pub(crate) fn path(&self, node: usize) -> KeyPath {
         let mut keys = Vec::new();
         let mut node = node;

@@ -1,6 +1,6 @@
-//! The model with another value at one of its places.
+//! Replaces the value at a place of a model.
 //!
-//! The model is shown once more, and in the place of the old node the new value is: so what the two share with
+//! The model is visited again with the new value at the place of the old node. So everything that the value shares with
 //! the rest of the model stays shared.
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::trees::tree;
 pub(crate) struct Target<'t> {
     /// Its number in the graph form.
     pub(crate) node: usize,
-    /// If it is in a dynamic tree, that tree and the number in it.
+    /// If it is in a dynamic tree: that tree, and the number in it.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
-/// The model with `value` in the place of a node.
+/// Returns the model with `value` at the place of a node.
 pub(crate) fn replace<M: Pytree, N: Pytree>(
     model: &M,
     target: Target<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
     unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// Shows a tree on, but for one node.
+/// Forwards a visit of a tree, except for one node.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
     target: usize,
@@ -62,14 +62,14 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     spliced: Option<&'a Spliced<'a>>,
     /// The number of the next node in the graph form.
     next: usize,
-    /// How many nodes are open below and with the one replaced: they are not shown.
+    /// The number of open nodes at and below the replaced node; they are not forwarded.
     hidden: usize,
-    /// What is replaced, if it is a shared node: it is replaced at each of its places.
+    /// The replaced node, if it is shared: it is replaced at each of its places.
     identity: Option<Identity>,
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
-    /// Whether the next node is to be shown; if it is the target, the value is shown instead.
+    /// Returns whether the next node is forwarded. If it is the target, the value is visited instead.
     fn shows_next(&mut self) -> bool {
         if self.hidden > 0 {
             return false;
@@ -153,9 +153,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
 /// A dynamic tree with another value at one of its places.
 struct Spliced<'a> {
     treedef: TreeDef,
-    /// How many leaves are before the value.
+    /// The number of leaves before the value.
     before: usize,
-    /// How many leaves it replaces.
+    /// The number of leaves that the value replaces.
     replaced: usize,
     values: Vec<&'a dyn Leaf>,
 }
