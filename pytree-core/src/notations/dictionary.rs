@@ -1,8 +1,8 @@
-//! A model as a flat ordered dictionary, as `FlareJax` lays it out: for each place its type, its leaf, or the path of
-//! the place where the same shared node came first.
+//! A model as a flat ordered dictionary, as `FlareJax` lays it out: each place has its type, its leaf, or the path of
+//! the first place of the same shared node.
 //!
-//! It is the graph form of a treedef with its leaves, read entry by entry: what is shared is there once, and a value
-//! built from it has the same places shared.
+//! The dictionary lists the graph form of a treedef with its leaves. It contains shared nodes once, and a value built
+//! from it has the same sharing.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ use crate::treedef::{NodeView, TreeDef};
 use crate::trees::dynamic::Tree;
 use crate::trees::graph;
 
-/// A value as a flat dictionary from paths to types, leaves and aliases.
+/// A flat dictionary from paths to types, leaves and aliases.
 ///
 /// The order is that of the structure: a node, its static fields, its children.
 ///
@@ -57,24 +57,24 @@ pub struct Dictionary {
     tree: Tree<AnyLeaf>,
 }
 
-/// What a [`Dictionary`] has at one path.
+/// What a [`Dictionary`] has at a path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Entry<'d> {
-    /// A node: its children have entries of their own.
+    /// A node; its children have entries of their own.
     Node(NodeView<'d>),
-    /// `None`, or a weak edge to nothing.
+    /// `None`, or a weak edge without a target.
     None,
     /// A leaf.
     Leaf(&'d AnyLeaf),
-    /// The shared node or reference whose first place is at this path: it is here again, or a weak edge leads to it.
+    /// The shared node or reference whose first place is at this path: a later place, or the target of a weak edge.
     Alias(KeyPath),
     /// A static field.
     Static(StaticRef<'d>),
 }
 
 impl Dictionary {
-    /// Lays a value out.
+    /// Flattens a value into a dictionary.
     pub fn flatten<T: Pytree + ?Sized>(value: &T) -> Self {
         let (leaves, treedef) = graph::flatten_any(value);
         Self {
@@ -82,7 +82,7 @@ impl Dictionary {
         }
     }
 
-    /// Builds a value, in which the same places are shared.
+    /// Builds a value with the same sharing.
     ///
     /// # Errors
     /// If the structure is of another type than `T`.
@@ -90,12 +90,12 @@ impl Dictionary {
         self.tree.to_value()
     }
 
-    /// The structure, in the graph form.
+    /// Returns the structure, in the graph form.
     pub fn treedef(&self) -> &TreeDef {
         self.tree.treedef()
     }
 
-    /// The entries, in order. A transparent node, such as `Some`, has none.
+    /// Returns the entries, in order. A transparent node, such as `Some`, has no entry.
     pub fn entries(&self) -> Vec<(KeyPath, Entry<'_>)> {
         let treedef = self.tree.treedef();
         let parents = Parents::of(treedef);
@@ -128,21 +128,21 @@ impl Dictionary {
         entries
     }
 
-    /// The leaf at a path, which may lead through a later place of a shared node.
+    /// Returns the leaf at a path, which may lead through a later place of a shared node.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path that has one, or [`TreeError::PathSyntax`].
+    /// [`TreeError::NoLeaf`] with the nearest path of a leaf, or [`TreeError::PathSyntax`] if the path is invalid.
     pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&AnyLeaf, TreeError> {
         let path = path.as_key_path()?;
         let path = self.first_place(&path);
         self.tree.get(&path)
     }
 
-    /// Puts a leaf at a path, which may lead through a later place of a shared node, and gives back the one that was
-    /// there.
+    /// Replaces the leaf at a path, which may lead through a later place of a shared node, and returns the old leaf.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and [`TreeError::LeafTypes`] if it is of another type than the one that is there.
+    /// The errors of [`get`](Self::get), and [`TreeError::LeafTypes`] if the new leaf is of another type than the old
+    /// one.
     pub fn set<L: Leaf>(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -165,16 +165,16 @@ impl Dictionary {
         })
     }
 
-    /// The path below the first places of shared nodes.
+    /// Returns the path that leads through the first places of shared nodes.
     fn first_place(&self, path: &KeyPath) -> KeyPath {
         let aliases = Aliases::of(self.tree.treedef());
         aliases.first_of(path).unwrap_or_else(|| path.clone())
     }
 
-    /// A hash of structure and leaves, the same in every process and on every machine.
+    /// Returns a hash of structure and leaves, the same in every process and on every machine.
     ///
-    /// The structure counts as in [`TreeDef::content_hash`]. Of arrays and numbers the element type, the shape and the
-    /// bits of the elements count, and not what holds them; of other leaves, the type and what they display.
+    /// The structure is hashed as in [`TreeDef::content_hash`]. Arrays and numbers are hashed by dtype, shape and the
+    /// bits of the elements, whatever type holds them. Other leaves are hashed by type and displayed text.
     ///
     /// # Examples
     /// ```
@@ -195,7 +195,7 @@ impl Dictionary {
     }
 }
 
-/// Adds a leaf to a hash. Each part is preceded by its length, so that no two leaves run into each other.
+/// Adds a leaf to a hash. The length precedes each part, so that the boundary between two leaves is unambiguous.
 fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
@@ -214,7 +214,7 @@ fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
     }
 }
 
-/// A leaf as it displays.
+/// Returns the displayed text of a leaf.
 struct Shown<'l>(&'l AnyLeaf);
 
 impl fmt::Display for Shown<'_> {
@@ -223,7 +223,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A path as `FlareJax` writes it: `obj[a].weight`, keys without quotes.
+/// Formats a path as `FlareJax` does: `obj[a].weight`, keys without quotes.
 struct Lookup<'p>(&'p KeyPath);
 
 impl fmt::Display for Lookup<'_> {

@@ -1,4 +1,4 @@
-//! What prints or mimics another system's notation: the states of NNX, `FlareJax`'s dictionary, refx.
+//! Notations of other systems: the states of NNX, `FlareJax`'s dictionary, refx.
 
 pub(crate) mod dictionary;
 pub mod refs;

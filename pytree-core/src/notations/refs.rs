@@ -1,8 +1,8 @@
 //! Values and references: what refx does with pytrees of [`Ref`](crate::Ref)s.
 //!
-//! Transformations and partitions do by themselves what these functions do by hand: [`deref()`] gives a tree of values in
-//! which a reference that is met again is an alias, and [`reref`] makes a value with references of it. A part of a value,
-//! by [`partition`], holds the values of its references, and [`update_refs`] writes such values back.
+//! Transformations and partitions do this by themselves. [`deref()`] returns a tree of values in which later places of
+//! a reference are aliases, and [`reref`] builds a value with references from it. A part of a value, made by
+//! [`partition`], contains the values of its references, and [`update_refs`] writes such values back.
 
 use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
@@ -15,7 +15,7 @@ use crate::references::reference;
 use crate::trees::dynamic::{Tree, same_structure};
 use crate::trees::partition::{self, Partition};
 
-/// The values of a pytree: each reference is its value where it is met first, and an alias at later places.
+/// Returns the values of a pytree: the first place of each reference has its value, and later places are aliases.
 ///
 /// # Examples
 /// ```
@@ -37,16 +37,16 @@ pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
     Tree::from_parts(treedef, leaves)
 }
 
-/// A value with new references made of a tree of values: the other direction of [`deref()`].
+/// Builds a value with new references from a tree of values: the inverse of [`deref()`].
 ///
 /// # Errors
-/// If the tree is of another structure than a `T`, or a leaf is.
+/// If the tree or a leaf is of another type than in `T`.
 pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeError> {
     let leaves = values.leaves().to_vec();
     boundary::unflatten_with_new_references(values.treedef(), leaves).map(|(value, _)| value)
 }
 
-/// Writes values to the references of `target`: those of the leaves that `part` has.
+/// Writes the leaves that are present in `part` to the references of `target`.
 ///
 /// # Examples
 /// ```
@@ -59,9 +59,9 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part is not one of such a value,
-/// [`TreeError::NotInReference`] with each leaf of the part that is in no reference, and [`TreeError::Reference`] if a
-/// reference may not be written here. Then nothing is written.
+/// [`TreeError::Merge`] if the part has another structure, [`TreeError::NotInReference`] with each leaf of the part
+/// that is not in a reference, and [`TreeError::Reference`] if a reference may not be written here. Then nothing is
+/// written.
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
@@ -69,14 +69,15 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     boundary::repeated(|| update_refs_once(target, part))
 }
 
-/// As [`update_refs`]; a conflict if another thread writes a reference of the target meanwhile.
+/// Writes once; fails with a conflict if another thread writes a reference of the target meanwhile. See
+/// [`update_refs`].
 fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
     let (leaves, treedef, references) = boundary::flatten_with_references::<L, T>(target);
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
-    // The ranges of references begin in order, and one is before or inside of another.
+    // The ranges of references are in order, and two ranges are disjoint or nested.
     let mut ranges = treedef.reference_leaves().peekable();
     let mut inside_until = 0;
     let mut outside = Vec::new();
@@ -101,8 +102,8 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     .map(drop)
 }
 
-/// Writes to the references of `target` what those of another value of the same structure hold. Leaves that are in no
-/// reference stay.
+/// Writes the values of the references of a value to those of `target`, which must have the same structure. Leaves
+/// outside of references stay.
 ///
 /// # Examples
 /// ```
@@ -114,7 +115,8 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, or [`TreeError::Reference`]. Then nothing is written.
+/// [`TreeError::Structure`] with all differences, or [`TreeError::Reference`] if a reference may not be written here.
+/// Then nothing is written.
 pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     target: &T,
     source: &T,
@@ -134,8 +136,8 @@ pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     })
 }
 
-/// Runs `body`, in which only references may be written whose own kind `is_mutable` accepts. Inside of each other,
-/// all must accept it.
+/// Runs `body`; inside, only references whose own kind `is_mutable` accepts may be written. In nested calls, all of
+/// them must accept the kind.
 ///
 /// # Examples
 /// ```

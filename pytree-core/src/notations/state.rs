@@ -1,8 +1,8 @@
-//! States: trees seen as nested dictionaries of variables, as Flax NNX shows and handles them.
+//! States: trees as nested dictionaries of variables, as in Flax NNX.
 //!
-//! A variable is the field that decides the kind of the leaves below it. What is absent, has no leaf, or was shown at
-//! another place does not appear: a state is what there is. [`State`] displays one; the files below turn a tree into
-//! a flat list or into pure dictionaries and back, and change single places of it.
+//! A variable is the field that determines the kind of the leaves below it. Absent leaves, values without leaves and
+//! later places of shared nodes do not appear. [`State`] displays a state. The files below convert a tree to a flat
+//! list or to pure dictionaries and back, and change single places of it.
 
 mod flat;
 mod places;
@@ -15,18 +15,18 @@ use crate::node::leaf::Leaf;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 
-/// A tree displayed as a state of Flax NNX: made by [`Tree::state`] and [`Partition::state`].
+/// A tree displayed as a state of Flax NNX; [`Tree::state`] and [`Partition::state`] return it.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'t, L> {
     tree: &'t Tree<L>,
 }
 
 impl<L> Tree<L> {
-    /// The tree as a state, which displays as one of Flax NNX: nested dictionaries in which each variable has its
-    /// kind, the number of its elements and their size.
+    /// Returns the tree as a state, which is displayed as in Flax NNX: nested dictionaries in which each variable has
+    /// its kind, the number of its elements and their size.
     ///
-    /// Fields and keys are texts, positions of lists and tuples are integers. The value of a variable that holds
-    /// several leaves is shown as [`Tree`]s are. A leaf without kind is shown as it is. Metadata of an
+    /// Fields and keys are texts; positions of lists and tuples are integers. A variable with several leaves is
+    /// displayed as a [`Tree`]. A leaf without a kind is displayed by itself. Metadata of an
     /// [`Annotated`](crate::Annotated) variable follows its value.
     ///
     /// # Examples
@@ -52,7 +52,7 @@ impl<L> Tree<L> {
 }
 
 impl<M, L> Partition<M, L> {
-    /// The part as a state, which displays as one of Flax NNX: see [`Tree::state`].
+    /// Returns the part as a state, which is displayed as in Flax NNX; see [`Tree::state`].
     ///
     /// # Examples
     /// ```

@@ -16,7 +16,7 @@ use crate::trees::dynamic::{Tree, TreeBuilder};
 use crate::trees::partition::Partition;
 
 impl<L: Clone> Tree<L> {
-    /// The paths and leaves, in order: a flat state.
+    /// Returns the paths and leaves, in order: a flat state.
     ///
     /// # Examples
     /// ```
@@ -36,12 +36,11 @@ impl<L: Clone> Tree<L> {
 }
 
 impl<L> Tree<L> {
-    /// A tree of a structure from its paths and leaves in any order: undoes [`to_flat`](Self::to_flat). A place that
-    /// is absent in the structure may be given a leaf or not.
+    /// Builds a tree of a structure from paths and leaves in any order: the inverse of [`to_flat`](Self::to_flat). A
+    /// place that is absent in the structure may have a leaf or none.
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path that is not there, or is given more than once, and every leaf that is
-    /// missing.
+    /// [`TreeError::Places`] with every path that does not exist or is repeated, and every leaf that is missing.
     pub fn from_flat(
         treedef: &TreeDef,
         entries: impl IntoIterator<Item = (KeyPath, L)>,
@@ -49,8 +48,8 @@ impl<L> Tree<L> {
         place(treedef, entries, true)
     }
 
-    /// Nested dictionaries from paths and leaves in any order, without a structure that they must fit: a field or key
-    /// becomes a text, a position an integer.
+    /// Builds nested dictionaries from paths and leaves in any order, without a given structure. A field or key becomes
+    /// a text, and a position an integer.
     ///
     /// # Examples
     /// ```
@@ -63,7 +62,7 @@ impl<L> Tree<L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path that is given more than once, or is below a leaf.
+    /// [`TreeError::Places`] with every path that is repeated, or is below a leaf.
     pub fn nested(entries: impl IntoIterator<Item = (KeyPath, L)>) -> Result<Self, TreeError> {
         let mut nested = Nested::default();
         let mut problems = Vec::new();
@@ -76,14 +75,14 @@ impl<L> Tree<L> {
 }
 
 impl<M, L: Clone> Partition<M, L> {
-    /// The paths and leaves that are present, in order: a flat state.
+    /// Returns the paths and leaves that are present, in order: a flat state.
     pub fn to_flat(&self) -> Vec<(KeyPath, L)> {
         self.tree().to_flat()
     }
 }
 
 impl<M, L> Partition<M, L> {
-    /// A part of a structure from some of its paths with their leaves, in any order: what is not given is absent.
+    /// Builds a part of a structure from some paths and leaves in any order; the other leaves are absent.
     ///
     /// # Examples
     /// ```
@@ -95,7 +94,7 @@ impl<M, L> Partition<M, L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path that is not there, or is given more than once.
+    /// [`TreeError::Places`] with every path that does not exist or is repeated.
     pub fn from_flat(
         treedef: &TreeDef,
         entries: impl IntoIterator<Item = (KeyPath, L)>,
@@ -112,14 +111,15 @@ pub(super) fn failed(doing: &'static str, problems: Vec<PlaceProblem>) -> Result
     Err(TreeError::Places { doing, problems })
 }
 
-/// Puts each entry at its place. `whole` asks for one at each place that has a leaf in the structure.
+/// Assigns each entry to its place. With `whole`, each place that has a leaf in the structure needs an entry.
 fn place<L>(
     treedef: &TreeDef,
     entries: impl IntoIterator<Item = (KeyPath, L)>,
     whole: bool,
 ) -> Result<Tree<L>, TreeError> {
     let places = Places::of(treedef);
-    // Two keys that display alike make two places of one path: the first of them is the last in the list.
+    // Two keys with the same displayed text make two places with the same path. The first of them is the last in the
+    // list.
     let mut free: HashMap<&KeyPath, SmallVec<[usize; 1]>> =
         HashMap::with_capacity(places.all.len());
     for (position, (path, _)) in places.all.iter().enumerate().rev() {
@@ -149,10 +149,10 @@ fn place<L>(
     ))
 }
 
-/// The places of a structure, and what a path that is none of them may have meant.
+/// The places of a structure, with suggestions for paths that do not exist.
 pub(super) struct Places<'t> {
     treedef: &'t TreeDef,
-    /// The paths, with whether there is a leaf.
+    /// The paths, each with whether there is a leaf.
     pub(super) all: Vec<(KeyPath, bool)>,
     aliases: OnceCell<Aliases>,
     effort: RefCell<Effort>,
@@ -170,7 +170,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// What is wrong with a path that is not among the places.
+    /// Returns the problem of a path that is not among the places.
     pub(super) fn unknown(&self, path: KeyPath) -> PlaceProblem {
         let aliases = self.aliases.get_or_init(|| Aliases::of(self.treedef));
         if let Some(first) = aliases.first_of(&path) {
@@ -185,7 +185,7 @@ impl<'t> Places<'t> {
     }
 }
 
-/// Dictionaries while they are built: each node by its number, the root first.
+/// Dictionaries while they are built: the nodes by number, the root first.
 struct Nested<L> {
     nodes: Vec<Place<L>>,
 }
@@ -205,7 +205,7 @@ impl<L> Default for Nested<L> {
 }
 
 impl<L> Nested<L> {
-    /// Puts a leaf at a path, or tells why it can't be there.
+    /// Adds a leaf at a path, or returns why it can't be there.
     fn put(&mut self, path: &KeyPath, leaf: L) -> Option<PlaceProblem> {
         let mut node = 0;
         for (above, key) in path.keys().iter().enumerate() {
@@ -241,7 +241,7 @@ impl<L> Nested<L> {
         }
     }
 
-    /// The path of the first leaf below a node.
+    /// Returns the path of the first leaf below a node.
     fn first_below(&self, mut node: usize, path: &KeyPath) -> KeyPath {
         let mut path = path.clone();
         while let Place::Dict(children) = &self.nodes[node] {
@@ -257,7 +257,7 @@ impl<L> Nested<L> {
     fn finish(self) -> Result<Tree<L>, TreeError> {
         let mut builder = TreeBuilder::new();
         let mut nodes: Vec<Option<Place<L>>> = self.nodes.into_iter().map(Some).collect();
-        // Of each open dictionary, the children to come.
+        // The children to come of each open dictionary.
         let mut open: Vec<indexmap::map::IntoIter<Key, usize>> = Vec::new();
         let mut next = Some(0);
         while let Some(node) = next {

@@ -1,4 +1,4 @@
-//! Single places of a tree, and trees compared and laid over each other by their places.
+//! Changes single places of a tree, and compares and merges trees by their places.
 
 use std::collections::HashSet;
 use std::ops::IndexMut;
@@ -9,19 +9,19 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::{Partition, merge_state_trees};
 
 impl<L> Tree<L> {
-    /// The leaf at `path`, to be changed in place.
+    /// Returns the leaf at `path` mutably.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn get_mut(&mut self, path: &(impl AsKeyPath + ?Sized)) -> Result<&mut L, TreeError> {
         let position = self.position(&*path.as_key_path()?)?;
         Ok(&mut self.leaves_mut()[position])
     }
 
-    /// Puts a leaf at a place of the structure, and gives back the one that was there, if it was not absent.
+    /// Sets the leaf at a place of the structure, and returns the old leaf, if it was present.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if there is no such place; nothing is changed.
+    /// [`TreeError::NoLeaf`] if there is no such place; then nothing is changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -43,10 +43,10 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Takes the leaf at `path` out: the place is absent then.
+    /// Removes the leaf at `path`; the place is then absent.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn remove(&mut self, path: &(impl AsKeyPath + ?Sized)) -> Result<L, TreeError> {
         let path = path.as_key_path()?;
         self.position(&path)?;
@@ -59,7 +59,7 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Makes the place at `path`, which is there, present or absent, and changes the leaves at its position.
+    /// Makes the existing place at `path` present or absent, and changes the leaves at its position.
     fn set_presence(
         &mut self,
         path: &KeyPath,
@@ -83,7 +83,7 @@ impl<L> Tree<L> {
         *self = Self::from_parts(treedef, leaves);
     }
 
-    /// The tree with each leaf replaced by what `function` makes of its path and of it.
+    /// Applies `function` to each leaf and its path, and returns a tree of the results.
     ///
     /// # Examples
     /// ```
@@ -99,7 +99,7 @@ impl<L> Tree<L> {
         Tree::from_parts(self.treedef().clone(), leaves)
     }
 
-    /// The tree without the leaves at whose paths `other`, a tree of any structure, has one, too: they are absent.
+    /// Removes the leaves at the paths of the leaves of `other`, which may have any structure. They are then absent.
     ///
     /// # Examples
     /// ```
@@ -119,26 +119,26 @@ impl<L> Tree<L> {
         Self::select(self.treedef(), self.leaves(), |position| keep[position])
     }
 
-    /// Trees of one structure laid over each other: at each place the leaf of the last that has one.
+    /// Merges trees of the same structure: each place has the leaf of the last tree in which it is present.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::Build`] if there is no
-    /// tree.
+    /// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::Build`] if there are no
+    /// trees.
     pub fn merge_state(trees: impl IntoIterator<Item = Self>) -> Result<Self, TreeError> {
         merge_state_trees(trees.into_iter().collect())
     }
 }
 
 impl<M, L> Partition<M, L> {
-    /// The leaf at a path, to be changed in place.
+    /// Returns the leaf at a path mutably.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn get_mut(&mut self, path: &(impl AsKeyPath + ?Sized)) -> Result<&mut L, TreeError> {
         self.tree_mut().get_mut(path)
     }
 
-    /// Puts a leaf at a place of an `M`, and gives back the one that was in this part.
+    /// Sets the leaf at a place of an `M`, and returns the old leaf of this part.
     ///
     /// # Examples
     /// ```
@@ -152,7 +152,7 @@ impl<M, L> Partition<M, L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if an `M` of this structure has no such place; nothing is changed.
+    /// [`TreeError::NoLeaf`] if an `M` of this structure has no such place; then nothing is changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -161,21 +161,21 @@ impl<M, L> Partition<M, L> {
         self.tree_mut().insert(path, leaf)
     }
 
-    /// Takes the leaf at a path out of this part.
+    /// Removes the leaf at a path from this part.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn remove(&mut self, path: &(impl AsKeyPath + ?Sized)) -> Result<L, TreeError> {
         self.tree_mut().remove(path)
     }
 
-    /// The part with each leaf replaced by what `function` makes of its path and of it.
+    /// Applies `function` to each leaf and its path.
     #[must_use]
     pub fn map_with_path<U>(&self, function: impl FnMut(&KeyPath, &L) -> U) -> Partition<M, U> {
         Partition::from_tree(self.tree().map_with_path(function))
     }
 
-    /// The part without the leaves at whose paths `other`, a part of any model, has one, too.
+    /// Removes the leaves at the paths of the leaves of `other`, a part of any model.
     #[must_use]
     pub fn without<N, U>(&self, other: &Partition<N, U>) -> Self
     where
@@ -186,10 +186,10 @@ impl<M, L> Partition<M, L> {
 }
 
 impl<M, L> IndexMut<&str> for Partition<M, L> {
-    /// The leaf at a path.
+    /// Returns the leaf at a path mutably.
     ///
     /// # Panics
-    /// As [`Partition::get_mut`] fails.
+    /// Where [`Partition::get_mut`] returns an error.
     #[track_caller]
     fn index_mut(&mut self, path: &str) -> &mut L {
         match self.get_mut(path) {
@@ -200,10 +200,10 @@ impl<M, L> IndexMut<&str> for Partition<M, L> {
 }
 
 impl<L> IndexMut<&str> for Tree<L> {
-    /// The leaf at a path.
+    /// Returns the leaf at a path mutably.
     ///
     /// # Panics
-    /// As [`Tree::get_mut`] fails.
+    /// Where [`Tree::get_mut`] returns an error.
     #[track_caller]
     fn index_mut(&mut self, path: &str) -> &mut L {
         match self.get_mut(path) {

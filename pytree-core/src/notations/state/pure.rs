@@ -1,5 +1,5 @@
-//! Pure dictionaries: a tree as nested dictionaries with text and integer keys and nothing else, and its leaves
-//! replaced by those of such dictionaries.
+//! Pure dictionaries: converts a tree to nested dictionaries with only text and integer keys, and replaces its leaves
+//! by those of such dictionaries.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,8 @@ fn pure_key(node: NodeView<'_>, position: usize) -> StaticBox {
 }
 
 impl<L: Clone> Tree<L> {
-    /// The tree as nested dictionaries: a field is a text key, a position an integer key, and a key of a map stays what
-    /// it is. What is absent or has no leaf is left out.
+    /// Returns the tree as nested dictionaries. A field becomes a text key, a position becomes an integer key, and a
+    /// key of a map is unchanged. Absent leaves and values without leaves are left out.
     ///
     /// # Examples
     /// ```
@@ -42,14 +42,14 @@ impl<L: Clone> Tree<L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two keys of a map, such as two functions, are the same as data.
+    /// [`TreeError::Build`] if two keys of a map, such as two functions, are equal as data.
     pub fn to_pure_dict(&self) -> Result<Self, TreeError> {
         let treedef = self.treedef();
         let before = treedef.leaves_before();
         let has_leaves = |node: NodeView<'_>| before[node.position()] < before[node.end()];
         let mut builder = TreeBuilder::new();
         let mut leaves = self.leaves().iter();
-        // Of each open dictionary, its children with their keys.
+        // The children of each open dictionary, with their keys.
         let mut open: Vec<std::vec::IntoIter<(StaticBox, NodeView<'_>)>> = Vec::new();
         let mut next = Some(treedef.root());
         while let Some(node) = next {
@@ -78,8 +78,8 @@ impl<L: Clone> Tree<L> {
         builder.finish()
     }
 
-    /// The tree with its leaves replaced by those of pure dictionaries, which may hold some of them only. A key that is
-    /// a text with an integer in it, as files keep it, is that integer where the text is not there.
+    /// Replaces leaves by those of pure dictionaries, which may contain some of them only. If a text key with an
+    /// integer does not exist, it is read as the integer, because files store keys as texts.
     ///
     /// # Examples
     /// ```
@@ -95,7 +95,7 @@ impl<L: Clone> Tree<L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path of the dictionaries that the tree has no leaf at.
+    /// [`TreeError::Places`] with every path of the dictionaries at which the tree has no leaf.
     pub fn replace_by_pure_dict(&self, pure_dict: &Self) -> Result<Self, TreeError> {
         let places = Places::of(self.treedef());
         let present = places.all.iter().filter(|(_, present)| *present);
@@ -117,8 +117,8 @@ impl<L: Clone> Tree<L> {
         Ok(replaced)
     }
 
-    /// The tree of nested dictionaries in which each key that is a text with an integer in it is that integer: files
-    /// keep texts only.
+    /// Converts each text key with an integer into that integer, in nested dictionaries read from a file, which stores
+    /// keys as texts.
     ///
     /// # Examples
     /// ```
@@ -129,7 +129,7 @@ impl<L: Clone> Tree<L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path that is there twice then.
+    /// [`TreeError::Places`] with every path that is then repeated.
     pub fn restore_integer_keys(&self) -> Result<Self, TreeError> {
         let entries = self.to_flat().into_iter();
         Self::nested(entries.map(|(path, leaf)| (path.keys().iter().map(integer).collect(), leaf)))
@@ -137,25 +137,25 @@ impl<L: Clone> Tree<L> {
 }
 
 impl<M, L: Clone> Partition<M, L> {
-    /// The part as nested dictionaries: see [`Tree::to_pure_dict`].
+    /// Returns the part as nested dictionaries; see [`Tree::to_pure_dict`].
     ///
     /// # Errors
-    /// As [`Tree::to_pure_dict`].
+    /// The errors of [`Tree::to_pure_dict`].
     pub fn to_pure_dict(&self) -> Result<Tree<L>, TreeError> {
         self.tree().to_pure_dict()
     }
 
-    /// The part with its leaves replaced by those of pure dictionaries: see [`Tree::replace_by_pure_dict`].
+    /// Replaces leaves of the part by those of pure dictionaries; see [`Tree::replace_by_pure_dict`].
     ///
     /// # Errors
-    /// As [`Tree::replace_by_pure_dict`].
+    /// The errors of [`Tree::replace_by_pure_dict`].
     pub fn replace_by_pure_dict(&self, pure_dict: &Tree<L>) -> Result<Self, TreeError> {
         let replaced = self.tree().replace_by_pure_dict(pure_dict);
         replaced.map(Self::from_tree)
     }
 }
 
-/// The key in pure dictionaries. The fields of a tuple struct are positions.
+/// Returns the key in pure dictionaries. The fields of a tuple struct become positions.
 fn pure(key: &Key) -> Key {
     match key {
         Key::Field(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => integer(key),
@@ -164,7 +164,7 @@ fn pure(key: &Key) -> Key {
     }
 }
 
-/// The key, as an integer if it is a text with one in it.
+/// Returns the key as an integer, if it is a text with an integer.
 fn integer(key: &Key) -> Key {
     match key {
         Key::Text(_) | Key::Field(_) => key

@@ -1,4 +1,4 @@
-//! Writing a state line by line, in the layout of Flax NNX.
+//! Writes a state line by line, in the layout of Flax NNX.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ use crate::node::shape::NodeKind;
 use crate::treedef::{NodeView, Notation};
 use crate::trees::dynamic::Tree;
 
-/// How far each level is indented, in spaces.
+/// The indentation of each level, in spaces.
 const INDENT: usize = 2;
 
 /// Writes a tree as a state.
@@ -37,20 +37,20 @@ type Children<'t> = std::vec::IntoIter<(usize, NodeView<'t>)>;
 
 struct Writer<'t, L> {
     leaves: &'t [L],
-    /// For each node, and for the end, how many leaves come before it.
+    /// The number of leaves before each node, and before the end.
     before: Vec<usize>,
 }
 
 impl<L: Leaf> Writer<'_, L> {
-    /// The leaves of the subtree at a node.
+    /// Returns the leaves of the subtree at a node.
     fn leaves_of(&self, node: NodeView<'_>) -> &[L] {
         let range = self.before[node.position()]..self.before[node.end()];
         expect_at(self.leaves, range, LEAVES)
     }
 
-    /// Writes what is below a node as a dictionary, without recursion: a tree may be of any depth.
+    /// Writes the content of a node as a dictionary, without recursion: a tree may be of any depth.
     fn entries(&self, root: NodeView<'_>, f: &mut impl fmt::Write) -> fmt::Result {
-        // Of each dictionary that is open: its node, the children to come, and whether one was written.
+        // Each open dictionary: its node, the children to come, and whether a child was written.
         let mut open = vec![(root, self.children(root), false)];
         f.write_char('{')?;
         while let Some((parent, children, written)) = open.last_mut() {
@@ -83,7 +83,7 @@ impl<L: Leaf> Writer<'_, L> {
         Ok(())
     }
 
-    /// The children that have leaves, with their positions.
+    /// Returns the children that have leaves, with their positions.
     fn children<'t>(&self, node: NodeView<'t>) -> Children<'t> {
         let children = node.children().enumerate();
         let shown: Vec<(usize, NodeView<'t>)> = children
@@ -92,7 +92,7 @@ impl<L: Leaf> Writer<'_, L> {
         shown.into_iter()
     }
 
-    /// Writes a variable: its kind, how much it holds, its value and its metadata.
+    /// Writes a variable: its kind, the number and size of its elements, its value and its metadata.
     fn variable(
         &self,
         kind: LeafKind,
@@ -120,7 +120,7 @@ impl<L: Leaf> Writer<'_, L> {
         f.write_char(')')
     }
 
-    /// Writes a subtree as trees are shown, its further lines indented.
+    /// Writes a subtree in the format of trees, with its further lines indented.
     fn value(&self, node: NodeView<'_>, depth: usize, f: &mut impl fmt::Write) -> fmt::Result {
         let mut leaves = self.leaves_of(node).iter();
         let mut text = String::new();
@@ -137,7 +137,7 @@ impl<L: Leaf> Writer<'_, L> {
     }
 }
 
-/// The kind that is decided by the field of a child, or else by a reference in it.
+/// Returns the kind that the field of a child, or else a reference in it, determines.
 fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> Option<LeafKind> {
     let of_field = parent.shape().field_kind(position);
     of_field
@@ -145,19 +145,19 @@ fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> 
         .or_else(|| kind_of_reference(child))
 }
 
-/// The node and those in it that are passed on the way to the first that is not transparent.
+/// Iterates over the node and its content, down to the first node that is not transparent.
 fn transparent(node: NodeView<'_>) -> impl Iterator<Item = NodeView<'_>> {
     let passed = node.inside().position() - node.position();
     node.below().take(passed)
 }
 
-/// The kind that a reference at a node, or in transparent nodes there, says itself.
+/// Returns the kind that a reference at a node, or inside transparent nodes there, determines itself.
 fn kind_of_reference(node: NodeView<'_>) -> Option<LeafKind> {
     let mut kinds = transparent(node).flat_map(|node| node.shape().fields());
     kinds.find_map(|(_, kind)| kind.and_then(LeafKind::of_field))
 }
 
-/// What is said of all of a variable: the metadata of the transparent nodes at its root.
+/// Returns the metadata of a whole variable: that of the transparent nodes at its root.
 fn metadata(node: NodeView<'_>) -> Metadata {
     let mut all = Metadata::new();
     for node in transparent(node) {
@@ -166,7 +166,7 @@ fn metadata(node: NodeView<'_>) -> Metadata {
     all
 }
 
-/// Writes the key of a child as Python would: a text in quotes, a position as a number.
+/// Writes the key of a child as Python does: a text in quotes, a position as a number.
 fn write_key(parent: NodeView<'_>, position: usize, f: &mut impl fmt::Write) -> fmt::Result {
     match (parent.kind(), parent.shape().field_name(position)) {
         (NodeKind::Dict | NodeKind::OrderedDict, _) => match parent.aux().get(position) {
@@ -178,7 +178,7 @@ fn write_key(parent: NodeView<'_>, position: usize, f: &mut impl fmt::Write) -> 
     }
 }
 
-/// A leaf as it displays.
+/// Returns the displayed text of a leaf.
 struct Shown<'l, L>(&'l L);
 
 impl<L: Leaf> fmt::Display for Shown<'_, L> {
@@ -191,7 +191,7 @@ fn new_line(f: &mut impl fmt::Write, depth: usize) -> fmt::Result {
     write!(f, "\n{:width$}", "", width = depth * INDENT)
 }
 
-/// A count with its digits in groups of three: `300,000`.
+/// Formats a count with its digits in groups of three: `300,000`.
 fn in_groups(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -204,7 +204,7 @@ fn in_groups(count: usize) -> String {
     text
 }
 
-/// A size in the largest decimal unit that it is more than one of, to one decimal place, as Flax writes it.
+/// Formats a size in the largest decimal unit below it, to one decimal place, as Flax does.
 fn size(bytes: usize) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     match units.iter().find(|(unit, _)| bytes as f64 > *unit) {
