@@ -1,8 +1,7 @@
-//! Values with metadata: names of axes for sharding, learning rates of their own, whatever a program says of a leaf.
+//! Values with metadata: names of axes for sharding, separate learning rates, or any other data about a leaf.
 //!
-//! An [`Annotated`] stands in the tree like [`Shared`](crate::Shared) does, as a transparent node: paths and displays
-//! are those of the value. Its metadata is static data, part of the treedef, so it goes where the structure goes:
-//! through parts, transformations and checkpoints.
+//! An [`Annotated`] is a transparent node, like [`Shared`](crate::Shared): paths and displays are those of the value.
+//! Its metadata is static data in the treedef, so parts, transformations and checkpoints keep it.
 
 use std::any::TypeId;
 use std::fmt;
@@ -22,9 +21,9 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
 
-/// What is said of a value: an ordered map of names and static data.
+/// The metadata of a value: an ordered map of names and static data.
 ///
-/// Equality and hash cover names, data and their order, so that equal metadata displays alike.
+/// Equality and hash include names, data and their order, so equal metadata has equal displays.
 ///
 /// # Examples
 /// ```
@@ -37,23 +36,23 @@ use crate::trees::select_part::{SelectPart, select_partition};
 #[derive(Clone, Debug, Default, PartialEq, Eq, pytree_derive::Leaf)]
 pub struct Metadata(Vec<(String, StaticData)>);
 
-/// The name of the record that metadata is as data.
+/// The name of the record in which metadata is stored as data.
 const RECORD: &str = "Metadata";
 
 impl Metadata {
-    /// Nothing yet.
+    /// Creates empty metadata.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The metadata with a value of this name, in the place of one that was there, or last.
+    /// Sets the value of a name and returns the metadata. A new name is added last.
     #[must_use]
     pub fn with<V: StaticValue>(mut self, name: &str, value: V) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Puts a value of this name, in the place of one that was there, or last.
+    /// Sets the value of a name. A new name is added last.
     pub fn set<V: StaticValue>(&mut self, name: &str, value: V) {
         self.insert(name.to_owned(), value.static_data());
     }
@@ -65,39 +64,39 @@ impl Metadata {
         }
     }
 
-    /// Takes the value of this name out.
+    /// Removes the value of a name and returns it.
     pub fn remove(&mut self, name: &str) -> Option<StaticData> {
         let position = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(position).1)
     }
 
-    /// The data of this name.
+    /// Returns the data of a name.
     pub fn get(&self, name: &str) -> Option<&StaticData> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, data)| data)
     }
 
-    /// The value of this name, if there is one and it is a `V`.
+    /// Returns the value of a name, if it exists and is a `V`.
     pub fn value<V: StaticValue>(&self, name: &str) -> Option<V> {
         V::from_static_data(self.get(name)?)
     }
 
-    /// Names and data, in order.
+    /// Iterates over names and data, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &StaticData)> {
         self.0.iter().map(|(name, data)| (name.as_str(), data))
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is said.
+    /// Returns whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds what `other` says; of a name that is in both, what `other` says counts.
+    /// Adds the metadata `other`, whose values replace those of the same name.
     pub(crate) fn extend(&mut self, other: Self) {
         for (name, data) in other.0 {
             self.insert(name, data);
@@ -139,9 +138,10 @@ impl StaticValue for Metadata {
     }
 }
 
-/// A value with [`Metadata`]: used as the value, and seen as it in paths, displays and kinds of leaves.
+/// A value with [`Metadata`]. It is used like the value, and paths, displays and kinds of leaves are those of the
+/// value.
 ///
-/// The metadata is part of the treedef. Two models that differ in it have different structures, and a compiled
+/// The metadata is part of the treedef. Two models with different metadata have different structures, and a compiled
 /// function is compiled once for each.
 ///
 /// # Examples
@@ -180,7 +180,7 @@ pub struct Annotated<T> {
 }
 
 impl<T> Annotated<T> {
-    /// A value of which nothing is said yet.
+    /// Wraps a value, without metadata.
     pub const fn new(value: T) -> Self {
         Self {
             value,
@@ -188,25 +188,25 @@ impl<T> Annotated<T> {
         }
     }
 
-    /// The value with more said of it: a name, such as `sharding`, and static data, such as the names of its axes. What was
-    /// said under this name before is replaced.
+    /// Sets a name, such as `sharding`, to static data, such as the names of axes, and returns the value. Data of the
+    /// same name is replaced.
     #[must_use]
     pub fn with<V: StaticValue>(mut self, name: &str, data: V) -> Self {
         self.metadata.set(name, data);
         self
     }
 
-    /// What is said of the value.
+    /// Returns the metadata.
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// What is said of the value, to be changed in place.
+    /// Returns the metadata mutably.
     pub const fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
     }
 
-    /// What `function` makes of the value, with the same metadata.
+    /// Applies `function` to the value and keeps the metadata.
     pub fn map<U>(self, function: impl FnOnce(T) -> U) -> Annotated<U> {
         Annotated {
             value: function(self.value),
@@ -214,13 +214,13 @@ impl<T> Annotated<T> {
         }
     }
 
-    /// The value alone.
+    /// Returns the value without its metadata.
     pub fn into_inner(self) -> T {
         self.value
     }
 }
 
-/// A trait object's node has one child and one static value, as this has: what differs is the identity.
+/// The node of a trait object has one child and one static value, too; only the identity differs.
 static SHAPE: NodeShape = NodeShape {
     identity: TypeId::of::<Annotated<()>>,
     type_name: std::any::type_name::<Annotated<()>>,
@@ -297,11 +297,11 @@ impl<T: fmt::Debug> fmt::Debug for Annotated<T> {
 }
 
 impl TreeDef {
-    /// What is said of each leaf, in order, by all [`Annotated`] nodes above it. Of a name that several say, what the
-    /// innermost says counts.
+    /// Returns the metadata of each leaf, in order, from all [`Annotated`] nodes above it. For a name that several
+    /// nodes have, the innermost value is used.
     pub fn leaf_metadata(&self) -> Vec<Metadata> {
         let mut all = Vec::with_capacity(self.num_leaves());
-        // Of each node with metadata that is open, where it ends and what is said below it.
+        // The end of each open node with metadata, and the metadata below it.
         let mut open: Vec<(usize, Metadata)> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {
@@ -323,7 +323,7 @@ impl TreeDef {
     }
 }
 
-/// The metadata of a node, if it is that of an [`Annotated`] value.
+/// Returns the metadata of a node, if it is an [`Annotated`] value.
 pub(crate) fn metadata_of(node: NodeView<'_>) -> Option<Metadata> {
     if node.shape() != Shape::Static(&SHAPE) {
         return None;
@@ -332,7 +332,7 @@ pub(crate) fn metadata_of(node: NodeView<'_>) -> Option<Metadata> {
 }
 
 impl<L> Tree<L> {
-    /// What is said of each leaf, as a tree of this structure: see [`TreeDef::leaf_metadata`].
+    /// Returns the metadata of each leaf, as a tree of this structure; see [`TreeDef::leaf_metadata`].
     ///
     /// # Examples
     /// ```

@@ -1,8 +1,9 @@
 //! Modules whose fields are registered at run time.
 //!
-//! A derived module says in its type which of its fields are parameters, states, modules and static. A
-//! [`DynamicModule`] is told so, field by field, by a program that learns it only when it runs: one that builds
-//! a model from a description, or reads one from a file. Its node in a treedef equals that of a derived type
+//! The type of a derived module determines which of its fields are parameters, states, modules and static. The fields
+//! of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance from a
+//! description or a file. Its node in a treedef equals that of a derived type with the same name and fields, so each
+//! can be converted into the other.
 //! with the same name and fields, so the one becomes the other.
 
 mod below;
@@ -30,13 +31,13 @@ use crate::trees::dynamic::Tree;
 
 /// A module whose fields are registered at run time.
 ///
-/// Fields that are trees come first, then static ones, each in the order they were registered. What is
-/// registered is checked: a parameter has float leaves, a sub-module has a kind for each leaf, and a name is
-/// there once. A call that fails changes nothing, and its error tells all that is wrong.
+/// Fields that are trees come first, then static fields, each in the order of registration. Registration checks the
+/// values: a parameter has float leaves, a sub-module has a kind for each leaf, and a name occurs once. A call that
+/// fails changes nothing, and its error lists all problems.
 ///
-/// The registry is read-only. A clone has the same; a change of one gives that one another.
+/// The registry is read-only. A clone shares it until one of the two is changed.
 ///
-/// A [`Shared`](crate::Shared) node in a value is registered at each of its places, as trees have it.
+/// A [`Shared`](crate::Shared) node in a value is registered at each of its places, as in trees.
 ///
 /// # Examples
 /// ```
@@ -62,7 +63,7 @@ pub struct DynamicModule<L = AnyLeaf> {
 }
 
 impl DynamicModule<AnyLeaf> {
-    /// A module of a name, without fields, whose leaves may be of any types.
+    /// Creates a module without fields, whose leaves may be of any types.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the name is not an identifier.
@@ -72,10 +73,11 @@ impl DynamicModule<AnyLeaf> {
 }
 
 impl<L: Leaf + Clone> DynamicModule<L> {
-    /// A module of a name, without fields, all of whose leaves are `L`: `DynamicModule::<Tensor>::typed("Layer")` can
-    /// be traced.
+    /// Creates a module without fields, whose leaves are all `L`: a `DynamicModule::<Tensor>::typed("Layer")` can be
+    /// traced.
     ///
     /// # Errors
+    /// [`TreeError::Registration`] if the name is not an identifier.
     /// [`TreeError::Registration`] if the name is not an identifier.
     pub fn typed(name: &str) -> Result<Self, TreeError> {
         if let Err(problem) = check_name(name) {
@@ -96,7 +98,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }
     }
 
-    /// A struct of any type, derived or not, as a module whose fields can be changed at run time.
+    /// Converts a struct of any type, derived or not, into a module whose fields can be changed at run time.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the value is not a struct or has leaves of another type than `L`.
@@ -122,7 +124,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         Self::from_tree(tree)
     }
 
-    /// A tree whose root is a struct as a module.
+    /// Converts a tree whose root is a struct into a module.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the root is not a struct.
@@ -144,7 +146,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         ))
     }
 
-    /// The module as a tree.
+    /// Returns the module as a tree.
     pub fn to_tree(&self) -> Tree<L> {
         let mut builder = Builder::default();
         builder.enter_dynamic(self.layout.shape(), self.values.len());
@@ -159,12 +161,12 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         Tree::from_parts(builder.finish(), leaves)
     }
 
-    /// The name of the module, as displays show it.
+    /// Returns the displayed name of the module.
     pub fn name(&self) -> &str {
         self.layout.name()
     }
 
-    /// The fields with their kinds, trees first; a subtree has none.
+    /// Iterates over the fields with their kinds, trees first; a subtree has no kind.
     pub fn fields(&self) -> impl Iterator<Item = (&str, Option<FieldKind>)> {
         let trees = self.layout.fields().iter();
         let statics = self.layout.statics().iter();
@@ -173,7 +175,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .chain(statics.map(|name| (&**name, Some(FieldKind::Static))))
     }
 
-    /// The names of the fields that have a kind, with it: all but subtrees.
+    /// Returns the names and kinds of the fields that have a kind: all except subtrees.
     pub fn registry(&self) -> Registry<'_> {
         let fields = self.fields();
         fields
@@ -181,38 +183,38 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .collect()
     }
 
-    /// The value of a field that is a tree.
+    /// Returns the value of a field that is a tree.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if there is no such field, with the name that is most alike, or it is static.
+    /// [`TreeError::Registration`] if the field does not exist, with the most similar name, or if it is static.
     pub fn get(&self, name: &str) -> Result<&Tree<L>, TreeError> {
         self.tree_place("read a field of", name)
             .map(|position| &self.values[position])
     }
 
-    /// The leaves of a field that is a tree, to be changed in place. What is put there is not checked, as
-    /// [`set`](Self::set) does, but [`lint`](crate::tools::lint::lint) finds it.
+    /// Returns the leaves of a field that is a tree mutably. The new leaves are not checked, unlike those of
+    /// [`set`](Self::set); [`lint`](crate::tools::lint::lint) finds mistakes.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn get_mut(&mut self, name: &str) -> Result<&mut [L], TreeError> {
         self.tree_place("read a field of", name)
             .map(|position| self.values[position].leaves_mut())
     }
 
-    /// The value of a field that is a tree, as a `T`.
+    /// Returns the value of a field that is a tree, as a `T`.
     ///
     /// # Errors
-    /// As [`get`](Self::get) and [`Tree::to_value`].
+    /// The errors of [`get`](Self::get) and of [`Tree::to_value`].
     pub fn value<T: Pytree>(&self, name: &str) -> Result<T, TreeError> {
         let value = self.get(name)?.to_value();
         value.map_err(|error: TreeError| error.while_doing("cannot read a field"))
     }
 
-    /// The value of a static field.
+    /// Returns the value of a static field.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if there is no such field, it is a tree, or it holds no `T`.
+    /// [`TreeError::Registration`] if the field does not exist, is a tree, or holds a value of another type than `T`.
     pub fn get_static<T: StaticValue>(&self, name: &str) -> Result<T, TreeError> {
         const DOING: &str = "read a static field of";
         let value = &self.statics[self.static_place(DOING, name)?];
@@ -228,11 +230,10 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         })
     }
 
-    /// Gives a field that is a tree another value, of any structure that its kind allows.
+    /// Replaces the value of a field that is a tree. The new value may have any structure that the field's kind allows.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if there is no such field, it is static, or the value is not what the kind
-    /// asks for.
+    /// [`TreeError::Registration`] if the field does not exist or is static, or if its kind does not allow the value.
     pub fn set(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         const DOING: &str = "change a field of";
         let position = self.tree_place(DOING, name)?;
@@ -243,21 +244,21 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         Ok(())
     }
 
-    /// Gives a static field another value, which may be of another type.
+    /// Replaces the value of a static field. The new value may be of another type.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if there is no such field, or it is a tree.
+    /// [`TreeError::Registration`] if the field does not exist or is a tree.
     pub fn set_static(&mut self, name: &str, value: impl StaticValue) -> Result<(), TreeError> {
         let position = self.static_place("change a static field of", name)?;
         self.statics[position] = StaticBox::new(value);
         Ok(())
     }
 
-    /// Gives a field that is a tree another kind.
+    /// Changes the kind of a field that is a tree.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if there is no such field, the field or the kind is static, or the value is
-    /// not what the kind asks for.
+    /// [`TreeError::Registration`] if the field does not exist, if the field or the kind is static, or if the kind does
+    /// not allow the value.
     pub fn set_kind(&mut self, name: &str, kind: FieldKind) -> Result<(), TreeError> {
         const DOING: &str = "change the kind of a field of";
         let position = self.tree_place(DOING, name)?;
@@ -278,10 +279,10 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         Ok(())
     }
 
-    /// Takes a field out and gives back its value; of a static field, none.
+    /// Removes a field and returns its value; `None` for a static field.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if there is no such field.
+    /// [`TreeError::Registration`] if the field does not exist.
     pub fn unregister(&mut self, name: &str) -> Result<Option<Tree<L>>, TreeError> {
         let place = self.place("take a field out of", name)?;
         self.layout.remove(place);

@@ -1,16 +1,15 @@
-//! What a field may be: the kinds, enforced by trait dispatch on the field's type.
+//! The types that fields may have, enforced by trait dispatch on the type of the field.
 //!
-//! A type says by [`ModuleField`], [`ParamField`], [`StateField`] and [`StaticValue`] which fields it can
-//! be; containers pass through what they hold, and [`HoldsArrays`] keeps arrays out of static fields.
-//! The spelling of a type is not looked at, so that an alias can't mislead; but see [`HoldsArrays`].
+//! A type implements [`ModuleField`], [`ParamField`], [`StateField`] or [`StaticValue`] to be allowed as such a field.
+//! Containers implement them if their contents do. [`HoldsArrays`] keeps arrays out of static fields. The derive does
+//! not look at the spelling of a type, so an alias can't mislead it; but see [`HoldsArrays`].
 //!
-//! The derive asks [`Probe`], which answers for any type at all, and puts the answers to the traits of
-//! `mistakes`, each of which is one mistake with its mend. Each is implemented for every type by a
-//! blanket `impl` that rustc is told not to recommend: so a wrong field is exactly one error, which names
-//! the whole type of the field. The code that visits a field asks the probe too, since a field that is
-//! already reported must not be reported again.
+//! The derive queries [`Probe`], which answers for every type, and passes the answers to the traits of `mistakes`. Each
+//! of these traits is one mistake with its fix. Each is implemented for every type by a blanket `impl` that rustc must
+//! not recommend. So a wrong field is exactly one error, which names the whole type of the field. The code that visits
+//! a field queries the probe, too, because a reported field must not be reported again.
 //!
-//! A leaf type of another crate joins by [`leaf_field!`](crate::leaf_field).
+//! [`leaf_field!`](crate::leaf_field) adds a leaf type of another crate.
 
 mod mistakes;
 mod probe;
@@ -35,7 +34,7 @@ use crate::trees::partition::Partition;
 pub use mistakes::*;
 pub use probe::{Fallback, Probe, StaticWays, as_static};
 
-/// A type that a field without attribute can have in a module: a module or a container of modules.
+/// A type that a field without an attribute can have in a module: a module or a container of modules.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a module",
     label = "a module, or a container of modules, is needed here",
@@ -43,7 +42,7 @@ pub use probe::{Fallback, Probe, StaticWays, as_static};
 )]
 pub trait ModuleField: Pytree {}
 
-/// A type that a `#[param]` field can have: a leaf that gradients exist of, or a container of such.
+/// A type that a `#[param]` field can have: a leaf with a gradient, or a container of such leaves.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter",
     label = "a leaf that gradients exist of is needed here",
@@ -59,17 +58,17 @@ pub trait ParamField: Pytree {}
 )]
 pub trait StateField: Pytree {}
 
-/// A type whose values belong among the leaves and therefore never into a static field, though they may
-/// be comparable: arrays, modules, references, whose values change, containers of them.
+/// A type whose values are leaves and must not be in a static field, even if they can be compared: arrays, modules,
+/// references (whose values change), and containers of them.
 ///
-/// A tuple holds arrays if any of its elements does, which bounds can't say: the derive asks for each type
-/// that is written inside of the field's, so an alias of a tuple hides them; so does a struct of the user's.
+/// A tuple contains arrays if any of its elements does, which bounds can't express. So the derive checks each type that
+/// is written inside the field's type. An alias of a tuple, or a user's struct, hides the types inside it.
 pub trait HoldsArrays {}
 
-/// Lets a leaf type be a field.
+/// Allows a leaf type as a field.
 ///
-/// `leaf_field!(param Tensor)` lets it be a parameter or a state, `leaf_field!(state Key)` a state only. In both cases it
-/// can't be static. Generic types put their generics first: `leaf_field!(state [T: Element] Grid<T>)`.
+/// `leaf_field!(param Tensor)` allows it as a parameter or a state, and `leaf_field!(state Key)` as a state only.
+/// Neither can be static. Generic types put their generics first: `leaf_field!(state [T: Element] Grid<T>)`.
 #[macro_export]
 macro_rules! leaf_field {
     (param [$($generics:tt)*] $leaf:ty) => {
@@ -104,7 +103,7 @@ impl<M: 'static, L: Leaf + Clone + ParamField> ParamField for Partition<M, L> {}
 impl<M: 'static, L: Leaf + Clone> StateField for Partition<M, L> {}
 impl<M, L> HoldsArrays for Partition<M, L> {}
 
-/// Containers are what they hold. They are not recommended, so that messages name the whole type.
+/// Containers are allowed where their contents are. They are not recommended, so that messages name the whole type.
 macro_rules! pass_through {
     ($($field:ident)*) => {$(
         #[diagnostic::do_not_recommend]
@@ -162,8 +161,8 @@ impl<K, T: HoldsArrays, S> HoldsArrays for HashMap<K, T, S> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for IndexMap<K, T, S> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for &T {}
 
-/// The shapes of a derived type: one for a struct, one a variant for an enum.
+/// The shapes of a derived type: one for a struct, one for each variant of an enum.
 pub trait NodeShapes: 'static {
-    /// The shapes, in declaration order.
+    /// Returns the shapes, in declaration order.
     const SHAPES: &'static [NodeShape];
 }

@@ -1,8 +1,8 @@
 //! Modules whose parameters can be frozen.
 //!
-//! The kind of a leaf is that of the outermost field that decides one. So a wrapper whose only field is a
-//! module one moment and a state the next turns all that is trained below into states, and back: no leaf is
-//! touched, and nothing about the type of the model inside changes.
+//! The outermost field that determines a kind gives it to a leaf. So a wrapper whose only field changes between a
+//! module and a state turns all trained leaves below into states, and back. The leaves and the type of the inner model
+//! stay the same.
 
 use std::any::TypeId;
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
 
-/// A module that can be frozen: its leaves are then all states of the collection [`Frozen`], so that no
-/// gradient of them is taken and no optimiser changes them.
+/// A module that can be frozen. Then its leaves are states of the collection [`Frozen`], so they get no gradient and no
+/// optimizer changes them.
 ///
-/// It is used as the module inside. Whether it is frozen is part of the treedef: a compiled function is
-/// compiled once for each.
+/// It is used like the inner module. Whether it is frozen is part of the treedef: a compiled function is compiled once
+/// for each.
 ///
 /// # Examples
 /// ```
@@ -48,12 +48,12 @@ pub struct Freeze<M> {
 
 /// The registry of a module that is not frozen.
 const THAWED: &[(&str, FieldKind); 1] = &[("model", FieldKind::Module)];
-/// The registry of a module that is.
+/// The registry of a frozen module.
 const FROZEN: &[(&str, FieldKind); 1] =
     &[("model", FieldKind::State(CollectionId::of::<Frozen>()))];
 
 impl<M> Freeze<M> {
-    /// A module that is not frozen yet.
+    /// Wraps a module that is not frozen.
     pub const fn new(model: M) -> Self {
         Self {
             model,
@@ -61,7 +61,7 @@ impl<M> Freeze<M> {
         }
     }
 
-    /// A module that is frozen from the start.
+    /// Wraps a module that is frozen from the start.
     pub const fn frozen(model: M) -> Self {
         Self {
             model,
@@ -74,17 +74,17 @@ impl<M> Freeze<M> {
         self.frozen = true;
     }
 
-    /// Gives all leaves the kinds that they have in the module inside.
+    /// Restores the kinds that the leaves have in the inner module.
     pub const fn unfreeze(&mut self) {
         self.frozen = false;
     }
 
-    /// Whether the module is frozen.
+    /// Returns whether the module is frozen.
     pub const fn is_frozen(&self) -> bool {
         self.frozen
     }
 
-    /// The module inside.
+    /// Returns the inner module.
     pub fn into_inner(self) -> M {
         self.model
     }

@@ -1,8 +1,8 @@
 //! Trait objects as modules: `Vec<Box<dyn Layer>>`.
 //!
-//! A treedef keeps, beside a trait object, the function that rebuilds its concrete type: its
-//! [`Constructor`]. What [`module_object`](macro@crate::module_object) generates for a user's trait visits
-//! it as a static value.
+//! A treedef stores for each trait object its [`Constructor`], the function that rebuilds its concrete type. The code
+//! that [`module_object`](macro@crate::module_object) generates for a user's trait visits the constructor as a static
+//! value.
 
 use std::any::TypeId;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::base::error::TreeError;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
 
-/// How a boxed trait object of one concrete type is rebuilt: a static value of its treedef.
+/// Rebuilds a boxed trait object of one concrete type. It is a static value of the treedef.
 pub struct Constructor<D: ?Sized + 'static> {
     identity: fn() -> TypeId,
     name: fn() -> &'static str,
@@ -20,7 +20,7 @@ pub struct Constructor<D: ?Sized + 'static> {
 }
 
 impl<D: ?Sized> Constructor<D> {
-    /// The constructor of the concrete type `T`.
+    /// Returns the constructor of the concrete type `T`.
     pub const fn new<T: 'static>(
         build: fn(&mut Unflattener<'_>) -> Result<Box<D>, TreeError>,
     ) -> Self {
@@ -34,7 +34,7 @@ impl<D: ?Sized> Constructor<D> {
     /// Builds the object.
     ///
     /// # Errors
-    /// Those of the concrete type.
+    /// The errors of the concrete type.
     pub fn build(&self, source: &mut Unflattener<'_>) -> Result<Box<D>, TreeError> {
         (self.build)(source)
     }
@@ -63,10 +63,10 @@ impl<D: ?Sized> crate::node::statics::StaticValue for Constructor<D> {
     }
 }
 
-/// Shows a boxed module as the tree that it is.
+/// Formats a boxed module as a tree.
 ///
 /// # Errors
-/// Those of the formatter.
+/// The errors of the formatter.
 pub fn debug<D: Pytree + ?Sized>(object: &D, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (leaves, treedef) = crate::trees::tree::flatten_any(object);
     fmt::Debug::fmt(&crate::trees::dynamic::Tree::from_parts(treedef, leaves), f)

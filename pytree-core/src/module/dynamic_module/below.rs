@@ -1,4 +1,4 @@
-//! Changes to a module and all modules below it.
+//! Changes to a module and to all modules below it.
 
 use super::DynamicModule;
 use super::kinds::{self, Change};
@@ -6,13 +6,14 @@ use crate::node::leaf::Leaf;
 use crate::node::statics::StaticValue;
 use crate::trees::dynamic::Tree;
 
-/// The static field that [`DynamicModule::train`] and [`DynamicModule::eval`] switch.
+/// The static field that [`DynamicModule::train`] and [`DynamicModule::eval`] set.
 const IS_TRAINING: &str = "is_training";
 
 impl<L: Leaf + Clone> DynamicModule<L> {
-    /// Makes every parameter of the module and of all below a state of the collection [`Frozen`](crate::Frozen).
+    /// Makes every parameter of the module and of all modules below it a state of the collection
+    /// [`Frozen`](crate::Frozen).
     ///
-    /// A typed module inside is read as before: [`value`](Self::value) gives it the kinds of its type.
+    /// A typed module inside can be read as before: [`value`](Self::value) restores the kinds of its type.
     ///
     /// # Examples
     /// ```
@@ -29,8 +30,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.change_kinds(Change::Freeze);
     }
 
-    /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all below, a parameter
-    /// again. A [`Freeze`](crate::Freeze) inside has a switch of its own, and stays as it is.
+    /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all modules below it, a
+    /// parameter again. A [`Freeze`](crate::Freeze) inside has a switch of its own and is not changed.
     pub fn unfreeze(&mut self) {
         self.change_kinds(Change::Thaw);
     }
@@ -53,8 +54,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }
     }
 
-    /// Gives `value` to every static field of that name that holds a `T`, in the module and in all below, and tells
-    /// how many there are.
+    /// Sets every static field with this name that holds a `T`, in the module and in all modules below it; returns the
+    /// number of these fields.
     pub fn set_static_everywhere<T: StaticValue>(&mut self, name: &str, value: T) -> usize {
         let (leaves, treedef) = self.to_tree().into_parts();
         let (treedef, count) = treedef.with_static_named(name, &value);
@@ -63,12 +64,14 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         count
     }
 
-    /// Sets the static field `is_training` of the module and of all below to `true`; tells how many there are.
+    /// Sets the static field `is_training` of the module and of all modules below it to `true`; returns the number of
+    /// fields.
     pub fn train(&mut self) -> usize {
         self.set_static_everywhere(IS_TRAINING, true)
     }
 
-    /// Sets the static field `is_training` of the module and of all below to `false`; tells how many there are.
+    /// Sets the static field `is_training` of the module and of all modules below it to `false`; returns the number of
+    /// fields.
     pub fn eval(&mut self) -> usize {
         self.set_static_everywhere(IS_TRAINING, false)
     }

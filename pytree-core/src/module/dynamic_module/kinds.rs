@@ -1,4 +1,4 @@
-//! Changes to the kinds of fields of whole trees.
+//! Changes the kinds of fields in whole trees.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::treedef::{NodeView, TreeDef};
 /// A change of the kinds of all fields.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Parameters become states of the collection of what is frozen.
+    /// Parameters become states of the collection of frozen parameters.
     Freeze,
-    /// And back. Where the leaves have kinds of their own, as inside of a [`Freeze`](crate::Freeze), the field is no
-    /// parameter that was frozen, and stays.
+    /// The reverse. A field whose leaves have kinds of their own, as inside a [`Freeze`](crate::Freeze), was not a
+    /// frozen parameter and stays.
     Thaw,
 }
 
 impl Change {
-    /// The kind that a field gets; `has_own` tells whether the leaves below have kinds of their own.
+    /// Returns the new kind of a field. `has_own` is true if the leaves below have kinds of their own.
     pub(super) fn of(
         self,
         kind: Option<FieldKind>,
@@ -32,13 +32,13 @@ impl Change {
     }
 }
 
-/// Whether a field of these nodes decides the kind of leaves.
+/// Returns whether a field of these nodes determines the kind of leaves.
 pub(super) fn has_kinds<'t>(mut nodes: impl Iterator<Item = NodeView<'t>>) -> bool {
     let decides = |kind: Option<FieldKind>| kind.and_then(LeafKind::of_field).is_some();
     nodes.any(|node| node.shape().fields().any(|(_, kind)| decides(kind)))
 }
 
-/// The treedef with the kinds of all fields changed.
+/// Returns the treedef with the kinds of all fields changed.
 pub(super) fn with_kinds(treedef: &TreeDef, change: Change) -> TreeDef {
     let mut made: HashSet<Arc<DynamicShape>> = HashSet::new();
     treedef.with_shapes(|node| {

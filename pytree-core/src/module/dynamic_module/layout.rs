@@ -1,7 +1,7 @@
-//! The fields of a module as it is put together.
+//! The fields of a module while they are registered.
 //!
-//! A shape has a copy of all names, so that it is made when a tree is asked for and not for each field that is registered
-//! on the way.
+//! A shape contains a copy of all names. So it is created when a tree is requested, and not for each field that is
+//! registered before.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -9,36 +9,36 @@ use std::sync::{Arc, OnceLock};
 use crate::base::kind::FieldKind;
 use crate::node::shape::{DynamicShape, NodeKind, Shape};
 
-/// A field that is a tree: its name and its kind, which a subtree has not.
+/// A field that is a tree: its name and its kind (`None` for a subtree).
 pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
 
-/// Where a field is.
+/// The place of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// Among those that are trees.
+    /// Among the fields that are trees.
     Tree(usize),
-    /// Among the static ones.
+    /// Among the static fields.
     Static(usize),
 }
 
-/// From how many fields on a table finds one faster than a scan.
+/// The number of fields from which a table is faster than a scan.
 const FEW: usize = 16;
 
-/// The name of a module and of its fields, with their kinds.
+/// The names of a module and of its fields, with their kinds.
 #[derive(Clone)]
 pub(super) struct Layout {
     kind: NodeKind,
     name: Arc<str>,
     fields: Vec<TreeField>,
     statics: Vec<Arc<str>>,
-    /// Where each field is; empty while they are few.
+    /// The place of each field; empty while there are few.
     table: HashMap<Arc<str>, Place>,
-    /// Made when it is first asked for.
+    /// Created at the first request.
     shape: OnceLock<Arc<DynamicShape>>,
 }
 
 impl Layout {
-    /// The layout of a struct without fields.
+    /// Creates the layout of a struct without fields.
     pub(super) fn empty(name: &str) -> Self {
         Self {
             kind: NodeKind::Struct,
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// The layout of a node.
+    /// Returns the layout of a node.
     pub(super) fn of(shape: Shape<'_>) -> Self {
         let made = match shape {
             Shape::Static(_) => OnceLock::new(),
@@ -78,11 +78,11 @@ impl Layout {
         let trees = trees.map(|(at, (name, _))| (Arc::clone(name), Place::Tree(at)));
         let statics = self.statics.iter().enumerate();
         let statics = statics.map(|(at, name)| (Arc::clone(name), Place::Static(at)));
-        // Of two fields of one name a scan would find the first, and a tree before a static one.
+        // Of two fields with the same name, a scan would find the first, and a tree before a static field.
         self.table.extend(statics.rev().chain(trees.rev()));
     }
 
-    /// Where the field of a name is.
+    /// Returns the place of the field with a name.
     pub(super) fn place(&self, name: &str) -> Option<Place> {
         if !self.table.is_empty() {
             return self.table.get(name).copied();
@@ -117,7 +117,7 @@ impl Layout {
         }
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub(super) fn remove(&mut self, place: Place) {
         self.shape = OnceLock::new();
         match place {
@@ -127,13 +127,13 @@ impl Layout {
         self.fill_table();
     }
 
-    /// Gives a field that is a tree another kind.
+    /// Changes the kind of a field that is a tree.
     pub(super) fn set_kind(&mut self, position: usize, kind: Option<FieldKind>) {
         self.shape = OnceLock::new();
         self.fields[position].1 = kind;
     }
 
-    /// The shape of the module's node.
+    /// Returns the shape of the module's node.
     pub(super) fn shape(&self) -> &Arc<DynamicShape> {
         self.shape.get_or_init(|| {
             let fields = self.fields.iter().map(|(name, kind)| (&**name, *kind));

@@ -1,4 +1,4 @@
-//! Reading values that are registered, and checking them against the kind they get.
+//! Reads values that are registered, and checks them against the kinds of their fields.
 
 use std::any::Any;
 
@@ -13,18 +13,18 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 
-/// The paths of a tree's leaves, from the module.
+/// Returns the paths of a tree's leaves, from the module.
 fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
     let below = |path: KeyPath| base.keys().iter().chain(path.keys()).cloned().collect();
     treedef.leaf_paths().into_iter().map(below).collect()
 }
 
-/// The path of a field, from the module.
+/// Returns the path of a field, from the module.
 fn path_of_field(name: &str) -> KeyPath {
     KeyPath::from_iter([Key::Field(name.to_owned().into())])
 }
 
-/// A leaf of any type as an `L`, if it is one.
+/// Returns a leaf of any type as an `L`, if it is one.
 fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
     let mut slot: Option<L> = None;
     let boxed = leaf.clone_boxed();
@@ -37,7 +37,7 @@ fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
     slot
 }
 
-/// A value as a tree of `L`s, or each of its leaves that is none.
+/// Returns a value as a tree of `L`s, or the problems of the leaves of other types.
 pub(super) fn read_tree<L: Leaf, T: Pytree>(
     value: &T,
     base: &KeyPath,
@@ -66,7 +66,7 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
     Err(paths.zip(leaves).filter_map(problem).collect())
 }
 
-/// As [`read_tree`], of a value that the field of a name and kind gets.
+/// Reads the value of a field with a name and a kind; see [`read_tree`].
 pub(super) fn read_checked<L: Leaf, T: Pytree>(
     value: &T,
     name: &str,
@@ -81,7 +81,7 @@ pub(super) fn read_checked<L: Leaf, T: Pytree>(
     }
 }
 
-/// Each leaf that is not what a field of that kind holds.
+/// Returns a problem for each leaf that a field of that kind cannot hold.
 pub(super) fn wrong_kinds<L: Leaf>(
     tree: &Tree<L>,
     name: &str,
@@ -104,7 +104,7 @@ pub(super) fn wrong_kinds<L: Leaf>(
         .collect()
 }
 
-/// What a leaf is of which no gradient exists.
+/// Describes a leaf without a gradient.
 pub(crate) fn not_trainable(leaf: &dyn Leaf) -> Option<String> {
     match leaf.array_info() {
         Some(info) if info.element.is_float() => None,

@@ -11,8 +11,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are trained.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that is not a float array or number, has a
-    /// kind of its own, or is of another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that is not a
+    /// float array or number, has a kind of its own, or is of another type than `L`.
     pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Param), &value)
     }
@@ -20,7 +20,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are not trained, in the collection [`State`].
     ///
     /// # Errors
-    /// As [`register_state_in`](Self::register_state_in).
+    /// The errors of [`register_state_in`](Self::register_state_in).
     pub fn register_state(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_state_in::<State>(name, value)
     }
@@ -28,8 +28,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are not trained, in the collection `C`.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has a kind of its own or is of
-    /// another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has a
+    /// kind of its own or is of another type than `L`.
     pub fn register_state_in<C: Collection>(
         &mut self,
         name: &str,
@@ -42,33 +42,33 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a module, or a container of modules.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has no kind or is of another type
-    /// than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has no
+    /// kind or is of another type than `L`.
     pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Module), &value)
     }
 
-    /// Registers a container whose leaves have no kind: no filter by kind finds them, and no optimiser.
+    /// Registers a container whose leaves have no kind. No filter by kind and no optimizer finds them.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there or no identifier, or with each leaf that has a kind of its own or is of
-    /// another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has a
+    /// kind of its own or is of another type than `L`.
     pub fn register_subtree(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, None, &value)
     }
 
-    /// Registers what needs no kind to be told: a value all of whose leaves have one is a module.
+    /// Registers a value whose leaves all have kinds as a module.
     ///
     /// # Errors
-    /// As [`register_module`](Self::register_module): any other value must say what it is.
+    /// The errors of [`register_module`](Self::register_module): for any other value, call the function for its kind.
     pub fn register(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_module(name, value)
     }
 
-    /// Registers a value that is part of the structure, and no leaf.
+    /// Registers a value that is part of the structure, not a leaf.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is there or no identifier.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier.
     pub fn register_static(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! A module made at run time as a pytree and a module.
+//! Implements `Pytree` and `Module` for a module made at run time.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! The mistakes that a field can be, one trait each, with the words in which rustc reports them.
+//! The mistakes of fields, one trait each, with the messages that rustc reports.
 //!
-//! `CHECK` is named with what [`Probe`](crate::module::field::Probe) answered, and exists for every type unless the
+//! `CHECK` is evaluated with the answer of [`Probe`](crate::module::field::Probe). It exists for every type unless the
 //! answer is that the mistake was made.
 
 macro_rules! mistakes {
@@ -11,7 +11,7 @@ macro_rules! mistakes {
         $(#[doc = $doc])*
         #[diagnostic::on_unimplemented(message = $message, label = $label, $(note = $note),+)]
         pub trait $name<const MISTAKEN: bool> {
-            /// Exists where the mistake was not made.
+            /// Exists if the mistake was not made.
             const CHECK: () = ();
         }
         #[diagnostic::do_not_recommend]
@@ -20,37 +20,37 @@ macro_rules! mistakes {
 }
 
 mistakes! {
-    /// Float arrays without attribute.
+    /// Float arrays without an attribute.
     ArrayNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it trained or not?",
         note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
     }
-    /// Float numbers without attribute.
+    /// Float numbers without an attribute.
     NumberNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it trained or not?",
         note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is a leaf that is not, `#[r#static]` if it is part of the model's structure",
     }
-    /// Leaves that no gradient exists of, without attribute.
+    /// Leaves without a gradient and without an attribute.
     LeafNeedsKind {
         message: "a field of type `{Self}` needs a kind",
-        label: "a leaf that is not trained says so",
+        label: "mark a leaf that is not trained",
         note: "write `#[state]` or `#[state(Collection)]` on the field",
     }
-    /// Integers and flags without attribute.
+    /// Integers and flags without an attribute.
     IntegerNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it a leaf or part of the structure?",
         note: "write `#[state]` or `#[state(Collection)]` on the field if it is a leaf, `#[r#static]` if it is part of the model's structure",
     }
-    /// Static values without attribute: sizes, names, settings.
+    /// Static values without an attribute: sizes, names, settings.
     StaticNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure; a number that is to be a leaf is an `i32`, `u32` or another type of a fixed size, with `#[state]`",
     }
-    /// Anything else without attribute.
+    /// Anything else without an attribute.
     OtherNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "not a module, nor a container of modules",

@@ -1,7 +1,7 @@
-//! What a type is, asked of any type at all.
+//! Answers questions about any type.
 //!
-//! An associated item of [`Probe`] itself is found where its bounds hold, and the item of [`Fallback`]
-//! elsewhere: so the derive can ask whether a type has a trait, and use it if so, without an error if not.
+//! An associated item of [`Probe`] itself is found where its bounds hold, and the item of [`Fallback`] elsewhere. So
+//! the derive can find out whether a type has a trait, and use it, without an error if it does not.
 
 #![allow(missing_docs, reason = "each item is documented at `Fallback`")]
 #![allow(clippy::missing_errors_doc, reason = "as above")]
@@ -16,14 +16,14 @@ use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
 use crate::node::leaf::Leaf;
 use crate::node::statics::{StaticData, StaticOperations, StaticRef, StaticValue};
 
-/// Answers what a type is, whatever it is: an associated item of [`Probe`] itself is found where its
-/// bounds hold, and the item of [`Fallback`] elsewhere.
+/// Answers questions about any type: an associated item of [`Probe`] itself is found where its bounds hold, and the
+/// item of [`Fallback`] elsewhere.
 #[derive(Debug)]
 pub struct Probe<T: ?Sized>(PhantomData<T>);
 
-/// The answers of [`Probe`] for types that are not what is asked; must be in scope where it is asked.
+/// The answers of [`Probe`] for types without the trait in question. The trait must be in scope.
 pub trait Fallback {
-    /// The type that is asked about.
+    /// The type in question.
     type Value: ?Sized;
     /// Whether it is a pytree.
     const IS_PYTREE: bool = false;
@@ -37,13 +37,13 @@ pub trait Fallback {
     const HOLDS_ARRAYS: bool = false;
     /// Whether it is a [`StaticValue`].
     const IS_VALUE: bool = false;
-    /// Whether it is `PartialEq + Debug`, and all that a treedef needs besides.
+    /// Whether it is `PartialEq + Debug`, and has everything else that a treedef needs.
     const IS_DEBUG: bool = false;
 
-    /// Does nothing: a compile error was reported for the field.
+    /// Does nothing, because a compile error was reported for the field.
     fn visit<'a>(_: &'a Self::Value, _: &mut dyn Visitor<'a>) {}
 
-    /// Fails: a compile error was reported for the field.
+    /// Fails, because a compile error was reported for the field.
     ///
     /// # Errors
     /// Always.
@@ -54,17 +54,17 @@ pub trait Fallback {
         Err(not_a_field())
     }
 
-    /// Something else: a compile error was reported for the type.
+    /// Another type, because a compile error was reported for the type.
     fn clone_boxed(_: &Self::Value) -> Box<dyn Leaf> {
         Box::new(false)
     }
 
-    /// The value as a static one, if it is a [`StaticValue`].
+    /// Returns the value as a static value, if it is a [`StaticValue`].
     fn by_value(_: &Self::Value) -> Option<StaticRef<'_>> {
         None
     }
 
-    /// Nothing: a compile error was reported for the field.
+    /// Panics, because a compile error was reported for the field.
     ///
     /// # Panics
     /// Always.
@@ -75,7 +75,7 @@ pub trait Fallback {
         panic!("{}", not_a_field())
     }
 
-    /// The value that data is, if the type is a [`StaticValue`] that knows.
+    /// Returns the value that data represents, if the type is a [`StaticValue`] that supports it.
     fn from_data(_: &StaticData) -> Option<Self::Value>
     where
         Self::Value: Sized,
@@ -83,7 +83,7 @@ pub trait Fallback {
         None
     }
 
-    /// The next static value, if the type is a [`StaticValue`].
+    /// Returns the next static value, if the type is a [`StaticValue`].
     fn unflatten_by_value(_: &mut Unflattener<'_>) -> Option<Result<Self::Value, TreeError>>
     where
         Self::Value: Sized,
@@ -91,12 +91,12 @@ pub trait Fallback {
         None
     }
 
-    /// The value as a static one, if it is `PartialEq + Debug`.
+    /// Returns the value as a static value, if it is `PartialEq + Debug`.
     fn by_debug(_: &Self::Value) -> Option<StaticRef<'_>> {
         None
     }
 
-    /// Fails: a compile error was reported for the field.
+    /// Fails, because a compile error was reported for the field.
     ///
     /// # Errors
     /// Always.
@@ -172,10 +172,10 @@ impl<T: Clone + 'static> Probe<T> {
     }
 }
 
-/// A value by each of the ways in which its type may be static; the first that is there counts.
+/// A value by each of the ways in which its type may be static; the first available way is used.
 pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
 
-/// The value as a static one; if its type can't be, which is a compile error, it is shown as `()`.
+/// Returns the value as a static value; `()` if its type can't be static, which is a compile error.
 pub fn as_static(ways: StaticWays<'_>) -> StaticRef<'_> {
     let [by_value, by_debug] = ways;
     by_value.or(by_debug).unwrap_or_else(|| StaticRef::new(&()))
