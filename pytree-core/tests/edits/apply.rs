@@ -188,7 +188,7 @@ fn the_paths_of_a_type_go_from_the_root_down() {
     assert_eq!(texts(&edit::paths_of::<i32>(&deep)), ["[0]".repeat(1000)]);
 }
 
-/// Visits two leaves and builds of one: what was made by hand does not go together again.
+/// A handwritten impl whose `visit` and `unflatten` disagree.
 #[derive(Debug)]
 struct Broken;
 impl Pytree for Broken {
@@ -203,7 +203,7 @@ impl Pytree for Broken {
 }
 
 #[test]
-#[should_panic(expected = "visits and unflattens differently")]
+#[should_panic(expected = "make `visit` and `unflatten` of the `Pytree` impl agree")]
 fn a_pytree_that_does_not_go_together_again_panics() {
     let _ = edit::apply(Broken, |_: &mut f32| ());
 }

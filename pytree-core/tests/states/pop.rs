@@ -71,7 +71,7 @@ fn plain_fields_are_told_and_nothing_is_changed() {
         text.contains("blocks[0].mean") && text.contains("blocks[1].mean"),
         "{text}"
     );
-    assert!(text.contains("make the field an `Option`"), "{text}");
+    assert!(text.contains("put the value into an `Option`"), "{text}");
     assert_eq!(model, mlp());
     let misspelt = partition::pop(&mut model, &Filter::path("blocks[0].meen")).unwrap_err();
     assert!(matches!(misspelt, TreeError::NoLeaf { .. }), "{misspelt}");
@@ -257,7 +257,7 @@ fn a_later_place_that_is_a_plain_field_is_told() {
     };
     let error = partition::pop(&mut held, &intermediate()).unwrap_err();
     assert!(
-        error.to_string().contains("always holds: always;"),
+        error.to_string().contains("always hold a value: always;"),
         "{error}"
     );
     assert!(held.list[0].same(&held.always));
@@ -268,7 +268,7 @@ fn leaves_without_kind_are_items_of_their_own() {
     let mut plain = vec![(1.0_f32, vec![2.0_f32, 3.0])];
     let error = partition::pop(&mut plain, &Filter::everything()).unwrap_err();
     assert!(
-        error.to_string().contains("always holds: [0][0];"),
+        error.to_string().contains("always hold a value: [0][0];"),
         "{error}"
     );
     let popped: Partition<_, f32> = partition::pop(&mut plain, &Filter::path("[0][1]")).unwrap();

@@ -48,7 +48,7 @@ fn what_references_hold_is_popped_in_place() {
     assert!(model.weight.same(&weight) && model.tied.same(&weight) && model.sown.same(&sown));
 
     let held = partition::pop(&mut model, &Filter::path("weight")).unwrap_err();
-    assert!(held.to_string().contains("always holds: weight;"), "{held}");
+    assert!(held.to_string().contains("always hold a value: weight;"), "{held}");
     assert_eq!(weight.get(), 1.0);
 }
 
