@@ -1,11 +1,10 @@
 //! Treedefs: the structure of a tree as a value.
 //!
-//! A treedef is a flat array of nodes in preorder beside the static values and keys of all of them.
-//! It is compared, hashed and walked without recursion, so its depth has no bound. Invariants:
-//! the subtree of node `i` is `nodes[i .. i + nodes[i].size]`; the static values of node `i` are
-//! `aux[nodes[i].aux .. nodes[i + 1].aux]`; places that hold a leaf and places whose leaf is absent are
-//! nodes without children. A node whose shape was made at run time has a stand-in for it, and the treedef the shape in
-//! `dynamic`. Other folders look at the nodes through a [`NodeView`] and make treedefs with a [`Builder`].
+//! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. It is compared, hashed
+//! and walked without recursion, so its depth is not limited. Invariants: the subtree of node `i` is `nodes[i .. i +
+//! nodes[i].size]`; the static values of node `i` are `aux[nodes[i].aux .. nodes[i + 1].aux]`; leaves and absent leaves
+//! are nodes without children. A node whose shape was made at run time has a stand-in, and `dynamic` has the shape.
+//! Other folders read the nodes through a [`NodeView`] and make treedefs with a [`Builder`].
 
 mod aliases;
 mod build;
@@ -46,24 +45,24 @@ use crate::base::path::{Key, KeyPath};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
 
-/// One node of a treedef.
+/// A node of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// The constant of its type, or a stand-in.
     shape: &'static NodeShape,
     /// The number of children.
     arity: u32,
-    /// The number of nodes of the subtree, this one included.
+    /// The number of nodes of the subtree, including this node.
     size: u32,
-    /// Where its static values begin.
+    /// The position of its first static value.
     aux: u32,
-    /// Of an alias, the number of the shared node or reference it leads to, counted in the order in which they begin,
-    /// or [`NOTHING`]; of a node of the argument, the number there; of a stand-in, the position of its shape in
-    /// [`Inner::dynamic`]. Zero for all others.
+    /// For an alias, the number of its target (a shared node or reference), in the order in which these nodes begin, or
+    /// [`NOTHING`]. For a node of the argument, its number there. For a stand-in, the position of its shape in
+    /// [`Inner::dynamic`]. Zero for all other nodes.
     target: u32,
 }
 
-/// The number of an alias that leads to nothing.
+/// The number of an alias without a target.
 const NOTHING: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -73,17 +72,17 @@ struct Inner {
     /// The shapes made at run time.
     dynamic: Vec<Arc<DynamicShape>>,
     leaves: usize,
-    /// No node is deeper; often it is the depth.
+    /// An upper bound of the depth; often the depth.
     depth: usize,
-    /// How many nodes aliases may refer to.
+    /// The number of nodes that aliases may refer to.
     numbered: usize,
-    /// Computed when it is first asked for: comparing needs none.
+    /// Computed at the first request, because comparing does not need it.
     hash: OnceLock<u64>,
-    /// The positions of the nodes that aliases may refer to, found when they are first asked for.
+    /// The positions of the nodes that aliases may refer to, computed at the first request.
     numbered_at: OnceLock<Box<[usize]>>,
 }
 
-/// What is counted of the nodes of a treedef.
+/// The counts of the nodes of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     leaves: usize,
@@ -93,10 +92,11 @@ struct Counts {
 
 /// The structure of a tree: nodes, keys and static values, without the leaves.
 ///
-/// Two treedefs are equal if their descriptions are: the families of the nodes, the names of types without modules and
-/// generic arguments, the fields with their kinds, and keys and static values. The Rust types are compared when a value
-/// is built. So a structure that was stored fits also when its type has moved. Of an opaque static value, such as a
-/// function, bytes hold a text only: what is read of it differs from every value. Cloning shares the treedef.
+/// Two treedefs are equal if their descriptions are equal: the families of the nodes, the names of types without
+/// modules and generic arguments, the fields with their kinds, and keys and static values. The Rust types are compared
+/// when a value is built, so a stored structure still fits after its type has moved. Bytes hold only a text of an
+/// opaque static value, such as a function: the value read from them differs from every other value. Clones share the
+/// treedef.
 ///
 /// # Examples
 /// ```
@@ -109,24 +109,24 @@ struct Counts {
 pub struct TreeDef(Arc<Inner>);
 
 impl TreeDef {
-    /// The treedef of a single leaf.
+    /// Returns the treedef of a single leaf.
     pub fn leaf() -> Self {
         let mut builder = Builder::default();
         builder.leaf(&shape::LEAF);
         builder.finish()
     }
 
-    /// The number of leaves.
+    /// Returns the number of leaves.
     pub fn num_leaves(&self) -> usize {
         self.0.leaves
     }
 
-    /// The number of nodes, leaves included.
+    /// Returns the number of nodes, including leaves.
     pub fn num_nodes(&self) -> usize {
         self.0.nodes.len()
     }
 
-    /// The family of the root.
+    /// Returns the family of the root.
     pub fn kind(&self) -> NodeKind {
         self.0
             .nodes
@@ -134,13 +134,13 @@ impl TreeDef {
             .map_or(NodeKind::Leaf, |root| root.shape.kind)
     }
 
-    /// The treedefs of the root's children.
+    /// Returns the treedefs of the root's children.
     pub fn children(&self) -> Vec<Self> {
         let children = self.root().children();
         children.map(|child| child.to_treedef()).collect()
     }
 
-    /// The paths of the leaves, in order.
+    /// Returns the paths of the leaves, in order.
     pub fn leaf_paths(&self) -> Vec<KeyPath> {
         let mut paths = Vec::with_capacity(self.num_leaves());
         self.walk_places(|place| {
@@ -151,7 +151,7 @@ impl TreeDef {
         paths
     }
 
-    /// The kinds of the leaves, in order.
+    /// Returns the kinds of the leaves, in order.
     pub fn leaf_kinds(&self) -> Vec<Option<LeafKind>> {
         let mut kinds = Vec::with_capacity(self.num_leaves());
         self.walk_decisions(
@@ -165,10 +165,10 @@ impl TreeDef {
         kinds
     }
 
-    /// For each leaf, in order, whether only tuples are above it.
+    /// Returns for each leaf, in order, whether there are only tuples above it.
     pub fn is_tuple_member(&self) -> Vec<bool> {
         let mut members = Vec::with_capacity(self.num_leaves());
-        // The end of the subtree of the node that is not a tuple and encloses the walk, if any.
+        // The end of the outermost open subtree whose root is not a tuple.
         let mut enclosed_until = 0;
         for (at, node) in self.0.nodes.iter().enumerate() {
             if node.shape.kind == NodeKind::Leaf {
@@ -180,7 +180,7 @@ impl TreeDef {
         members
     }
 
-    /// The subtree at a node as a treedef of its own. An alias in it of a node that is not becomes one of nothing.
+    /// Returns the subtree at a node as a separate treedef. An alias of a node outside of the subtree loses its target.
     pub(crate) fn subtree(&self, node: usize) -> Self {
         if node == 0 {
             return self.clone();
@@ -212,7 +212,7 @@ impl TreeDef {
         Self::from_parts(nodes, aux, dynamic.into_table())
     }
 
-    /// A treedef from its arrays, whose invariants hold already.
+    /// Creates a treedef from arrays whose invariants hold.
     fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>, dynamic: Vec<Arc<DynamicShape>>) -> Self {
         let count = |counts: fn(NodeKind) -> bool| {
             let kinds = nodes.iter().map(|node| node.shape.kind);
@@ -239,7 +239,7 @@ impl TreeDef {
         Self::from_counted(nodes, aux, dynamic, counts)
     }
 
-    /// As [`from_parts`](Self::from_parts), of nodes that are counted; the depth is a bound.
+    /// Creates a treedef from counted nodes and a bound of the depth; see [`from_parts`](Self::from_parts).
     fn from_counted(
         nodes: Vec<Node>,
         aux: Vec<StaticBox>,
@@ -258,8 +258,8 @@ impl TreeDef {
         }))
     }
 
-    /// A treedef with other nodes and static values, of the same depth and the same shapes made at run time, whose aliases
-    /// lead to as many nodes.
+    /// Creates a treedef with other nodes and static values. The depth, the shapes made at run time and the number of
+    /// nodes that aliases may refer to stay the same.
     fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
         let counts = Counts {
             leaves,
@@ -269,24 +269,24 @@ impl TreeDef {
         Self::from_counted(nodes, aux, self.0.dynamic.clone(), counts)
     }
 
-    /// The number of nodes that aliases may refer to.
+    /// Returns the number of nodes that aliases may refer to.
     pub(crate) fn num_numbered(&self) -> usize {
         self.0.numbered
     }
 
-    /// A bound of the depth, in nodes.
+    /// Returns an upper bound of the depth, in nodes.
     pub(crate) fn depth(&self) -> usize {
         self.0.depth
     }
 
-    /// Whether an alias may lead to a node that it is in, or to one that comes later: only references and weak edges
-    /// make that possible.
+    /// Returns whether an alias may refer to a node that contains it, or to a later node. Only references and weak
+    /// edges make this possible.
     pub(crate) fn leads_back(&self) -> bool {
         let mut kinds = self.0.nodes.iter().map(|node| node.shape.kind);
         kinds.any(|kind| matches!(kind, NodeKind::Reference | NodeKind::Weak))
     }
 
-    /// Whether any place is absent.
+    /// Returns whether any leaf is absent.
     pub(crate) fn has_absent(&self) -> bool {
         self.0
             .nodes
@@ -306,7 +306,7 @@ impl TreeDef {
 }
 
 impl Inner {
-    /// The positions of the nodes that aliases may refer to, in the order of their numbers.
+    /// Returns the positions of the nodes that aliases may refer to, in the order of their numbers.
     pub(crate) fn numbered_nodes(&self) -> &[usize] {
         if self.numbered == 0 {
             return &[];
@@ -318,13 +318,13 @@ impl Inner {
         })
     }
 
-    /// The shape of a node.
+    /// Returns the shape of the node at a position.
     #[inline]
     fn shape(&self, node: usize) -> Shape<'_> {
         self.shape_of(&self.nodes[node])
     }
 
-    /// The shape of one of the nodes.
+    /// Returns the shape of a node of this treedef.
     #[inline]
     fn shape_of(&self, node: &Node) -> Shape<'_> {
         if StandIn::is(node.shape) {
@@ -334,18 +334,18 @@ impl Inner {
         }
     }
 
-    /// Where the static values of a node begin; of the end, where they end.
+    /// Returns the position of the first static value of a node; for the end, the number of static values.
     fn aux_start(&self, node: usize) -> usize {
         let node = self.nodes.get(node);
         node.map_or(self.aux.len(), |node| node.aux as usize)
     }
 
-    /// The static values of a node.
+    /// Returns the static values of a node.
     fn aux_of(&self, node: usize) -> &[StaticBox] {
         &self.aux[self.aux_start(node)..self.aux_start(node + 1)]
     }
 
-    /// Whether two treedefs have the same nodes, static values aside.
+    /// Returns whether two treedefs have the same nodes, ignoring static values.
     fn has_nodes_of(&self, other: &Self) -> bool {
         let pairs = || self.nodes.iter().zip(&other.nodes);
         if self.nodes.len() != other.nodes.len() {
@@ -360,7 +360,7 @@ impl Inner {
 }
 
 impl Node {
-    /// The number of the node that an alias leads to; none if it leads to nothing, or is not an alias.
+    /// Returns the number of an alias's target; `None` if it has no target or is not an alias.
     fn target(&self) -> Option<usize> {
         (self.shape.kind == NodeKind::Alias && self.target != NOTHING)
             .then_some(self.target as usize)
@@ -383,7 +383,7 @@ impl KeyPath {
 }
 
 fn hash_parts(treedef: &Inner) -> u64 {
-    // The multiply-rotate hash of Firefox: two instructions a node, and quality enough for a table.
+    // The multiply-rotate hash of Firefox: two instructions a node, and good enough for a table.
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     let mut hash = treedef.nodes.len() as u64;
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);

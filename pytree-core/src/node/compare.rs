@@ -1,4 +1,4 @@
-//! How two leaves differ.
+//! Compares two leaves.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use crate::base::path::KeyPath;
 use crate::base::text::short_name;
 use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
 
-/// How the leaves at one path differ.
+/// The difference between the leaves at a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeafDiff {
-    /// Where.
+    /// The path of the leaves.
     pub path: KeyPath,
-    /// What the left leaf is: element type and shape of an array, what any other leaf displays, or its type.
+    /// The left leaf: dtype and shape of an array, or the displayed text or type of any other leaf.
     pub left: String,
-    /// What the right leaf is.
+    /// The right leaf.
     pub right: String,
-    /// What differs.
+    /// The kind of the difference.
     pub change: LeafChange,
-    /// How the elements differ, of arrays of one shape whose elements can be read; `None` if all are equal.
+    /// The difference of the elements, if the arrays have the same shape and can be read; `None` if all are equal.
     pub values: Option<ValueDiff>,
 }
 
-/// What differs between two leaves; compared in this order.
+/// The kinds of differences between two leaves, in the order of comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeafChange {
@@ -29,34 +29,34 @@ pub enum LeafChange {
     Type,
     /// The shapes.
     Shape,
-    /// The element types.
+    /// The dtypes.
     ElementType,
-    /// The elements, or what leaves that are not arrays display.
+    /// The elements, or the displayed texts of leaves that are not arrays.
     Values,
-    /// Nothing that is known: the elements cannot be read, as inside of a compiled function.
+    /// Unknown: the elements cannot be read, for instance inside a compiled function.
     Unread,
 }
 
-/// How the elements of two arrays differ.
+/// The difference between the elements of two arrays.
 ///
-/// NaN equals NaN and differs from every number by infinity.
+/// NaN equals NaN, and its difference from any number is infinite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueDiff {
-    /// How many elements differ.
+    /// The number of elements that differ.
     pub differing: usize,
-    /// How many elements there are.
+    /// The number of elements.
     pub elements: usize,
     /// The largest absolute difference of two elements.
     pub absolute: f64,
-    /// The largest difference relative to the larger magnitude of the two.
+    /// The largest difference divided by the larger magnitude of the two elements.
     pub relative: f64,
-    /// Where the largest absolute difference is, the first such place.
+    /// The first position of the largest absolute difference.
     pub position: Vec<usize>,
     /// The left element there.
     pub left: f64,
     /// The right element there.
     pub right: f64,
-    /// The two elements exactly, of arrays of 64-bit integers, which an `f64` may round.
+    /// The exact elements of arrays of 64-bit integers, which an `f64` may round.
     pub integers: Option<(i128, i128)>,
 }
 
@@ -102,7 +102,7 @@ fn compare_arrays(
     values.map(|values| (LeafChange::Values, Some(values)))
 }
 
-/// The elements of an array of integers that an `f64` may round.
+/// Returns the elements of an array of integers that an `f64` may round.
 pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     match info.element {
         ElementType::I64 => {
@@ -117,7 +117,7 @@ pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     }
 }
 
-/// The differences of elements in row-major order; what is exact of them, too, decides whether they differ.
+/// Compares elements in row-major order. If exact elements exist, they determine whether two elements differ.
 #[allow(clippy::float_cmp, reason = "a difference is any at all")]
 fn compare_values(
     shape: &[usize],
@@ -169,7 +169,7 @@ fn compare_values(
     })
 }
 
-/// The index along each axis of an element in row-major order.
+/// Returns the index along each axis of an element in row-major order.
 fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
     let mut rest = element;
     let mut index: Vec<usize> = shape
@@ -185,7 +185,7 @@ fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// A leaf as displays of trees show it.
+/// Returns the displayed text of a leaf in a tree.
 struct Shown<'l>(&'l dyn Leaf);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,14 +205,13 @@ fn compare_opaque(left: &dyn Leaf, right: &dyn Leaf) -> Option<(LeafChange, (Str
     (texts.0 != texts.1).then_some((LeafChange::Values, texts))
 }
 
-/// Whether two leaves are the same: arrays by shape, element type and elements, other leaves by type and by what they
-/// display.
+/// Returns whether two leaves are equal: arrays by shape, dtype and elements, other leaves by type and displayed text.
 pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
     compare(KeyPath::root(), left, right).is_none()
 }
 
 impl LeafDiff {
-    /// What the columns of the table after the two leaves say.
+    /// Returns the columns of the table that follow the two leaves.
     pub(crate) fn columns(&self) -> [String; 4] {
         let Some(values) = &self.values else {
             let what = match self.change {
@@ -242,7 +241,7 @@ impl LeafDiff {
     }
 }
 
-/// An element of an array that displays as `array`, with the digits that its type has.
+/// Formats an element of an array whose display is `array`, with the digits of its dtype.
 #[allow(clippy::cast_possible_truncation, reason = "it was an f32")]
 fn shown_as(array: &str, element: f64) -> String {
     if array.starts_with("f32") {

@@ -1,4 +1,4 @@
-//! The order in which the entries of a map were inserted: kept beside its sorted keys, and not compared.
+//! The insertion order of the entries of a map. It is stored beside the sorted keys and ignored by comparisons.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::base::bug::bug;
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 
-/// For each entry of a map in the order of insertion, its position in the order of the keys; none if it is not
-/// known, or the same. It is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict).
+/// The position in the sorted keys of each entry of a map, in insertion order; empty if the order is unknown or sorted.
+/// It is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict).
 ///
-/// Equal to any other: two maps with the same keys have the same structure, however they came about.
+/// It equals any other insertion order: maps with the same keys have the same structure, however they were filled.
 #[derive(Clone, Debug, Default)]
 pub struct InsertionOrder(Option<Arc<[u32]>>);
 
@@ -18,7 +18,7 @@ impl InsertionOrder {
     /// The order of the keys.
     pub const SORTED: &'static Self = &Self(None);
 
-    /// The order of entries whose positions among the sorted keys are given.
+    /// Creates the order of entries, given their positions among the sorted keys.
     pub(crate) fn of_positions(positions: &[usize]) -> Self {
         if positions.is_sorted() {
             return Self(None);
@@ -33,7 +33,7 @@ impl InsertionOrder {
         Self(Some(positions.iter().map(narrow).collect()))
     }
 
-    /// Puts what is in the order of the keys into the order of insertion.
+    /// Reorders items from key order to insertion order.
     pub(crate) fn restore<T>(&self, sorted: Vec<T>) -> Vec<T> {
         let Some(order) = self.0.as_ref().filter(|order| order.len() == sorted.len()) else {
             return sorted;
@@ -82,8 +82,8 @@ impl StaticValue for InsertionOrder {
     }
 }
 
-/// Sorts the entries of a map by their keys, of which equal ones keep the last value, and tells their order of
-/// insertion, in which a key stands where it was first.
+/// Sorts the entries of a map by key and returns their insertion order. Of equal keys the last value is kept, at the
+/// place of the first.
 pub(crate) fn sort_entries<T>(
     entries: Vec<(StaticBox, T)>,
 ) -> (Vec<StaticBox>, Vec<T>, InsertionOrder) {

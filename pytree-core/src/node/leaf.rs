@@ -1,7 +1,7 @@
 //! Leaves: the values at the ends of a pytree.
 //!
-//! A leaf is anything that is not a node: a number, a string, an array, a tensor, a user's own type.
-//! Leaves are compared by type only where one type was asked for; nothing here does arithmetic.
+//! A leaf is anything that is not a node: a number, a string, an array, a tensor, a user's own type. The type of a leaf
+//! is compared only where one type is required. Nothing here does arithmetic.
 
 mod array_info;
 
@@ -17,82 +17,81 @@ use crate::node::shape::NodeShape;
 
 /// A value at the end of a pytree.
 ///
-/// Numbers, strings, ndarray's owned arrays and tensors are leaves; users' types become leaves by
-/// `#[derive(Leaf)]`.
+/// Numbers, strings, ndarray's owned arrays and tensors are leaves. `#[derive(Leaf)]` makes a user's type a leaf.
 pub trait Leaf: Any + fmt::Debug + Send + Sync {
-    /// The leaf as a dynamically typed value.
+    /// Returns the leaf as a dynamically typed value.
     fn as_any(&self) -> &dyn Any;
 
-    /// The leaf as a dynamically typed value, to be changed in place.
+    /// Returns the leaf as a mutable, dynamically typed value.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
-    /// A copy of the leaf, boxed.
+    /// Returns a boxed copy of the leaf.
     fn clone_boxed(&self) -> Box<dyn Leaf>;
 
-    /// Moves the leaf into `slot`, an `Option` of its type; gives it back if the slot is of another type.
+    /// Moves the leaf into `slot`, an `Option` of its type.
     ///
     /// # Errors
     /// The leaf itself, if `slot` holds another type.
     fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>>;
 
-    /// The name of its type, for messages.
+    /// Returns the name of its type, for messages.
     fn type_name(&self) -> &'static str;
 
-    /// The shape of the leaf in a treedef, which remembers its type.
+    /// Returns the shape of the leaf in a treedef, which stores its type.
     fn leaf_shape(&self) -> &'static NodeShape;
 
-    /// The leaf in it, if it does nothing but hold one: then its elements are those of that leaf.
+    /// Returns the inner leaf, if this leaf only wraps another one. Its elements are then those of the inner leaf.
     fn inner(&self) -> Option<&dyn Leaf> {
         None
     }
 
-    /// As [`inner`](Self::inner), to be changed in place.
+    /// Returns the inner leaf mutably; see [`inner`](Self::inner).
     fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
         None
     }
 
-    /// Element type and shape, if it is an array or a number.
+    /// Returns dtype and shape, if the leaf is an array or a number.
     fn array_info(&self) -> Option<ArrayInfo> {
         None
     }
 
-    /// The elements as numbers in row-major order, if it is an array or a number whose values can be read now: what
-    /// comparisons of models and the search for values that are not finite look at.
+    /// Returns the elements as numbers in row-major order, if the leaf is an array or a number whose values can be read
+    /// now. Comparisons of models and the search for NaNs use it.
     ///
-    /// `true` is one and `false` is zero. An integer beyond 2⁵³ becomes the nearest `f64`. The length is that of
+    /// `true` is one and `false` is zero. An integer beyond 2⁵³ is rounded to the nearest `f64`. The length is that of
     /// [`array_info`](Self::array_info).
     fn values(&self) -> Option<Vec<f64>> {
         None
     }
 
-    /// What tells the memory of its elements from that of others, if several leaves may hold the same: by it a
-    /// lint finds leaves that are one array.
+    /// Returns the identity of the memory of its elements, if several leaves may use the same memory. A lint finds such
+    /// leaves by it.
     fn storage_identity(&self) -> Option<usize> {
         None
     }
 
-    /// Writes the leaf as Python's `repr` would: what displays of trees show.
+    /// Writes the leaf as Python's `repr` would, for displays of trees.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// The errors of the formatter.
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
 impl dyn Leaf {
-    /// The leaf as a `T`, if it is one.
+    /// Returns the leaf as a `T`, if it is one.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.as_any().downcast_ref()
     }
 
-    /// The leaf as a `T` to be changed in place, if it is one.
+    /// Returns the leaf as a mutable `T`, if it is one.
     pub fn downcast_mut<T: 'static>(&mut self) -> Option<&mut T> {
         self.as_any_mut().downcast_mut()
     }
 
-    /// The leaf as an array of `T` of any number of axes, if it is one of ndarray's owned arrays of up
-    /// to six axes, or a number.
+    /// Returns the leaf as an array of `T` of any rank, if it is a number or one of ndarray's owned arrays of up to six
+    /// axes.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         if let Some(inner) = self.inner() {
             return inner.array_view();
@@ -118,7 +117,7 @@ impl dyn Leaf {
             .map(|number| ndarray::aview0(number).into_dyn())
     }
 
-    /// As [`array_view`](#method.array_view), to be changed in place.
+    /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
     pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         if self.inner().is_some() {
             return self.inner_mut()?.array_view_mut();
@@ -146,7 +145,7 @@ impl dyn Leaf {
     }
 }
 
-/// The methods of [`Leaf`] that are the same for every sized, cloneable type.
+/// The methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __leaf_methods {
@@ -208,7 +207,7 @@ macro_rules! __leaf_is_pytree {
     };
 }
 
-/// A number of any of the element types, as an `f64`.
+/// Returns a number of any element type as an `f64`.
 fn number(value: &dyn Any) -> Option<f64> {
     macro_rules! attempt {
         ($($exact:ty),*; $($rounded:ty),*) => {
@@ -272,7 +271,7 @@ __leaf_is_pytree!([] &'static str);
 impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
     __leaf_methods!();
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What ndarray's `Debug` adds, strides and layout, is of no interest in a tree.
+        // The strides and layout in ndarray's `Debug` are of no interest in a tree.
         let text = format!("{self:?}");
         f.write_str(text.split(", shape=[").next().unwrap_or(&text))
     }
@@ -288,10 +287,10 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
 }
 __leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
-/// A leaf that may be missing: what the leaves of a tree become where `None` is a leaf too. It is shown as what it
-/// holds, as in Python, and is an array where it holds one.
+/// A leaf that may be missing, for trees in which `None` is a leaf. It is displayed as its content, as in Python, and
+/// is an array if its content is an array.
 ///
-/// As a value of its own an `Option` is a node: this is for trees whose leaves were chosen to be options, by
+/// An `Option` in any other value is a node. This applies only to trees made by
 /// [`Tree::none_as_leaves`](crate::Tree::none_as_leaves).
 impl<L: Leaf + Clone> Leaf for Option<L> {
     __leaf_methods!();
@@ -318,11 +317,11 @@ impl<L: Leaf + Clone> Leaf for Option<L> {
     }
 }
 
-/// A leaf of any type: what trees of mixed leaves hold.
+/// A leaf of any type, for trees of mixed leaves.
 pub struct AnyLeaf(Box<dyn Leaf>);
 
 impl AnyLeaf {
-    /// Wraps a leaf; a leaf that is already an [`AnyLeaf`] is not wrapped twice.
+    /// Wraps a leaf. An [`AnyLeaf`] is not wrapped twice.
     pub fn new(leaf: impl Leaf) -> Self {
         Self(Box::new(leaf))
     }
@@ -332,17 +331,17 @@ impl AnyLeaf {
         Self(leaf)
     }
 
-    /// The leaf as a `T`, if it is one.
+    /// Returns the leaf as a `T`, if it is one.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 
-    /// The leaf as an array of `T`, if it is one of ndarray's owned arrays or a number.
+    /// Returns the leaf as an array of `T`, if it is a number or one of ndarray's owned arrays.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         self.0.array_view()
     }
 
-    /// As [`array_view`](#method.array_view), to be changed in place.
+    /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
     pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         self.0.array_view_mut()
     }
@@ -363,9 +362,9 @@ impl fmt::Debug for AnyLeaf {
         self.0.fmt(f)
     }
 }
-/// As [`diff`](crate::diff()) compares leaves: arrays and numbers by shape, element type and elements, of which NaN equals
-/// NaN, and other leaves by their type and what they display. What cannot be read, as inside of a compiled function,
-/// equals nothing.
+/// Compares leaves as [`diff`](crate::diff()) does: arrays and numbers by shape, dtype and elements, where NaN equals
+/// NaN; other leaves by type and displayed text. Elements that cannot be read, as inside a compiled function, equal
+/// nothing.
 impl PartialEq for AnyLeaf {
     fn eq(&self, other: &Self) -> bool {
         same(&*self.0, &*other.0)

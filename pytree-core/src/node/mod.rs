@@ -1,4 +1,4 @@
-//! What a node of a tree has besides its children: leaves, static values, shapes.
+//! The data of a tree's nodes besides their children: leaves, static values, shapes.
 
 pub(crate) mod compare;
 pub(crate) mod insertion;

@@ -1,9 +1,9 @@
-//! Node shapes: what a treedef keeps of a node besides its children and static values.
+//! Node shapes: what a treedef stores of a node besides its children and static values.
 //!
-//! A shape is a constant of the node's type, a [`NodeShape`], or is made at run time, a [`DynamicShape`], which is freed with
-//! the last structure that has it. A [`Shape`] is either. Two shapes are equal if their descriptions are. The arguments of a
-//! generic type don't count, as they don't in Python: what they are is seen in the children. So a `Batch<f64>` at each leaf
-//! of a list, turned inside out, is a `Batch<Vec<f64>>`.
+//! A shape is a constant of the node's type, a [`NodeShape`], or is made at run time, a [`DynamicShape`], which is
+//! freed with the last structure that uses it. A [`Shape`] is either. Two shapes are equal if their descriptions are
+//! equal. Arguments of generic types do not count, as in Python: they are seen in the children. So the transpose of a
+//! list with a `Batch<f64>` at each leaf is a `Batch<Vec<f64>>`.
 
 mod dynamic;
 mod either;
@@ -16,10 +16,10 @@ pub use self::either::{OwnedShape, Shape};
 
 use crate::base::kind::{CollectionId, FieldKind, Frozen};
 
-/// The kind of a parameter that is frozen.
+/// The kind of a frozen parameter.
 pub(crate) const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());
 
-/// The family a node belongs to; it decides how children are keyed and how the node is displayed.
+/// The family of a node. It determines the keys of the children and the display of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NodeKind {
@@ -31,38 +31,38 @@ pub enum NodeKind {
     Struct,
     /// A struct or enum variant with unnamed fields.
     TupleStruct,
-    /// A named tuple: displays as in Python, and is keyed by its fields.
+    /// A named tuple: displayed as in Python, and keyed by its fields.
     NamedTuple,
     /// `Vec`, arrays and other sequences; children are keyed by index.
     List,
     /// Tuples; children are keyed by index.
     Tuple,
-    /// Maps in the order of their sorted keys.
+    /// Maps with sorted keys.
     Dict,
     /// Maps in insertion order.
     OrderedDict,
     /// `None`: a node without leaves.
     None,
-    /// `Some`: displays as its child.
+    /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object: its static value says how to rebuild it; displays as its child.
+    /// A boxed trait object: its static value rebuilds it. Displayed as its child.
     Object,
-    /// A shared node at its first place; displays as its child.
+    /// A shared node at its first place; displayed as its child.
     Shared,
-    /// A shared node or a reference at a later place: its static value is the number of the first.
+    /// A shared node or a reference at a later place. Its static value is the number of the node.
     Alias,
-    /// A mutable reference at its first place; displays as what it holds. Its shape may have a field, which gives the
-    /// kind of what is inside.
+    /// A mutable reference at its first place; displayed as its content. Its shape may have a field, which determines
+    /// the kind of the content.
     Reference,
-    /// A weak edge: its child is an alias of the node it leads to, or of none.
+    /// A weak edge: its child is an alias of its target, or an alias of nothing.
     Weak,
-    /// In what a function returned, a reference that came with its argument: its static value is the position among
-    /// those of the argument.
+    /// A reference of the argument inside the result of a function. Its static value is the position among the
+    /// references of the argument.
     Argument,
 }
 
 impl NodeKind {
-    /// Whether the node displays as its only child and adds no key to the path.
+    /// Returns whether the node is displayed as its only child and adds no key to the path.
     pub const fn is_transparent(self) -> bool {
         matches!(
             self,
@@ -70,16 +70,16 @@ impl NodeKind {
         )
     }
 
-    /// Whether aliases refer to nodes of this family by number, in the order in which they begin.
+    /// Returns whether aliases refer to nodes of this family by number, in the order in which they begin.
     pub(crate) const fn is_numbered(self) -> bool {
         matches!(self, Self::Shared | Self::Reference)
     }
 }
 
-/// A field of a struct that holds children.
+/// A field of a struct that contains children.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name; the position as text for unnamed fields.
+    /// Its name; for unnamed fields, the position as text.
     pub name: &'static str,
     /// Its kind; `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
@@ -90,28 +90,28 @@ pub struct Field {
 pub struct NodeShape {
     /// The family.
     pub kind: NodeKind,
-    /// The name that displays show, for instance `Linear` or `Activation::Relu`.
+    /// The displayed name, for instance `Linear` or `Activation::Relu`.
     pub name: &'static str,
     /// The fields that are children, in declaration order; empty for containers.
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
-    /// What tells the item that the node is of from others: the same for all arguments of a generic type.
+    /// The identity of the node's type, the same for all arguments of a generic type.
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
     pub type_name: fn() -> &'static str,
 }
 
 impl Field {
-    /// A field of a plain container, which has no kind.
+    /// Creates a field of a plain container, which has no kind.
     pub const fn plain(name: &'static str) -> Self {
         Self { name, kind: None }
     }
 }
 
 impl NodeShape {
-    /// The shape of a struct `T` with named fields, for types that are made pytrees by hand: the fields that
-    /// are children and the names of the static ones, each in the order they are visited.
+    /// Creates the shape of a struct `T` with named fields, for a handwritten impl of `Pytree`. Pass the fields that
+    /// are children and the names of the static fields, in the order in which they are visited.
     pub const fn structure<T: 'static>(
         name: &'static str,
         fields: &'static [Field],
@@ -127,8 +127,8 @@ impl NodeShape {
         }
     }
 
-    /// The shape of a leaf of the type `L`. Shapes of leaves are equal, whatever their types: structure is
-    /// what is above the leaves.
+    /// Returns the shape of a leaf of the type `L`. The shapes of all leaves are equal, because a structure does not
+    /// contain their types.
     pub const fn leaf<L: 'static>() -> Self {
         Self {
             identity: TypeId::of::<L>,
@@ -137,7 +137,7 @@ impl NodeShape {
         }
     }
 
-    /// The shape of a built-in container.
+    /// Creates the shape of a built-in container.
     pub const fn builtin(kind: NodeKind, name: &'static str) -> Self {
         Self {
             kind,
@@ -181,7 +181,7 @@ macro_rules! builtin {
 builtin! {
     /// A leaf.
     LEAF = Leaf, "leaf";
-    /// A place whose leaf is elsewhere.
+    /// A place whose leaf is in another part.
     ABSENT = Absent, "absent";
     /// A sequence.
     LIST = List, "list";
@@ -201,7 +201,7 @@ builtin! {
     SHARED = Shared, "shared";
     /// A shared node or a reference at a later place.
     ALIAS = Alias, "alias";
-    /// A mutable reference that says nothing of the kind of what is inside.
+    /// A mutable reference that does not determine the kind of its content.
     REFERENCE = Reference, REFERENCE_NAME;
     /// A weak edge.
     WEAK = Weak, "weak";
@@ -212,5 +212,5 @@ builtin! {
 /// The name of the shapes of references.
 pub(crate) const REFERENCE_NAME: &str = "reference";
 
-/// The field of a reference's shape that says of what kind it is.
+/// The field of a reference's shape that determines its kind.
 pub(crate) const REFERENCE_FIELD: &str = "value";

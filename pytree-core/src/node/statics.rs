@@ -1,7 +1,7 @@
 //! Static values: the data of a treedef that are not leaves.
 //!
-//! A static value is visited by reference together with a table of its operations, so that types are
-//! accepted that implement no trait of ours, and nothing is cloned unless a treedef is built.
+//! A static value is visited by reference, with a table of its operations. So types without our traits are accepted,
+//! and a value is cloned only when a treedef is built.
 
 mod data;
 mod values;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use self::data::{FloatBits, StaticData};
 
-/// What a treedef does with a static value: compare, hash, copy and show it.
+/// The operations of a treedef on a static value: compare, hash, copy and display.
 #[derive(Debug)]
 pub struct StaticOperations {
     eq: fn(&dyn Any, &dyn Any) -> bool,
@@ -24,7 +24,7 @@ pub struct StaticOperations {
 }
 
 impl StaticOperations {
-    /// The operations of a type that implements [`StaticValue`].
+    /// Returns the operations of a type that implements [`StaticValue`].
     pub const fn of<T: StaticValue>() -> Self {
         Self {
             eq: |left, right| match (left.downcast_ref::<T>(), right.downcast_ref::<T>()) {
@@ -48,8 +48,8 @@ impl StaticOperations {
         }
     }
 
-    /// The operations of a type that is `PartialEq + Debug`. Its hash is that of the type's name: values that are equal
-    /// may have different debug texts.
+    /// Returns the operations of a type that is `PartialEq + Debug`. Its hash is that of the type's name, because equal
+    /// values may have different debug texts.
     pub const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
         Self {
             eq: eq::<T>,
@@ -70,7 +70,7 @@ fn share<T: Clone + Send + Sync + 'static>(value: &dyn Any) -> Arc<dyn Any + Sen
         None => Arc::new(()),
     }
 }
-/// Values that are not equal to themselves, such as NaN, are equal if they have one debug text.
+/// Values that do not equal themselves, such as NaN, are equal if they have the same debug text.
 fn eq<T: PartialEq + fmt::Debug + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
     let (Some(left), Some(right)) = (left.downcast_ref::<T>(), right.downcast_ref::<T>()) else {
         return false;
@@ -94,8 +94,8 @@ fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) ->
         .map_or(Ok(()), |value| value.fmt(f))
 }
 
-/// The type of a function pointer, without paths; nothing for other types. Its value is an address, which says
-/// nothing and differs from run to run.
+/// Returns the type of a function pointer, without paths; `None` for other types. The value is an address, which
+/// differs from run to run.
 fn function_type<T>() -> Option<String> {
     let name = std::any::type_name::<T>();
     let pointer = ["fn(", "for<", "unsafe fn(", "unsafe extern ", "extern "];
@@ -128,7 +128,7 @@ fn function_type<T>() -> Option<String> {
     Some(text + &path)
 }
 
-/// A static value under a visitor: borrowed, with its operations.
+/// A borrowed static value with its operations, for a visitor.
 #[derive(Clone, Copy)]
 pub struct StaticRef<'a> {
     value: &'a (dyn Any + Send + Sync),
@@ -136,7 +136,7 @@ pub struct StaticRef<'a> {
 }
 
 impl<'a> StaticRef<'a> {
-    /// A static value with the operations of its type.
+    /// Borrows a static value with the operations of its type.
     pub fn new<T: StaticValue>(value: &'a T) -> Self {
         Self {
             value,
@@ -144,12 +144,12 @@ impl<'a> StaticRef<'a> {
         }
     }
 
-    /// A static value with the operations given.
+    /// Borrows a static value with the given operations.
     pub fn with(value: &'a (dyn Any + Send + Sync), operations: &'static StaticOperations) -> Self {
         Self { value, operations }
     }
 
-    /// The value itself, if it is a `T`.
+    /// Returns the value, if it is a `T`.
     pub fn downcast_ref<T: 'static>(self) -> Option<&'a T> {
         (self.value as &dyn Any).downcast_ref()
     }
@@ -159,14 +159,14 @@ impl<'a> StaticRef<'a> {
         (self.operations.hash)(self.value, hasher);
     }
 
-    /// The value as data.
+    /// Returns the value as data.
     pub fn data(self) -> StaticData {
         (self.operations.data)(self.value)
     }
 
-    /// Values of different types are equal if they are the same data: a key that is a `String` and one that is
-    /// a `&str`, or a value and what was read from the bytes it was written to. A text says too little of an opaque value:
-    /// several values that differ may have it.
+    /// Compares values. Values of different types are equal if their data is equal: a `String` key equals a `&str` key,
+    /// and a value equals what was read from its bytes. The text of an opaque value is not enough: different values may
+    /// have the same text.
     #[cold]
     fn same_data_of_another_type(self, other: &Self) -> bool {
         if self.value.type_id() == other.value.type_id() {
@@ -176,7 +176,7 @@ impl<'a> StaticRef<'a> {
         !data.has_opaque() && data == other.data()
     }
 
-    /// An owned copy.
+    /// Returns an owned copy.
     pub fn to_box(self) -> StaticBox {
         StaticBox {
             value: (self.operations.share)(self.value),
@@ -201,7 +201,7 @@ impl fmt::Debug for StaticRef<'_> {
     }
 }
 
-/// A static value owned by a treedef; clones share it.
+/// A static value that a treedef owns. Clones share it.
 #[derive(Clone)]
 pub struct StaticBox {
     value: Arc<dyn Any + Send + Sync>,
@@ -217,12 +217,12 @@ impl StaticBox {
         }
     }
 
-    /// The value as data.
+    /// Returns the value as data.
     pub fn data(&self) -> StaticData {
         self.as_static_ref().data()
     }
 
-    /// The value as a `T`: itself, or made from its data if it is of another type.
+    /// Returns the value as a `T`: the value itself, or a `T` made from its data.
     pub(crate) fn to_value<T: StaticValue>(&self) -> Option<T> {
         match self.downcast_ref::<T>() {
             Some(value) => Some(value.clone()),
@@ -230,7 +230,7 @@ impl StaticBox {
         }
     }
 
-    /// The value under a visitor.
+    /// Borrows the value for a visitor.
     pub fn as_static_ref(&self) -> StaticRef<'_> {
         StaticRef {
             value: &*self.value,
@@ -238,7 +238,7 @@ impl StaticBox {
         }
     }
 
-    /// The value itself, if it is a `T`.
+    /// Returns the value, if it is a `T`.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         (&*self.value as &dyn Any).downcast_ref()
     }
@@ -263,35 +263,35 @@ impl fmt::Debug for StaticBox {
     }
 }
 
-/// A type whose values may be static fields: totally compared, hashed, copied and shown.
+/// A type whose values may be static fields: totally compared, hashed, copied and displayed.
 ///
-/// Numbers are compared by their bits, so that NaN equals itself and a treedef that holds one is equal
-/// to itself. Users' types implement it by `#[derive(Static)]`.
+/// Numbers are compared by their bits, so NaN equals itself, and so does a treedef that contains NaN.
+/// `#[derive(Static)]` implements it for a user's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be static",
     label = "a treedef cannot compare it",
     note = "write `#[derive(Static, Clone)]` on the type, or bound the type parameter by `StaticValue`"
 )]
 pub trait StaticValue: Clone + Send + Sync + 'static {
-    /// Total equality.
+    /// Compares two values by a total equality.
     fn static_eq(&self, other: &Self) -> bool;
-    /// A hash that equal values share.
+    /// Returns a hash. Equal values have equal hashes.
     fn static_hash(&self, hasher: &mut dyn Hasher);
     /// Writes the value as a treedef displays it.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// The errors of the formatter.
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// The value as data: what files hold of it, and what orders the keys of maps. The default knows only the
-    /// type's name and the text that displays show.
+    /// Returns the value as data, which files store, and which determines the order of the keys of maps. The default
+    /// has only the type's name and the displayed text.
     ///
-    /// Equal data must have equal hashes: see [`static_hash`](Self::static_hash).
+    /// Equal data must have equal hashes; see [`static_hash`](Self::static_hash).
     fn static_data(&self) -> StaticData {
         StaticData::opaque::<Self>(format!("{}", Shown(self)))
     }
 
-    /// The value that `data` is, if it is one of this type. The default knows none.
+    /// Returns the value of this type that `data` represents. The default returns `None`.
     fn from_static_data(data: &StaticData) -> Option<Self> {
         let _ = data;
         None

@@ -1,8 +1,8 @@
-//! Element types and shapes of leaves that are arrays.
+//! Dtypes and shapes of leaves that are arrays.
 
 use std::fmt;
 
-/// The type of an array's elements.
+/// The dtype of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -21,7 +21,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// The size of one element in bytes.
+    /// Returns the size of an element in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 1,
@@ -31,7 +31,7 @@ impl ElementType {
         }
     }
 
-    /// Whether gradients of it exist.
+    /// Returns whether the dtype has gradients.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
@@ -57,31 +57,31 @@ impl fmt::Display for ElementType {
 
 /// A Rust type that can be the element of an array leaf.
 pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
-    /// Its element type.
+    /// The dtype of the element.
     const TYPE: ElementType;
 }
 
-/// Element type and shape of a leaf that is an array or a number; displays as `f32[2,3]`.
+/// The dtype and shape of a leaf that is an array or a number; displayed as `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayInfo {
-    /// The type of the elements.
+    /// The dtype.
     pub element: ElementType,
     /// The length of each axis; empty for a number.
     pub shape: Vec<usize>,
 }
 
 impl ArrayInfo {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The size of all elements in bytes.
+    /// Returns the size of all elements in bytes.
     pub fn bytes(&self) -> usize {
         self.len() * self.element.bytes()
     }

@@ -1,7 +1,7 @@
-//! Shapes made at run time, of named tuples, modules built from data, and structures read from bytes.
+//! Shapes made at run time: of named tuples, modules built from data, and structures read from bytes.
 //!
-//! No table of them is kept: each is freed with the last structure that has it. So a process may read any number of
-//! structures.
+//! There is no global table of them: each is freed with the last structure that uses it. So a process may read any
+//! number of structures.
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ pub struct DynamicShape {
 }
 
 impl DynamicShape {
-    /// The shape of a struct whose fields are known at run time only: a named tuple, a module built from data.
+    /// Creates the shape of a struct whose fields are known only at run time: a named tuple, or a module built from
+    /// data.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two fields have one name, or the family is one whose shapes are constants: that of leaves,
-    /// absent places, shared nodes, aliases or nodes of the argument.
+    /// [`TreeError::Build`] if two fields have the same name, or if the shapes of the family are constants: leaves,
+    /// absent places, shared nodes, aliases and nodes of the argument.
     pub fn new(
         kind: NodeKind,
         name: &str,
@@ -66,7 +67,7 @@ impl DynamicShape {
         ))
     }
 
-    /// As [`new`](Self::new), of fields whose names differ.
+    /// Creates a shape of fields whose names differ; see [`new`](Self::new).
     pub(crate) fn of_distinct<'n>(
         kind: NodeKind,
         name: &str,
@@ -81,12 +82,12 @@ impl DynamicShape {
         })
     }
 
-    /// The family.
+    /// Returns the family.
     pub fn kind(&self) -> NodeKind {
         self.kind
     }
 
-    /// The name that displays show.
+    /// Returns the displayed name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -113,18 +114,18 @@ impl DynamicShape {
     }
 }
 
-/// What stands in a node of a treedef for a shape made at run time: a constant of its family, so that nodes stay small and
-/// `Copy`. The treedef has the shape itself in a table.
+/// The stand-in for a shape made at run time: a constant of its family, so that nodes stay small and `Copy`. The
+/// treedef has the shape in a table.
 #[derive(Debug)]
 pub(crate) struct StandIn;
 
 impl StandIn {
-    /// The stand-in for the shapes of a family.
+    /// Returns the stand-in for the shapes of a family.
     pub(crate) fn of(kind: NodeKind) -> &'static NodeShape {
         &STAND_INS[kind as usize]
     }
 
-    /// Whether a shape is a stand-in.
+    /// Returns whether a shape is a stand-in.
     #[inline]
     pub(crate) fn is(shape: &NodeShape) -> bool {
         std::ptr::eq(shape, &raw const STAND_INS[shape.kind as usize])

@@ -1,4 +1,4 @@
-//! The shape of a node, whether it is the constant of a type or made at run time.
+//! The shape of a node: the constant of a type, or a shape made at run time.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,34 +7,33 @@ use super::{DynamicShape, FROZEN, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::Key;
 
-/// The shape of a node: what a treedef keeps of it besides its children and static values.
+/// The shape of a node: what a treedef stores of it besides its children and static values.
 ///
-/// Two shapes are equal if their descriptions are: the family, the name without the module path and without generic
-/// arguments, which has the variant of an enum, the fields with their kinds, and the names of the static fields. Leaves
-/// are equal whatever their types.
+/// Two shapes are equal if their descriptions are equal: the family, the name (without module path and generic
+/// arguments, with the variant of an enum), the fields with their kinds, and the names of the static fields. Leaves are
+/// equal whatever their types.
 ///
-/// The Rust type is not part of the description, so that a structure that was stored still fits when its type moves to
-/// another module, and that shapes made at run time are compared like any other. A value is built from a shape of its
-/// own type only.
+/// The Rust type is not part of the description. So a stored structure still fits after its type has moved to another
+/// module, and shapes made at run time are compared like any other. A value is built only from a shape of its own type.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape<'a> {
     /// The constant of a type.
     Static(&'static NodeShape),
-    /// One made at run time.
+    /// A shape made at run time.
     Dynamic(&'a Arc<DynamicShape>),
 }
 
-/// A [`Shape`] that is held.
+/// A [`Shape`] that is owned.
 #[derive(Clone, Debug)]
 pub enum OwnedShape {
     /// The constant of a type.
     Static(&'static NodeShape),
-    /// One made at run time.
+    /// A shape made at run time.
     Dynamic(Arc<DynamicShape>),
 }
 
 impl OwnedShape {
-    /// The shape.
+    /// Returns the shape.
     #[inline]
     pub fn get(&self) -> Shape<'_> {
         match self {
@@ -61,7 +60,7 @@ impl From<&Arc<DynamicShape>> for OwnedShape {
 }
 
 impl<'a> Shape<'a> {
-    /// A handle that keeps the shape.
+    /// Returns a handle that keeps the shape alive.
     pub fn to_owned_shape(self) -> OwnedShape {
         match self {
             Self::Static(shape) => OwnedShape::Static(shape),
@@ -69,7 +68,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The family.
+    /// Returns the family.
     #[inline]
     pub fn kind(self) -> NodeKind {
         match self {
@@ -78,7 +77,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The name that displays show, for instance `Linear` or `Activation::Relu`.
+    /// Returns the displayed name, for instance `Linear` or `Activation::Relu`.
     #[inline]
     pub fn name(self) -> &'a str {
         match self {
@@ -87,7 +86,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The number of the fields that are children; zero for containers.
+    /// Returns the number of fields that are children; zero for containers.
     #[inline]
     pub fn num_fields(self) -> usize {
         match self {
@@ -96,7 +95,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The name and the kind of a field that is a child; fields of plain containers have no kind.
+    /// Returns the name and the kind of a field that is a child; fields of plain containers have no kind.
     #[inline]
     pub fn field(self, position: usize) -> Option<(&'a str, Option<FieldKind>)> {
         match self {
@@ -108,7 +107,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The name of a field that is a child.
+    /// Returns the name of a field that is a child.
     #[inline]
     pub fn field_name(self, position: usize) -> Option<&'a str> {
         match self {
@@ -117,7 +116,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The name as text that may outlive the shape.
+    /// Returns the name as text that may outlive the shape.
     pub(crate) fn name_text(self) -> Cow<'static, str> {
         match self {
             Self::Static(shape) => shape.name.into(),
@@ -125,7 +124,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The key of a field that is a child.
+    /// Returns the key of a field that is a child.
     pub(crate) fn field_key(self, position: usize) -> Option<Key> {
         Some(Key::Field(match self {
             Self::Static(shape) => shape.fields.get(position)?.name.into(),
@@ -133,7 +132,7 @@ impl<'a> Shape<'a> {
         }))
     }
 
-    /// The key of a static field.
+    /// Returns the key of a static field.
     pub(crate) fn static_key(self, position: usize) -> Option<Key> {
         Some(Key::Field(match self {
             Self::Static(shape) => (*shape.statics.get(position)?).into(),
@@ -141,7 +140,7 @@ impl<'a> Shape<'a> {
         }))
     }
 
-    /// The kind of a field that is a child, if it has one.
+    /// Returns the kind of a field that is a child, if it has one.
     #[inline]
     pub fn field_kind(self, position: usize) -> Option<&'a FieldKind> {
         match self {
@@ -150,12 +149,12 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The names and kinds of the fields that are children, in declaration order.
+    /// Iterates over the names and kinds of the fields that are children, in declaration order.
     pub fn fields(self) -> impl ExactSizeIterator<Item = (&'a str, Option<FieldKind>)> + Clone {
         (0..self.num_fields()).map(move |position| self.field(position).unwrap_or_default())
     }
 
-    /// The number of static fields.
+    /// Returns the number of static fields.
     #[inline]
     pub fn num_statics(self) -> usize {
         match self {
@@ -164,7 +163,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The name of a static field.
+    /// Returns the name of a static field.
     #[inline]
     pub fn static_name(self, position: usize) -> Option<&'a str> {
         match self {
@@ -173,14 +172,14 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The names of the static fields, in declaration order.
+    /// Iterates over the names of the static fields, in declaration order.
     pub fn static_names(
         self,
     ) -> impl ExactSizeIterator<Item = &'a str> + DoubleEndedIterator + Clone {
         (0..self.num_statics()).map(move |position| self.static_name(position).unwrap_or_default())
     }
 
-    /// The name of the Rust type, for messages.
+    /// Returns the name of the Rust type, for messages.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Static(shape) => (shape.type_name)(),
@@ -188,13 +187,14 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Whether the shape was made at run time.
+    /// Returns whether the shape was made at run time.
     #[inline]
     pub fn is_dynamic(self) -> bool {
         matches!(self, Self::Dynamic(_))
     }
 
-    /// Whether two shapes of one family have the same description, of the kinds that `kind` makes of those of fields.
+    /// Returns whether two shapes of the same family have the same description after `kind` has mapped the kinds of
+    /// their fields.
     #[inline(never)]
     fn is_described_as(self, other: Shape<'_>, kind: fn(FieldKind) -> FieldKind) -> bool {
         self.name() == other.name()
@@ -208,8 +208,8 @@ impl<'a> Shape<'a> {
                 })
     }
 
-    /// Whether a value of the shape `built` can be built from a node of this shape: if both are of one type or, where
-    /// this one is made at run time, have one description. Parameters that are frozen at run time are those of the value.
+    /// Returns whether a value of the shape `built` can be built from a node of this shape: both have the same type or,
+    /// if this one was made at run time, the same description. Parameters frozen at run time match those of the value.
     #[inline]
     pub(crate) fn becomes(self, built: &'static NodeShape) -> bool {
         let thawed = |kind| {
@@ -230,8 +230,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// How messages tell two shapes apart that are not equal: by their names or, if those are equal, by their fields or
-    /// types.
+    /// Returns two texts that distinguish unequal shapes in messages: their names or, if these are equal, their fields
+    /// or types.
     pub(crate) fn contrast(self, other: Shape<'_>) -> (String, String) {
         type Describe = fn(Shape<'_>) -> String;
         let ways: [Describe; 3] = [
@@ -253,7 +253,7 @@ impl<'a> Shape<'a> {
         first.unwrap_or(names).clone()
     }
 
-    /// The name with the fields and their kinds: `Linear { weight: Param, size = … }`.
+    /// Returns the name with the fields and their kinds: `Linear { weight: Param, size = … }`.
     fn with_fields(self) -> String {
         let fields = self.fields().map(|(name, kind)| match kind {
             Some(kind) => format!("{name}: {kind}"),

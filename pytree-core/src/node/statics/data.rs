@@ -1,4 +1,5 @@
-//! Static values as data: what is written to files, compared across types, and orders the keys of maps.
+//! Static values as data, which is written to files, compared across types, and determines the order of the keys of
+//! maps.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,13 +16,13 @@ use crate::base::text::{short_name, write_quoted};
 pub enum StaticData {
     /// `()`.
     Unit,
-    /// A flag.
+    /// A bool.
     Bool(bool),
     /// An integer of any width.
     Integer(i128),
     /// A float of any width.
     Float(FloatBits),
-    /// A text of any owner, or a character.
+    /// A text, or a character.
     Text(String),
     /// A tuple.
     Tuple(Vec<StaticData>),
@@ -38,17 +39,17 @@ pub enum StaticData {
         /// Its fields, by name or position.
         fields: Vec<(String, StaticData)>,
     },
-    /// A value of which only its type's name and its text are known.
+    /// A value of which only the name of its type and its text are known.
     Opaque {
         /// The short name of its type.
         type_name: String,
-        /// What displays show.
+        /// The displayed text.
         text: String,
     },
 }
 
 impl StaticData {
-    /// A value of which only type and text are known.
+    /// Creates a value of which only type and text are known.
     pub fn opaque<T: ?Sized>(text: String) -> Self {
         Self::Opaque {
             type_name: short_name(std::any::type_name::<T>()),
@@ -56,7 +57,7 @@ impl StaticData {
         }
     }
 
-    /// Whether there is a value of which only type and text are known.
+    /// Returns whether the data contains a value of which only type and text are known.
     pub(crate) fn has_opaque(&self) -> bool {
         match self {
             Self::Opaque { .. } => true,
@@ -70,7 +71,7 @@ impl StaticData {
         }
     }
 
-    /// Adds the data to a hash, in the words in which a static value of a type adds itself.
+    /// Adds the data to a hash, in the same words as a static value of a type.
     pub fn add_to_hash(&self, mut hasher: &mut dyn Hasher) {
         match self {
             Self::Unit => {}
@@ -185,14 +186,14 @@ impl super::StaticValue for StaticData {
     }
 }
 
-/// A float as a static value: equal and ordered by its bits, in the order of IEEE 754's `totalOrder`.
+/// A float as a static value: compared and ordered by its bits, in the order of IEEE 754's `totalOrder`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FloatBits(i64);
 
 impl From<f64> for FloatBits {
     fn from(value: f64) -> Self {
         let bits = value.to_bits().cast_signed();
-        // The bits of a negative float but the sign are turned over: larger is then nearer to zero.
+        // The bits of a negative float, except the sign, are inverted: larger then means nearer to zero.
         Self(bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed())
     }
 }

@@ -98,7 +98,7 @@ macro_rules! strings {
 }
 strings! {
     String: |text: &String| Some(text.clone()),
-    // A text that was read at run time lives for no `'static`.
+    // A text that was read at run time is not `'static`.
     &'static str: |_: &String| None,
     std::borrow::Cow<'static, str>: |text: &String| Some(text.clone().into()),
     Box<str>: |text: &String| Some(text.as_str().into()),
@@ -337,7 +337,7 @@ macro_rules! functions {
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&function_type::<Self>().unwrap_or_else(|| "fn".to_owned()))
             }
-            /// A function has no name that another process knows: its data is its type.
+            /// A function has no name that another process knows, so its data is its type.
             fn static_data(&self) -> StaticData {
                 StaticData::opaque::<Self>("a function".to_owned())
             }
