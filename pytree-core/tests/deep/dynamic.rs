@@ -39,7 +39,7 @@ fn hash(treedef: &TreeDef) -> u64 {
 }
 
 #[test]
-fn it_is_built_flattened_and_put_together() {
+fn deep_tree_is_built_flattened_and_unflattened() {
     let tree = small("building", || deep(1.0));
     assert_eq!(
         (tree.treedef().num_nodes(), tree.leaves()),

@@ -54,7 +54,7 @@ fn built<T: Pytree>(bytes: &[u8]) -> Result<(), String> {
 }
 
 #[test]
-fn what_would_overflow_the_stack_when_it_is_dropped_is_not_built() {
+fn value_too_deep_to_drop_is_rejected() {
     built::<Vec<Shared<Link>>>(&links(1_000)).unwrap();
     built::<Vec<Ref<Changing>>>(&changing(1_000)).unwrap();
     let expected = "typed values nest deeper than 8192 nodes at [2049].before[0]: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
@@ -87,7 +87,7 @@ fn a_dynamic_tree_of_it_has_no_bound() {
 }
 
 #[test]
-fn a_value_that_is_too_deep_is_told_where_it_is_rebuilt() {
+fn too_deep_value_is_reported_on_rebuild() {
     let mut links = vec![Ref::new(Changing {
         number: 0.0,
         before: Vec::new(),

@@ -66,7 +66,7 @@ fn message(path: &str) -> String {
 }
 
 #[test]
-fn what_nests_too_deep_is_refused_with_its_path() {
+fn too_deep_value_is_rejected_with_path() {
     let node = chain(TOO_DEEP);
     let expected = message("next.next.next.next.next.next…");
     assert_eq!(fails(|| tree::flatten::<i64, _>(&node)), expected);

@@ -204,7 +204,7 @@ impl Pytree for Broken {
 
 #[test]
 #[should_panic(expected = "make `visit` and `unflatten` of the `Pytree` impl agree")]
-fn a_pytree_that_does_not_go_together_again_panics() {
+fn disagreeing_pytree_impl_panics() {
     let _ = edit::apply(Broken, |_: &mut f32| ());
 }
 
@@ -238,7 +238,7 @@ struct Holder {
 }
 
 #[test]
-fn what_is_around_a_node_that_does_not_tell_that_it_is_built_is_met_at_its_own_place() {
+fn node_without_exit_keeps_surrounding_places() {
     let holder = Holder {
         first: Silent(linear(1.0)),
         second: Silent(linear(2.0)),

@@ -33,7 +33,7 @@ fn rebuilt<T: Pytree>(value: &T) -> T {
 }
 
 #[test]
-fn they_are_taken_apart_and_put_together() {
+fn containers_are_flattened_and_unflattened() {
     assert_eq!(rebuilt(&window()), window());
     assert_eq!(
         tree::structure(&window()).to_string(),

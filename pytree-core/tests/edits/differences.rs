@@ -93,7 +93,7 @@ fn large_integers_are_compared_exactly() {
 }
 
 #[test]
-fn shapes_element_types_and_types_are_told() {
+fn shape_dtype_and_type_differences_are_reported() {
     let shape = diff(&array![1.0_f32, 2.0], &array![[1.0_f32, 2.0]]);
     assert_eq!(change(&shape), (LeafChange::Shape, "f32[2]", "f32[1,2]"));
     assert_eq!(shape.leaves()[0].values, None);

@@ -53,7 +53,7 @@ fn accepted(filter: &Filter) -> Vec<String> {
 const ALL: [&str; 5] = ["scale", "mean", "count", "layer.weight", "layer.bias"];
 
 #[test]
-fn kinds_are_told_apart() {
+fn filter_distinguishes_kinds() {
     let params = ["scale", "layer.weight", "layer.bias"];
     let none: [&str; 0] = [];
     assert_eq!(accepted(&Filter::everything()), ALL);
@@ -77,7 +77,7 @@ fn kinds_are_told_apart() {
 }
 
 #[test]
-fn paths_are_told_apart() {
+fn filter_distinguishes_paths() {
     let layer = ["layer.weight", "layer.bias"];
     let none: [&str; 0] = [];
     assert_eq!(accepted(&Filter::path("layer")), layer);
@@ -103,7 +103,7 @@ fn paths_are_told_apart() {
 }
 
 #[test]
-fn a_predicate_is_asked_for_each_leaf() {
+fn predicate_is_called_for_each_leaf() {
     let large =
         Filter::predicate(|_, leaf| leaf.downcast_ref::<f32>().is_some_and(|&leaf| leaf > 2.5));
     assert_eq!(accepted(&large), ["count", "layer.weight", "layer.bias"]);
@@ -113,7 +113,7 @@ fn a_predicate_is_asked_for_each_leaf() {
 
 /// As `nnx.PathContains(…, exact=False)`.
 #[test]
-fn parts_of_names_are_asked_for_by_predicate() {
+fn predicate_matches_parts_of_names() {
     let middle = Filter::predicate(|path, _| path.to_string().contains("ca"));
     assert_eq!(accepted(&middle), ["scale"]);
     let ends = Filter::predicate(|path, _| path.join("/").ends_with("/bias"));
@@ -226,7 +226,7 @@ fn a_filter_of_a_part_leaves_a_part() {
 }
 
 #[test]
-fn types_of_leaves_are_told_apart() {
+fn filter_distinguishes_leaf_types() {
     let tree: Tree = tree!([1.5_f32, 2_i32, "a"]);
     let shown = |filter| {
         let part: Partition<Tree, AnyLeaf> = partition::filter(&tree, &filter);
@@ -239,7 +239,7 @@ fn types_of_leaves_are_told_apart() {
 }
 
 #[test]
-fn a_path_that_is_not_there_is_an_error_wherever_it_stands() {
+fn missing_path_is_an_error_in_any_term() {
     let misspelt = || Filter::path("layr.bias");
     for filter in [
         misspelt(),

@@ -7,7 +7,7 @@ use pytree_core::{Shared, TreeError, tree};
 use super::*;
 
 #[test]
-fn a_model_is_a_vector_and_comes_back() {
+fn model_survives_ravel_round_trip() {
     let (vector, form) = ravel::<f32, _>(&mlp()).unwrap();
     assert_eq!(vector, array![1.0, 1.5, 2.0, 2.5, 3.0, 3.5]);
     assert_eq!((form.len(), form.is_empty()), (6, false));

@@ -28,7 +28,7 @@ fn a_leaf_a_node_and_the_root_have_paths() {
 }
 
 #[test]
-fn nodes_of_the_same_leaves_are_told_apart_by_their_structure() {
+fn nodes_with_equal_leaves_differ_by_structure() {
     let model = (vec![vec![1.0_f32]], vec![Some(2.0_f32)]);
     type Model = (Vec<Vec<f32>>, Vec<Option<f32>>);
     let path = |place: Result<KeyPath, TreeError>| place.unwrap().to_string();
@@ -43,7 +43,7 @@ fn nodes_of_the_same_leaves_are_told_apart_by_their_structure() {
 }
 
 #[test]
-fn leaves_of_two_types_at_one_address_are_told_apart() {
+fn leaves_at_one_address_differ_by_type() {
     #[derive(Leaf, Clone, Debug, PartialEq)]
     struct Outer(f32);
     let model = (Outer(1.0), 2.0_f32);
@@ -171,7 +171,7 @@ fn a_filter_finds_shared_leaves_where_parts_have_them() {
 }
 
 #[test]
-fn what_has_no_leaves_or_is_elsewhere_is_refused() {
+fn selection_without_leaves_or_outside_is_rejected() {
     let text = |error: TreeError| error.to_string();
     let empty = (Vec::<f32>::new(), 1.0_f32);
     assert_eq!(

@@ -31,7 +31,7 @@ fn trees_of_any_leaves_are_compared() {
 }
 
 #[test]
-fn a_tree_is_cast_or_all_others_are_told() {
+fn failed_cast_reports_all_other_leaves() {
     let numbers: Tree<i32> = tree!([1, [2]]).cast().unwrap();
     assert_eq!(numbers.leaves(), [1, 2]);
     let error = tree!([1, "a", {"k": 2.0}]).cast::<i32>().unwrap_err();

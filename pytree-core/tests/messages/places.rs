@@ -44,7 +44,7 @@ fn model() -> Model {
 }
 
 #[test]
-fn a_static_field_is_told_from_what_is_not_there() {
+fn static_field_is_distinguished_from_missing_path() {
     let body = model().body.into_inner();
     let text = "layers[1].activation is a static field, which is part of the structure and not a leaf: assign it in the model, or set it by `edit::set_static`";
     let error = edit::replace_at(&body, "layers[1].activation", 1.0_f32).unwrap_err();
@@ -105,7 +105,7 @@ fn a_change_of_nothing_with_paths_panics() {
 }
 
 #[test]
-fn what_was_being_done_is_said() {
+fn error_names_the_operation() {
     let treedef = tree!([1, 2]).treedef().clone();
     let error = Tree::new(treedef.clone(), vec![1]).unwrap_err().to_string();
     assert!(

@@ -23,7 +23,7 @@ fn an_error_is_debugged_as_it_displays() {
 }
 
 #[test]
-fn a_generic_struct_goes_there_and_back() {
+fn generic_struct_survives_transpose_round_trip() {
     let batch = Batch {
         x: vec![1.0, 2.0],
         y: vec![3.0, 4.0],
@@ -84,7 +84,7 @@ fn build<T: Pytree>(treedef: &TreeDef, leaves: Vec<f64>) -> String {
 }
 
 #[test]
-fn two_types_of_one_name_are_told_apart() {
+fn types_with_equal_names_are_distinguished() {
     let treedef = tree::structure(&other::Batch { x: 1.0, y: 2.0 });
     assert_eq!(
         build::<Batch<f64>>(&treedef, vec![1.0, 2.0]),
@@ -101,7 +101,7 @@ struct Linear {
 }
 
 #[test]
-fn two_shapes_of_one_name_are_told_apart_by_their_fields() {
+fn shapes_with_equal_names_differ_by_fields() {
     let fields = vec![("weight", Tree::leaf(1.0))];
     let plain = Tree::structure("Linear", fields, vec![("size", StaticBox::new(1_usize))]).unwrap();
     assert_eq!(

@@ -81,7 +81,7 @@ fn a_name_that_is_missing_is_guessed() {
 }
 
 #[test]
-fn a_parameter_has_float_leaves_and_all_others_are_told() {
+fn parameter_reports_all_leaves_without_gradient() {
     let mut model = model();
     let value = (1.0_f32, vec![1_i32, 2], array![[true]], "text");
     let text = said(model.register_param("scale", value));

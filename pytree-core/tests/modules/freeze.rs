@@ -88,7 +88,7 @@ fn a_frozen_module_is_all_states() {
 }
 
 #[test]
-fn whether_it_is_frozen_survives_taking_apart() {
+fn frozen_flag_survives_flattening() {
     for model in [Freeze::new(linear()), Freeze::frozen(linear())] {
         let (leaves, treedef) = tree::flatten_any(&model);
         let again: Freeze<Linear> = tree::unflatten(&treedef, leaves.clone()).unwrap();

@@ -19,7 +19,7 @@ fn a_sound_model_has_no_findings() {
 }
 
 #[test]
-fn a_shared_node_is_told_and_is_no_mistake() {
+fn shared_node_is_reported_without_mistake() {
     let node = Shared::new(linear());
     let other = Shared::new(linear());
     let model = (node.clone(), other.clone(), node.clone(), (other, node));
@@ -40,7 +40,7 @@ fn a_shared_node_is_told_and_is_no_mistake() {
 }
 
 #[test]
-fn a_parameter_that_is_no_float_is_found() {
+fn parameter_without_gradient_is_found() {
     let mut model: DynamicModule = DynamicModule::new("M").unwrap();
     model.register_param("a", 1.0).unwrap();
     model.register_state("b", 1).unwrap();
@@ -168,7 +168,7 @@ fn leaves_that_are_one_array_are_found() {
 }
 
 #[test]
-fn values_that_cannot_be_read_are_told() {
+fn unreadable_values_are_reported() {
     let model = Tied {
         first: Handle(1),
         second: Handle(0),

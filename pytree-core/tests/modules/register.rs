@@ -100,7 +100,7 @@ fn values_are_read_and_changed_by_name() {
 }
 
 #[test]
-fn a_field_is_taken_out_with_its_value() {
+fn unregister_returns_the_value() {
     let mut model = model();
     let taken = model.unregister("steps").unwrap().unwrap();
     assert_eq!(taken.to_value::<i32>().unwrap(), 3);
@@ -117,7 +117,7 @@ fn a_field_is_taken_out_with_its_value() {
 }
 
 #[test]
-fn modules_with_the_same_fields_have_the_same_structure_however_they_came_about() {
+fn equal_fields_give_equal_structures() {
     let mut left: DynamicModule = DynamicModule::new("M").unwrap();
     left.register_param("a", 1.0).unwrap();
     let mut right: DynamicModule = DynamicModule::new("M").unwrap();

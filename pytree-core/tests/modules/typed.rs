@@ -7,7 +7,7 @@ use pytree_core::{DynamicModule, FieldKind, Module, ModuleType, tree};
 use crate::{Linear, linear};
 
 #[test]
-fn a_derived_module_goes_there_and_back() {
+fn derived_module_survives_round_trip() {
     let module: DynamicModule = DynamicModule::from_value(&linear()).unwrap();
     assert_eq!(tree::structure(&module), tree::structure(&linear()));
     assert_eq!(module.registry(), Linear::REGISTRY);
@@ -69,7 +69,7 @@ enum Layer {
 }
 
 #[test]
-fn tuple_structs_and_variants_go_there_and_back() {
+fn tuple_structs_and_variants_survive_round_trip() {
     let scaled = Scaled(linear(), 2.0);
     let module: DynamicModule = DynamicModule::from_value(&scaled).unwrap();
     assert_eq!(module.value::<f64>("1").unwrap(), 2.0);

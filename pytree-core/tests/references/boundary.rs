@@ -44,7 +44,7 @@ fn cross<R: pytree_core::PytreeOf<i32>>(
 }
 
 #[test]
-fn what_is_written_comes_out_and_references_are_themselves_again() {
+fn written_values_reach_the_outer_references() {
     let outer = cells();
     let ((other, left, fresh), outcome) = cross(&outer, false, |cells| {
         cells.right.set(cells.left.get() + 10);
@@ -65,7 +65,7 @@ fn what_is_written_comes_out_and_references_are_themselves_again() {
 }
 
 #[test]
-fn what_is_not_written_does_not_come_out() {
+fn unwritten_values_are_not_returned() {
     let outer = cells();
     let (result, outcome) = cross(&outer, false, |cells| cells.left.get());
     assert_eq!(
@@ -87,7 +87,7 @@ fn what_is_not_written_does_not_come_out() {
 }
 
 #[test]
-fn a_value_written_may_be_of_another_structure_and_share_with_the_result() {
+fn written_value_may_change_structure_and_share() {
     let outer = Ref::new(Vec::<Shared<i32>>::new());
     let (leaves, treedef, outside) = flatten_with_references::<i32, _>(&outer);
     let (inner, inside): (Ref<Vec<Shared<i32>>>, References) =
@@ -101,7 +101,7 @@ fn a_value_written_may_be_of_another_structure_and_share_with_the_result() {
 }
 
 #[test]
-fn weak_handles_of_the_argument_come_out_too() {
+fn weak_handles_of_the_argument_are_returned() {
     let outer = cells();
     let (weak, _): (WeakRef<i32>, _) = cross(&outer, false, |cells| cells.left.downgrade());
     assert!(weak.upgrade().unwrap().same(&outer.left));
@@ -242,7 +242,7 @@ fn chosen_outcome_says_which_nodes_are_kept() {
 }
 
 #[test]
-fn two_values_are_taken_apart_together() {
+fn two_values_are_flattened_together() {
     let outer = cells();
     let (leaves, treedef, references) =
         flatten_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);

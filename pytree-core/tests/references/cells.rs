@@ -45,7 +45,7 @@ fn graphs_visit_a_reference_once_and_trees_at_each_place() {
 }
 
 #[test]
-fn a_graph_put_together_has_new_references_shared_alike() {
+fn unflattened_graph_has_new_references() {
     let before = pair();
     let (leaves, treedef) = graph::flatten::<i32, _>(&before);
     let after: Pair = graph::unflatten(&treedef, leaves).unwrap();

@@ -28,7 +28,7 @@ fn panics<T>(function: impl FnOnce() -> T) -> String {
 }
 
 #[test]
-fn a_list_in_itself_is_flattened_and_comes_back() {
+fn cyclic_list_survives_round_trip() {
     let list = list();
     let (leaves, treedef) = graph::flatten::<i32, _>(&list);
     assert_eq!(leaves, [1, 2]);
@@ -79,7 +79,7 @@ fn root() -> Shared<Node> {
 }
 
 #[test]
-fn weak_edges_lead_back_after_a_graph_is_put_together() {
+fn weak_edges_lead_back_after_unflattening() {
     let before = root();
     let (leaves, treedef) = graph::flatten::<f32, _>(&before);
     assert_eq!(leaves, [1.0, 2.0, 3.0]);

@@ -22,7 +22,7 @@ fn a_captured_reference_is_not_written() {
 }
 
 #[test]
-fn it_is_read_unless_it_is_recorded() {
+fn outer_reference_is_readable_unless_recorded() {
     let count = Ref::new(1);
     let running = TraceLevel::begin("grad", LevelKind::Running);
     assert_eq!(count.get(), 1);
@@ -44,7 +44,7 @@ fn it_is_read_unless_it_is_recorded() {
 }
 
 #[test]
-fn one_of_the_same_level_is_read_and_written() {
+fn reference_of_same_level_is_usable() {
     let level = TraceLevel::begin("jit", LevelKind::Recording);
     let own = Ref::new(1);
     own.set(2);
@@ -96,7 +96,7 @@ fn level_keeps_content_until_it_ends() {
 }
 
 #[test]
-fn one_of_another_thread_is_not_of_its_level() {
+fn reference_of_another_thread_is_rejected() {
     let level = TraceLevel::begin("jit", LevelKind::Recording);
     let own = Ref::new(1);
     let outcome = std::thread::scope(|scope| scope.spawn(|| own.try_get()).join().unwrap());

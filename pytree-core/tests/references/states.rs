@@ -30,7 +30,7 @@ fn model() -> Model {
 }
 
 #[test]
-fn an_update_in_place_keeps_the_references_and_writes_only_those_of_the_part() {
+fn update_writes_only_references_of_the_part() {
     let mut model = model();
     let outside = model.clone();
     let part = partition::filter::<_, f32>(&model, &Filter::param()).map(|weight| weight * 2.0);

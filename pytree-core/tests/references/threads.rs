@@ -35,7 +35,7 @@ fn ring() -> Vec<Shared<Node>> {
 }
 
 #[test]
-fn threads_that_read_write_and_walk_the_same_graph_all_come_to_an_end() {
+fn threads_on_one_graph_all_finish() {
     let ring = ring();
     let (done, walks) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let start = Instant::now();
@@ -107,7 +107,7 @@ fn no_update_is_lost() {
 }
 
 #[test]
-fn a_value_that_uses_its_own_reference_when_it_is_dropped_blocks_nobody() {
+fn drop_may_use_its_own_reference() {
     #[derive(Clone)]
     struct Last(
         std::sync::Weak<Ref<Option<Last>>>,

@@ -149,7 +149,7 @@ fn an_end_too_many_is_refused() {
 }
 
 #[test]
-fn wrong_numbers_are_told_with_their_places() {
+fn wrong_counts_are_reported_with_paths() {
     let mut builder = TreeBuilder::new();
     builder
         .begin_list()

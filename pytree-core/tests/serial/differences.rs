@@ -16,7 +16,7 @@ fn equal_structures_differ_in_nothing() {
 }
 
 #[test]
-fn each_place_is_told_with_its_path_and_both_sides() {
+fn difference_has_path_and_both_sides() {
     let left = tree!([(1, 2), {"a": 1, "b": [1]}, None, [1, 2], {"k": 1}, [5, (6, 7)]]);
     let right = tree!([[1, 2], {"a": 1, "b": 2}, 3, [1, 2, 3], {"l": 1, "k": 1}, [5, (6, [7])]]);
     assert_eq!(

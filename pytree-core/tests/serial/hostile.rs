@@ -20,7 +20,7 @@ fn says(bytes: &[u8], position: usize, expected: &str, found: &str) {
 }
 
 #[test]
-fn the_error_says_where_what_and_how_to_mend() {
+fn error_says_where_what_and_fix() {
     assert_eq!(
         TreeDef::from_bytes(b"PYTD\x02\x00")
             .unwrap_err()

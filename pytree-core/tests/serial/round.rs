@@ -49,7 +49,7 @@ fn kinds_of_leaves_are_read_with_their_collections() {
 }
 
 #[test]
-fn variants_are_told_apart_by_their_names() {
+fn variants_are_distinguished_by_name() {
     let choices = [
         Choice::Nothing,
         Choice::One(1.0),

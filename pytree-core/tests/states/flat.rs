@@ -22,7 +22,7 @@ fn a_flat_state_in_any_order_is_the_tree_again() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let treedef = graph::structure(&mlp());
     let entries = [
         ("blocks[0].mean", 1.0_f32),
@@ -61,7 +61,7 @@ fn a_part_is_given_some_leaves_only() {
 }
 
 #[test]
-fn the_later_place_of_a_shared_leaf_is_told() {
+fn later_place_of_shared_leaf_is_reported() {
     let treedef = graph::structure(&tied());
     let entries = [(path("head"), 1.0_f32), (path("scale"), 2.0)];
     let error = Partition::<Tied, f32>::from_flat(&treedef, entries).unwrap_err();

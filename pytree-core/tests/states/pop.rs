@@ -14,7 +14,7 @@ fn intermediate() -> Filter {
 }
 
 #[test]
-fn what_was_sown_is_taken_out() {
+fn sown_values_are_popped() {
     let mut model = mlp();
     let popped = partition::pop(&mut model, &intermediate()).unwrap();
     let mut expected = mlp();
@@ -58,7 +58,7 @@ fn several_parts_are_split_from_what_was_popped() {
 }
 
 #[test]
-fn plain_fields_are_told_and_nothing_is_changed() {
+fn popped_plain_fields_are_reported() {
     let mut model = mlp();
     let filter = Filter::state::<BatchStat>() | intermediate();
     let error = partition::pop(&mut model, &filter).unwrap_err();
@@ -122,7 +122,7 @@ fn items_entries_and_options_are_emptied() {
 }
 
 #[test]
-fn what_is_not_selected_stays_in_its_order() {
+fn unselected_items_keep_their_order() {
     let mut some = kept();
     let paths = [
         "list[1]",
@@ -242,7 +242,7 @@ fn a_shared_node_is_popped_at_all_its_places() {
 }
 
 #[test]
-fn a_later_place_that_is_a_plain_field_is_told() {
+fn later_place_in_plain_field_is_reported() {
     #[derive(Module, Clone, Debug)]
     struct Held {
         #[state(Intermediate)]

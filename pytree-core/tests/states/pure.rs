@@ -76,7 +76,7 @@ fn a_text_key_is_preferred_to_the_integer_in_it() {
 }
 
 #[test]
-fn keys_that_are_not_there_are_told_all_at_once() {
+fn missing_keys_are_all_reported() {
     let part = partition::filter::<Mlp, f32>(&mlp(), &Filter::path_contains("mean"));
     let loaded: Tree<f32> =
         tree!({"blocks": {0: {"mean": 1.0_f32, "maen": 1.0_f32}, 1: {"mean": {0: 1.0_f32}}, 2: {"sown": 1.0_f32}}})

@@ -38,7 +38,7 @@ fn an_update_is_seen_through_every_handle() {
 }
 
 #[test]
-fn what_references_hold_is_popped_in_place() {
+fn contents_of_references_are_popped_in_place() {
     let mut model = net();
     let (weight, sown) = (model.weight.clone(), model.sown.clone());
     let popped = partition::pop(&mut model, &Filter::state::<Intermediate>()).unwrap();
@@ -48,7 +48,10 @@ fn what_references_hold_is_popped_in_place() {
     assert!(model.weight.same(&weight) && model.tied.same(&weight) && model.sown.same(&sown));
 
     let held = partition::pop(&mut model, &Filter::path("weight")).unwrap_err();
-    assert!(held.to_string().contains("always hold a value: weight;"), "{held}");
+    assert!(
+        held.to_string().contains("always hold a value: weight;"),
+        "{held}"
+    );
     assert_eq!(weight.get(), 1.0);
 }
 
@@ -222,7 +225,7 @@ struct Edges {
 struct Early(Weak<f32>, Weak<f32>);
 
 #[test]
-fn a_weak_edge_to_what_is_popped_leads_to_nothing() {
+fn weak_edge_to_popped_node_loses_target() {
     let (first, second) = (Shared::new(1.0), Shared::new(2.0));
     let edges = || Edges {
         early: Early(second.downgrade(), first.downgrade()),

@@ -105,7 +105,7 @@ fn nodes_of_a_type_come_with_their_paths() {
 }
 
 #[test]
-fn what_stands_at_several_places_is_found() {
+fn duplicates_are_found() {
     assert_eq!(
         nodes::find_duplicates(&parent()).to_string(),
         "[[('left',), ('right',), ('more', 1, 1)], [('scale',), ('more', 0)]]"
@@ -115,7 +115,7 @@ fn what_stands_at_several_places_is_found() {
 }
 
 #[test]
-fn a_shared_node_in_a_shared_node_is_told_by_its_first_place() {
+fn nested_shared_node_is_listed_at_first_place() {
     #[derive(Module, Clone, Debug)]
     struct Outer {
         inner: Shared<Tied>,

@@ -105,7 +105,7 @@ fn paths_are_equal_if_their_keys_are() {
 }
 
 #[test]
-fn what_a_map_makes_is_turned_inside_out() {
+fn result_of_map_is_transposed() {
     let tree = integers(&tree!({"b": (1, [2]), "a": 3, "n": None}));
     let made = tree.map(|leaf| integers(&tree!({"same": *leaf, "double": (2 * leaf,)})));
     let inside_out = made.join().transpose(tree.treedef(), None).unwrap();
@@ -215,7 +215,7 @@ fn a_structure_is_one_level_and_its_children() {
 
 /// Texts of keys are told as they are, whatever stands in them.
 #[test]
-fn keys_with_braces_are_told_as_they_are() {
+fn keys_with_braces_are_reported_unchanged() {
     let told = |prefix: Tree, full: Tree| -> Vec<String> {
         let found = prefix.treedef().prefix_differences(full.treedef());
         found.iter().map(ToString::to_string).collect()
@@ -240,7 +240,7 @@ fn keys_with_braces_are_told_as_they_are() {
 
 /// Keys that have no order of their own are told in that of the dictionary.
 #[test]
-fn keys_of_mixed_types_are_told_in_order() {
+fn mixed_keys_are_reported_in_order() {
     let found = tree!({"a": 2, 1: 1})
         .treedef()
         .prefix_differences(tree!({"b": 4, 2: 3}).treedef());

@@ -82,7 +82,7 @@ fn a_structure_has_itself_in_common_with_a_prefix() {
 
 /// A mistake in the one does not hide that in another.
 #[test]
-fn all_conflicts_are_told_with_their_paths() {
+fn all_conflicts_are_reported_with_paths() {
     let left = tree!([[1], (2, 3), {"a": 4}, 5, ordered {"x": 6, "y": 7}, Point(x = [8])]);
     let right =
         tree!([(1,), (2, 3, 4), {"b": [5]}, [6], ordered {"y": 7, "x": 8}, Point(x = (9,))]);
@@ -295,7 +295,7 @@ fn what_is_mapped_has_the_paths_of_the_common_structure() {
 }
 
 #[test]
-fn conflicts_of_all_trees_are_told_and_nothing_is_mapped() {
+fn conflicts_of_all_trees_are_reported() {
     let first = integers(&tree!([1, [2]]));
     let rest = [
         tree!([1, (2,)]),

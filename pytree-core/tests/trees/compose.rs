@@ -126,7 +126,7 @@ fn a_node_is_described() {
 }
 
 #[test]
-fn a_fold_goes_from_the_leaves_up() {
+fn fold_visits_leaves_first() {
     let tree = tree!([1, {"b": 2, "a": None}, Some(3)]);
     let text = tree
         .treedef()

@@ -71,7 +71,7 @@ fn prefixes_are_compared_iteratively() {
 }
 
 #[test]
-fn the_path_of_a_difference_is_told() {
+fn path_of_deep_difference_is_reported() {
     let prefix = nested(Tree::tuple(vec![Tree::leaf(1)]));
     let full = nested(Tree::list(vec![Tree::leaf(2)]));
     let found = prefix.treedef().prefix_differences(full.treedef());

@@ -47,7 +47,7 @@ fn the_leaves_of_a_box_are_those_of_what_is_in_it() {
 }
 
 #[test]
-fn members_of_tuples_are_told_from_others() {
+fn members_of_tuples_are_distinguished() {
     let members = |tree: Tree| tree.treedef().is_tuple_member();
     assert_eq!(members(tree!(([1], (2,), 3))), [false, true, true]);
     assert_eq!(members(tree!([(1, 2), 3])), [false, false, false]);

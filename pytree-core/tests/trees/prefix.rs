@@ -259,7 +259,7 @@ fn the_order_of_prefixes_is_partial() {
 }
 
 #[test]
-fn errors_of_a_single_tree_are_told() {
+fn errors_of_a_single_tree_are_reported() {
     let prefix = tree!([[1], 2]);
     let full = tree!([(1,), 2]);
     let difference = Difference {

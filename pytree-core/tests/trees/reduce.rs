@@ -88,7 +88,7 @@ fn threads_give_the_same_bits() {
 
 #[test]
 #[should_panic(expected = "no pair of 0")]
-fn a_panic_on_a_thread_goes_on() {
+fn panic_on_a_thread_propagates() {
     let tree = Tree::list((0..1000).map(Tree::leaf).collect());
     tree.reduce_associative_in_parallel(|left, right| {
         assert!(left != 0, "no pair of {left}");

@@ -56,7 +56,7 @@ fn paths_lead_through_some() {
 }
 
 #[test]
-fn a_path_to_nowhere_is_told() {
+fn missing_subtree_path_is_reported() {
     let tree = sample();
     let told = |text: &str| tree.at(&path(text)).unwrap_err().to_string();
     assert_eq!(

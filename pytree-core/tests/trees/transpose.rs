@@ -97,7 +97,7 @@ fn without_a_leaf_the_inner_structure_is_unknown() {
 }
 
 #[test]
-fn an_outer_structure_that_is_no_prefix_is_told() {
+fn outer_structure_must_be_a_prefix() {
     let error = integers(&tree!([1, 2]))
         .transpose(tree!((0, 0)).treedef(), None)
         .unwrap_err();
