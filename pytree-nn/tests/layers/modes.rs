@@ -116,7 +116,7 @@ fn what_is_set_nowhere_is_an_error() {
     };
     assert_eq!(
         message(Filter::path("blocks[0].linear")),
-        "cannot set what is a `Mode`: the filter path(blocks[0].linear) selects no static field of that type, by path alone; there are 5 places:
+        "cannot set a static field of type `Mode`: the filter path(blocks[0].linear) selects no static field of that type, by path alone; there are 5 places:
   blocks[0].norm.mode
   blocks[0].dropout.mode
   blocks[1].norm.mode
@@ -136,7 +136,7 @@ fn what_is_set_nowhere_is_an_error() {
         Filter::predicate(|_, _| true),
         Filter::nothing(),
     ] {
-        assert!(message(filter).starts_with("cannot set what is a `Mode`"));
+        assert!(message(filter).starts_with("cannot set a static field of type `Mode`"));
     }
     let error = edit::set_static(&net, &Filter::everything(), 'c').unwrap_err();
     assert_eq!(
