@@ -10,7 +10,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum InputError {
     /// An input has a wrong shape or dtype.
-    #[error("{what} expects {expected}, found {found}; {mend}")]
+    #[error("{what} expects {expected}, found {found}; {fix}")]
     Input {
         /// The layer, loss or metric.
         what: &'static str,
@@ -19,7 +19,7 @@ pub enum InputError {
         /// The dtype and shape of the input.
         found: AbstractArray,
         /// How to fix it.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// A label is out of range.
     #[error(
@@ -72,13 +72,13 @@ impl InputError {
         what: &'static str,
         expected: impl Into<String>,
         found: &Tensor,
-        mend: &'static str,
+        fix: &'static str,
     ) -> Self {
         Self::Input {
             what,
             expected: expected.into(),
             found: found.info().clone(),
-            mend,
+            fix,
         }
     }
 

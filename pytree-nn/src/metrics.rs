@@ -57,8 +57,8 @@ pub fn try_confusion_matrix(
         .into_iter()
         .find(|tensor| tensor.dtype().is_float());
     if let Some(found) = integers {
-        let mend = "give the classes themselves: `logits.argmax(-1)`";
-        return Err(InputError::input(CONFUSION, "integers", found, mend));
+        let fix = "give the classes themselves: `logits.argmax(-1)`";
+        return Err(InputError::input(CONFUSION, "integers", found, fix));
     }
     if predictions.shape() != labels.shape() {
         let expected = format!(

@@ -156,14 +156,14 @@ fn a_place_in_no_part_and_one_in_two_are_errors() {
     assert_eq!(merged(&[&first, &second]), Ok((1.0, 2.0)));
     assert_eq!(merged(&[&second, &first]), Ok((1.0, 2.0)));
     let text = |parts: &[&_]| merged(parts).unwrap_err().to_string();
-    let mend = "; merge a part with its own complement";
+    let fix = "; merge a part with its own complement";
     assert_eq!(
         text(&[&first]),
-        format!("cannot merge: [1] is in no part{mend}")
+        format!("cannot merge: [1] is in no part{fix}")
     );
     assert_eq!(
         text(&[&second, &second]),
-        format!("cannot merge: [1] is in more than one part{mend}")
+        format!("cannot merge: [1] is in more than one part{fix}")
     );
     let filters = [Filter::nothing(), Filter::everything()];
     let [none, all] = partition::split::<_, f32, 2>(&1.0_f32, filters).unwrap();

@@ -65,8 +65,8 @@ impl Dropout {
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         if !x.dtype().is_float() {
-            let mend = "convert x, for instance with `.convert(DType::F32)`";
-            return Err(InputError::input("Dropout", "x of floats", x, mend));
+            let fix = "convert x, for instance with `.convert(DType::F32)`";
+            return Err(InputError::input("Dropout", "x of floats", x, fix));
         }
         if self.mode == Mode::Eval || self.rate <= 0.0 {
             return Ok(x.clone());

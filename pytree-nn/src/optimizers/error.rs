@@ -105,9 +105,9 @@ const LISTED: usize = 20;
 
 fn list(problems: &[GradientProblem]) -> String {
     let mut text = String::new();
-    let mut mends = BTreeSet::new();
+    let mut fixes = BTreeSet::new();
     for problem in problems.iter().take(LISTED) {
-        let (line, mend) = match problem {
+        let (line, fix) = match problem {
             GradientProblem::Missing(path) => (
                 format!("{} received no gradient", path.or_root()),
                 "the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, or freeze it with `Optimizer::with_filter(&model, …, &filter)`",
@@ -155,16 +155,16 @@ fn list(problems: &[GradientProblem]) -> String {
         };
         text.push_str("\n  ");
         text.push_str(&line);
-        mends.insert(mend);
+        fixes.insert(fix);
     }
     if problems.len() > LISTED {
         text.push_str("\n  and ");
         text.push_str(&(problems.len() - LISTED).to_string());
         text.push_str(" more");
     }
-    for mend in mends {
+    for fix in fixes {
         text.push('\n');
-        text.push_str(mend);
+        text.push_str(fix);
     }
     text
 }

@@ -12,7 +12,7 @@ use crate::base::dtype::{AbstractArray, DType};
 #[non_exhaustive]
 pub enum TensorError {
     /// The operands have incompatible shapes.
-    #[error("cannot {operation} {}: {problem}; {mend}", operands(.found))]
+    #[error("cannot {operation} {}: {problem}; {fix}", operands(.found))]
     Shape {
         /// The operation, for instance `matmul`.
         operation: &'static str,
@@ -21,7 +21,7 @@ pub enum TensorError {
         /// What does not fit.
         problem: String,
         /// How to fix it.
-        mend: String,
+        fix: String,
     },
     /// The operands have unsupported or different dtypes.
     #[error("cannot {operation} {}: expected {expected}{}", operands(.found), conversion(.found, .expected))]
@@ -83,7 +83,7 @@ pub enum TensorError {
     },
     /// The value of a traced tensor was read; it is not known yet.
     #[error(
-        "cannot read the value of a traced {found}: inside {transformation} a tensor represents {stands_for}; {mend}"
+        "cannot read the value of a traced {found}: inside {transformation} a tensor represents {stands_for}; {fix}"
     )]
     Traced {
         /// The tensor.
@@ -93,7 +93,7 @@ pub enum TensorError {
         /// What the tensor represents there.
         stands_for: &'static str,
         /// Ways to avoid reading the value.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// The name of a batch axis is not bound.
     #[error(
@@ -150,13 +150,13 @@ impl TensorError {
         operation: &'static str,
         operands: &[&AbstractArray],
         problem: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Self {
         Self::Shape {
             operation: name_of(operation),
             found: cloned(operands),
             problem: problem.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         }
     }
 
@@ -237,31 +237,31 @@ fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) problem: String,
-    pub(crate) mend: String,
+    pub(crate) fix: String,
 }
 
 impl Mistake {
-    pub(crate) fn new(problem: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(crate) fn new(problem: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             problem: problem.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         }
     }
 
     /// Joins all mistakes into one: the problems, then the fixes in the same order, each once.
     pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
-        let (mut problems, mut mends) = (Vec::new(), Vec::new());
-        for Self { problem, mend } in mistakes {
+        let (mut problems, mut fixes) = (Vec::new(), Vec::new());
+        for Self { problem, fix } in mistakes {
             problems.push(problem);
-            if !mends.contains(&mend) {
-                mends.push(mend);
+            if !fixes.contains(&fix) {
+                fixes.push(fix);
             }
         }
-        Self::new(problems.join("; "), mends.join("; "))
+        Self::new(problems.join("; "), fixes.join("; "))
     }
 
     pub(crate) fn error(self, operation: &'static str, operands: &[&AbstractArray]) -> TensorError {
-        TensorError::shape(operation, operands, self.problem, self.mend)
+        TensorError::shape(operation, operands, self.problem, self.fix)
     }
 }
 

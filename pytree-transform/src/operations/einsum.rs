@@ -44,9 +44,9 @@ pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, Tens
     let found: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let refused = |mistakes| {
-        let Mistake { problem, mend } = Mistake::joined(mistakes);
+        let Mistake { problem, fix } = Mistake::joined(mistakes);
         let problem = format!("in \"{subscripts}\" {problem}");
-        Mistake { problem, mend }.error("einsum", &found)
+        Mistake { problem, fix }.error("einsum", &found)
     };
     if operands
         .windows(2)

@@ -61,14 +61,14 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
 
 /// Reports an operand whose number of letters is not its number of axes.
 fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
-    let mend = if letters < rank {
+    let fix = if letters < rank {
         "give each axis a letter, or write `...` for axes without a letter"
     } else {
         "give each axis one letter"
     };
     Mistake::new(
         format!("operand {place} has {rank} axes, but {letters} letters"),
-        mend,
+        fix,
     )
 }
 

@@ -196,7 +196,7 @@ impl Tensor {
                 operation: "read the only element of",
                 found: vec![self.info().clone()],
                 problem: format!("it has {} elements", self.len()),
-                mend: "reduce it first, for instance with `.sum()`, or read all with `.to_vec()`"
+                fix: "reduce it first, for instance with `.sum()`, or read all with `.to_vec()`"
                     .to_owned(),
             });
         }
@@ -245,7 +245,7 @@ impl Tensor {
 }
 
 fn no_value(tracer: &Tracer) -> TensorError {
-    let (stands_for, mend) = match tracer.payload {
+    let (stands_for, fix) = match tracer.payload {
         Payload::Batch { .. } => (
             "all values of the batch at once",
             "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, or map only the parts that do not depend on the value",
@@ -259,7 +259,7 @@ fn no_value(tracer: &Tracer) -> TensorError {
         found: tracer.info.clone(),
         transformation: tracer.transformation(),
         stands_for,
-        mend,
+        fix,
     }
 }
 

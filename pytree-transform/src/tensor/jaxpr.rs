@@ -141,7 +141,7 @@ impl Jaxpr {
             operation: "evaluate a jaxpr on",
             found: inputs.iter().map(|input| input.info().clone()).collect(),
             problem: problems.join(", "),
-            mend: "pass inputs of the recorded shapes and dtypes, or record it again with `make_jaxpr`"
+            fix: "pass inputs of the recorded shapes and dtypes, or record it again with `make_jaxpr`"
                 .to_owned(),
         })
     }

@@ -221,8 +221,8 @@ pub(super) fn wrong_features(
         [axis] => format!("x with {expected} features along axis {axis}"),
         axes => format!("x with {expected} features along the axes {axes:?} together"),
     };
-    let mend = "give the layer as many features as x has, or set the axis on which x has them";
-    InputError::input(layer, expected, x, mend)
+    let fix = "give the layer as many features as x has, or set the axis on which x has them";
+    InputError::input(layer, expected, x, fix)
 }
 
 /// Creates the parameters of a layer: `[features]` each. Draws a key for each existing parameter, as Flax does.

@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::loops::{ScanOptions, length_of};
-use crate::transformations::control::mismatch::{differences, mend};
+use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::call_reading;
 
 /// Combines the first 1, 2, 3, … elements along axis 0 by an associative function.
@@ -90,7 +90,7 @@ pub fn associative_scan_with<X: Traceable>(
         problems.is_empty(),
         "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {}",
         problems.join("; "),
-        mend(&problems)
+        fix(&problems)
     );
     let results = at_line_by_default(line, || {
         flipped(expect_some(results, "results of combinations that fit"))

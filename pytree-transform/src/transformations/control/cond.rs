@@ -16,7 +16,7 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::{stage, with_all_captured};
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::control::mismatch::{differences, mend};
+use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::{Ending, call_inside_with_all, rebuild_result};
 
 /// Applies `on_true` or `on_false` to an operand, depending on a predicate.
@@ -158,7 +158,7 @@ fn choose<A: Traceable, R: Traceable>(
         problems.is_empty(),
         "cannot choose by {recorder}: {}; all branches must return the same structure, shapes and element types: {}",
         problems.join("; "),
-        mend(&problems)
+        fix(&problems)
     );
     let outcome = recorded[0].2.clone();
     let recorded = recorded

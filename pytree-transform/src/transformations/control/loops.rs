@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
-use crate::transformations::control::mismatch::{differences, in_both, mend, moved};
+use crate::transformations::control::mismatch::{differences, fix, in_both, moved};
 use crate::transformations::control::while_loop::repeat;
 use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 
@@ -196,7 +196,7 @@ where
         problems.is_empty(),
         "cannot loop: the carry that the function of {recorder} returns differs from the carry it received: {}; a carry must keep its structure, shapes and element types: {}",
         problems.join("; "),
-        mend(&problems)
+        fix(&problems)
     );
     // Captured tensors are first.
     jaxpr.inputs.rotate_left(infos.len());

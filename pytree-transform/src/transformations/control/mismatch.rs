@@ -74,7 +74,7 @@ pub(crate) fn in_both(
 }
 
 /// Returns how to fix results that differ: in shapes and dtypes only, or else in structure.
-pub(crate) fn mend(differences: &[String]) -> &'static str {
+pub(crate) fn fix(differences: &[String]) -> &'static str {
     if differences.iter().all(|text| text.contains(": expected ")) {
         "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`"
     } else {

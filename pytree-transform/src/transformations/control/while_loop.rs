@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::Traceable;
-use crate::transformations::control::mismatch::{differences, mend, moved};
+use crate::transformations::control::mismatch::{differences, fix, moved};
 use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
 
 /// Applies `body` to a carry as long as `condition` holds for the carry.
@@ -86,7 +86,7 @@ pub(crate) fn repeat<C: Traceable>(
         problems.is_empty(),
         "cannot loop: the carry that the body of {recorder} returns{of_carry} differs from the carry it received: {}; a carry must keep its structure, shapes and element types: {}",
         problems.join("; "),
-        mend(&problems)
+        fix(&problems)
     );
     // Captured tensors are first.
     condition.inputs.rotate_left(infos.len());

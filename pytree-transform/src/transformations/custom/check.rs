@@ -8,7 +8,7 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::control::mismatch::{differences, mend};
+use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::call_reading;
 
 /// The structure of a value, and the dtypes and shapes of its leaves.
@@ -34,7 +34,7 @@ impl Form {
     pub(crate) fn mistake(&self, what: &str, other: &Self) -> Option<String> {
         let expected = (&self.treedef, self.infos.as_slice());
         let found = differences(expected, (&other.treedef, &other.infos));
-        (!found.is_empty()).then(|| format!("{what}: {}; {}", found.join("; "), mend(&found)))
+        (!found.is_empty()).then(|| format!("{what}: {}; {}", found.join("; "), fix(&found)))
     }
 }
 
