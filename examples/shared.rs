@@ -39,7 +39,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pytree::core::shape::NodeKind;
+use pytree::core::shape::{NodeKind, Shape};
 use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
@@ -98,7 +98,7 @@ impl Pytree for Item {
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        let next = source.peek().map(|shape| shape.kind());
+        let next = source.peek().map(Shape::kind);
         if next == Some(NodeKind::Leaf) {
             return i32::unflatten(source).map(Self::Number);
         }

@@ -193,7 +193,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         if self.matches {
-            self.next_is(|next| next.pass_leaf());
+            self.next_is(Cursor::pass_leaf);
             (self.on_leaf)(leaf);
         }
     }
