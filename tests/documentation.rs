@@ -82,7 +82,7 @@ fn functions_that_panic_say_when() {
 }
 
 /// Phrases that readers have to read twice, and that have plain alternatives.
-const UNCLEAR: [&str; 11] = [
+const UNCLEAR: [&str; 14] = [
     "tells instead",
     "in vain",
     "is no float",
@@ -94,6 +94,9 @@ const UNCLEAR: [&str; 11] = [
     "beginnings",
     "such a one",
     "as one likes",
+    "asked for",
+    "taken apart",
+    "comes out",
 ];
 
 #[test]

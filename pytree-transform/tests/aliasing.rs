@@ -5,7 +5,7 @@
 //!
 //! - references swapped, added, made inside and led back to themselves under `jit`, and when that traces again
 //! - one reference at several places of what `jit`, `grad`, `vjp`, `jvp`, `vmap`, loops, branches and `remat` take
-//! - what comes out is itself again, and no result is a reference that was captured
+//! - a returned reference keeps its identity, and no result is a captured reference
 //! - a carry keeps its references; no reference is both in the carry and among the inputs of a loop
 //! - branches agree in which references they give
 //! - the form of a result is found without writing to references

@@ -543,11 +543,11 @@ fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
     if misspelt.is_empty() {
         return "; choose leaves of a kind and path that are there".to_owned();
     }
-    let told = misspelt.iter().map(|(name, nearest)| {
+    let reported = misspelt.iter().map(|(name, nearest)| {
         let nearest = nearest.as_ref().map_or_else(String::new, |nearest| {
             format!("; did you mean `{nearest}`?")
         });
         format!(": no path has a step `{name}`{nearest}")
     });
-    told.collect()
+    reported.collect()
 }

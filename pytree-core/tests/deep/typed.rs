@@ -229,7 +229,7 @@ impl Pytree for Wrapped {
         (0..self.0).for_each(|_| visitor.exit());
     }
     fn unflatten(source: &mut pytree_core::Unflattener<'_>) -> Result<Self, TreeError> {
-        Err(source.wrong_node("what is taken apart only"))
+        Err(source.wrong_node("a value that can only be flattened"))
     }
 }
 

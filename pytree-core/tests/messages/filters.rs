@@ -57,6 +57,6 @@ fn a_filter_that_accepts_nothing_says_so() {
         chosen(&Filter::path("[2]"))
             .unwrap_err()
             .starts_with("no leaf at [2]"),
-        "a path that is not there is told as before"
+        "a missing path is reported as before"
     );
 }

@@ -1,4 +1,4 @@
-//! Places that are asked for and are not there, are static, or are `None`.
+//! Errors for places that do not exist, are static, or are `None`.
 
 use pytree_core::{DynamicModule, Filter, Freeze, Module, Static, Tree, edit, partition, tree};
 

@@ -1,4 +1,4 @@
-//! What goes into a function and comes out of it.
+//! Arguments and results of functions cross the boundary with their references.
 
 use std::collections::BTreeMap;
 

@@ -156,7 +156,7 @@ impl Pytree for Slow {
         visitor.exit();
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
-        Err(source.wrong_node("what is taken apart only"))
+        Err(source.wrong_node("a value that can only be flattened"))
     }
 }
 impl PytreeOf<i64> for Slow {}

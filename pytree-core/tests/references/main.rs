@@ -1,10 +1,10 @@
-//! Mutable references, weak edges and cycles; what crosses the border of a transformation.
+//! Mutable references, weak edges and cycles, and what crosses the boundary of a transformation.
 //!
-//! With `pytree-transform/tests/{references,aliasing}.rs` and `tests/seeds/refx.rs` this covers what refx shows in its own
-//! tests: one value behind several handles; counted once in a graph and at each place in a tree; taken apart and put
-//! together through `jit`, traced again only for another pattern; not written from another trace level, during or after;
-//! only some kinds mutable for a while; values written back from a part; copies. What it shows of descriptors, a
-//! field that is not set or set to another reference, the types of fields rule out.
+//! Together with `pytree-transform/tests/{references,aliasing}.rs` and `tests/seeds/refx.rs`, this covers the cases of refx's
+//! own tests: a value behind several handles; a value counted once in a graph and at each place in a tree; sharing kept by
+//! `jit`, with a retrace only for another pattern; no writes from another trace level; mutability limited to some kinds for a
+//! while; values written back from a part; copies. The types of fields make refx's cases of descriptors impossible, such as a
+//! field that is not set.
 
 #![allow(
     clippy::pedantic,

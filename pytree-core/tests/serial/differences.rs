@@ -2,7 +2,7 @@
 
 use pytree_core::{Module, Tree, tree};
 
-fn told(left: &Tree, right: &Tree) -> Vec<String> {
+fn reported(left: &Tree, right: &Tree) -> Vec<String> {
     let differences = left.treedef().differences(right.treedef());
     differences.iter().map(ToString::to_string).collect()
 }
@@ -10,7 +10,7 @@ fn told(left: &Tree, right: &Tree) -> Vec<String> {
 #[test]
 fn equal_structures_differ_in_nothing() {
     assert_eq!(
-        told(&tree!([1, {"a": 2}]), &tree!([3, {"a": "x"}])),
+        reported(&tree!([1, {"a": 2}]), &tree!([3, {"a": "x"}])),
         [""; 0]
     );
 }
@@ -20,7 +20,7 @@ fn difference_has_path_and_both_sides() {
     let left = tree!([(1, 2), {"a": 1, "b": [1]}, None, [1, 2], {"k": 1}, [5, (6, 7)]]);
     let right = tree!([[1, 2], {"a": 1, "b": 2}, 3, [1, 2, 3], {"l": 1, "k": 1}, [5, (6, [7])]]);
     assert_eq!(
-        told(&left, &right),
+        reported(&left, &right),
         [
             "node type at [0]: a tuple of 2 against a list of 2",
             "node type at [1]['b']: a list of 1 against a leaf",
@@ -31,7 +31,7 @@ fn difference_has_path_and_both_sides() {
         ]
     );
     assert_eq!(
-        told(&left, &tree!(1)),
+        reported(&left, &tree!(1)),
         ["node type at the root: a list of 6 against a leaf"]
     );
 }
@@ -51,9 +51,9 @@ fn what_is_below_another_static_value_is_compared_too() {
     let left = node(Tree::list(vec![Tree::leaf(1.0)]), 1, "a");
     let right = node(Tree::list(vec![Tree::none()]), 2, "b");
     let differences = left.differences(&right);
-    let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = differences.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "static value at the root: size = 1 against size = 2",
             "static value at the root: name = 'a' against name = 'b'",

@@ -108,7 +108,7 @@ impl Pattern {
     }
 }
 
-/// References that hold each other are taken apart, or they would stay forever.
+/// References that hold each other are cleared, because they would never be freed otherwise.
 impl Drop for Graph {
     fn drop(&mut self) {
         self.cells.iter().for_each(empty);

@@ -393,7 +393,7 @@ fn a_strong_alias_leads_back_only_from_inside_of_a_reference() {
     // A cycle of shared nodes can't be built, around them and in a reference neither.
     refused_alias(&[SHARED, SHARED, &alias(0)], 2, "that of 0");
     refused_alias(&[REFERENCE, SHARED, &alias(2)], 2, "that of 1");
-    // The reference is over.
+    // The reference has ended.
     let over = [SHARED, LIST, REFERENCE, LEAF, &alias(0)];
     refused_alias(&over, 2, "that of 0");
     let nested = [

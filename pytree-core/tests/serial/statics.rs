@@ -19,7 +19,7 @@ fn holds<T: StaticValue>(value: T) -> Holds<T> {
     Holds { weight: 1.0, value }
 }
 
-/// Each value is equal to itself alone, is shown as told, and goes through bytes.
+/// Each value is equal to itself alone, is displayed as given, and survives a round trip through bytes.
 fn differ<T: StaticValue + PartialEq + std::fmt::Debug>(values: &[(T, &str)]) {
     for (position, (value, shown)) in values.iter().enumerate() {
         let structure = tree::structure(&holds(value.clone()));

@@ -213,32 +213,32 @@ fn a_structure_is_one_level_and_its_children() {
     }
 }
 
-/// Texts of keys are told as they are, whatever stands in them.
+/// Texts of keys are reported unchanged, whatever they contain.
 #[test]
 fn keys_with_braces_are_reported_unchanged() {
-    let told = |prefix: Tree, full: Tree| -> Vec<String> {
+    let reported = |prefix: Tree, full: Tree| -> Vec<String> {
         let found = prefix.treedef().prefix_differences(full.treedef());
         found.iter().map(ToString::to_string).collect()
     };
     assert_eq!(
-        told(tree!({"{oops}": {}}), tree!({})),
+        reported(tree!({"{oops}": {}}), tree!({})),
         ["keys at the root: ['{oops}'] against []; '{oops}' is missing"]
     );
     assert_eq!(
-        told(tree!({"{oops}": []}), tree!({"{oops}": [{}]})),
+        reported(tree!({"{oops}": []}), tree!({"{oops}": [{}]})),
         ["number of children at ['{oops}']: 0 against 1"]
     );
     assert_eq!(
-        told(tree!({"{oops}": {}}), tree!({"{oops}": 1})),
+        reported(tree!({"{oops}": {}}), tree!({"{oops}": 1})),
         ["node type at ['{oops}']: a dict of 0 against a leaf"]
     );
     assert_eq!(
-        told(tree!({"{oops}": {"{a}": 1}}), tree!({"{oops}": {"{b}": 1}})),
+        reported(tree!({"{oops}": {"{a}": 1}}), tree!({"{oops}": {"{b}": 1}})),
         ["keys at ['{oops}']: ['{a}'] against ['{b}']; '{a}' is missing, '{b}' is too much"]
     );
 }
 
-/// Keys that have no order of their own are told in that of the dictionary.
+/// Keys without an order are reported in the order of the dictionary.
 #[test]
 fn mixed_keys_are_reported_in_order() {
     let found = tree!({"a": 2, 1: 1})
@@ -262,7 +262,7 @@ fn a_tree_without_leaves_is_split_into_copies_of_itself() {
         tree!({"a": None}),
     ] {
         let tree = integers(&tree);
-        let never = Filter::predicate(|_, _| panic!("there is no leaf to ask for"));
+        let never = Filter::predicate(|_, _| panic!("the predicate needs no leaf"));
         let [left, right] = partition::split(&tree, [never, Filter::everything()]).unwrap();
         assert_eq!(left.tree(), &tree);
         assert_eq!(right.tree(), &tree);

@@ -172,11 +172,12 @@ fn models_of_them_are_compared_and_scanned() {
         Tree::leaf(None),
         Tree::leaf(Some(1.0)),
     ]);
-    let told: Vec<String> = lint(&tree).iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = lint(&tree).iter().map(ToString::to_string).collect();
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|finding| finding.contains("not finite") && finding.contains("[0]")),
-        "{told:?}"
+        "{reported:?}"
     );
     let shown: Vec<&dyn Leaf> = tree::any_leaves(&tree);
     assert_eq!(shown.len(), 3);

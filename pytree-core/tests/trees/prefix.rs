@@ -320,9 +320,9 @@ fn trees_are_mapped_together_with_all_errors_at_once() {
         panic!("{error}");
     };
     assert_eq!(doing, "cannot map trees together");
-    let told: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = misfits.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "in tree 0 of the rest: number of children at the root: 2 against 1",
             "in tree 2 of the rest: keys at [1]: ['a'] against ['b']; 'a' is missing, 'b' is too much",

@@ -58,7 +58,7 @@ fn paths_lead_through_some() {
 #[test]
 fn missing_subtree_path_is_reported() {
     let tree = sample();
-    let told = |text: &str| tree.at(&path(text)).unwrap_err().to_string();
+    let reported = |text: &str| tree.at(&path(text)).unwrap_err().to_string();
     assert_eq!(
         tree.at(&path("['b'].z[1]")).unwrap_err(),
         TreeError::NoSubtree {
@@ -69,12 +69,15 @@ fn missing_subtree_path_is_reported() {
         }
     );
     assert_eq!(
-        told("['a'][1][2]"),
+        reported("['a'][1][2]"),
         "no subtree at ['a'][1][2]: ['a'][1] is a tuple of 2; did you mean `['a'][1][0]`?"
     );
-    assert_eq!(told("['c'][0]"), "no subtree at ['c'][0]: ['c'] is a leaf");
     assert_eq!(
-        told("['bb']"),
+        reported("['c'][0]"),
+        "no subtree at ['c'][0]: ['c'] is a leaf"
+    );
+    assert_eq!(
+        reported("['bb']"),
         "no subtree at ['bb']: the root is a dict of 3; did you mean `['b']`?"
     );
 }

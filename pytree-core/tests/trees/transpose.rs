@@ -67,9 +67,9 @@ fn a_leaf_is_no_subtree_here() {
     let TreeError::Transpose { differences } = error.unwrap_err() else {
         panic!("another error");
     };
-    let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = differences.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "node type at [0]: a leaf against a tuple of 2",
             "node type at [1]: a leaf against a tuple of 2"

@@ -433,7 +433,7 @@ fn is_of_a_reference(shape: Shape<'_>) -> bool {
     says_kind && shape.num_statics() == 0 && shape.name() == shape::REFERENCE.name
 }
 
-/// Checks that no key is there twice and, if asked for, that they are in order. Keys of which a text only is
+/// Checks that no key is there twice and, if required, that they are in order. Keys of which a text only is
 /// known are not told apart, and those of users' types may have an order of their own.
 fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), TreeError> {
     let data = |key| match StaticBox::downcast_ref(key) {
