@@ -1,23 +1,24 @@
-//! The places of shared nodes and references: the first of each, at which it is, and the later ones, which lead to it.
+//! The places of shared nodes and references. The node itself is at its first place; each later place is an alias.
 
 use super::TreeDef;
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
-    /// The number of the shared node or reference that the node at a position leads to, if it is an alias of one.
+    /// Returns the number of the shared node or reference that an alias refers to; `None` if the node is not an alias
+    /// or has no target.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
         self.node(node)?.target()
     }
 
-    /// As [`alias_of`](Self::alias_of), of what is a place of the node: a weak edge is none.
+    /// Like [`alias_of`](Self::alias_of), but `None` for the alias of a weak edge, which is not a place of its target.
     pub(crate) fn later_place_of(&self, node: usize) -> Option<usize> {
         let above = node.checked_sub(1).and_then(|above| self.node(above));
         let is_weak = above.is_some_and(|above| above.kind() == NodeKind::Weak);
         self.alias_of(node).filter(|_| !is_weak)
     }
 
-    /// The positions of the shared nodes and references, in the order of their numbers.
+    /// Returns the positions of the shared nodes and references, in the order of their numbers.
     pub(crate) fn numbered_nodes(&self) -> &[usize] {
         self.0.numbered_nodes()
     }
@@ -27,7 +28,7 @@ impl TreeDef {
 #[derive(Debug)]
 pub(crate) struct Aliases {
     firsts: Vec<KeyPath>,
-    /// The later places, with the number of the shared node.
+    /// The later places, each with the number of its shared node.
     all: Vec<(usize, KeyPath)>,
 }
 
@@ -44,21 +45,22 @@ impl Aliases {
         }
     }
 
-    /// The path of the first place of each shared node, by its number.
+    /// Returns the path of the first place of each shared node, by the number of the node.
     pub(crate) fn firsts(&self) -> &[KeyPath] {
         &self.firsts
     }
 
-    /// The later places with the numbers of their nodes, in order.
+    /// Returns the later places in order, each with the number of its shared node.
     pub(crate) fn all(&self) -> &[(usize, KeyPath)] {
         &self.all
     }
 
-    /// Of a path that leads to or below a later place, the path to or below the first one.
+    /// Replaces a later place at the beginning of a path by the first place of its node. Returns `None` if the path
+    /// does not lead to or below a later place.
     pub(crate) fn first_of(&self, path: &KeyPath) -> Option<KeyPath> {
         let mut path = path.clone();
         let mut found = false;
-        // A first place may be reached through an alias again; a path has no more of them than keys.
+        // The new path may lead through an alias again. A path contains at most as many aliases as keys.
         for _ in 0..=path.keys().len() {
             let alias = self.all.iter().find(|(_, alias)| alias.is_prefix_of(&path));
             let Some((number, alias)) = alias else {

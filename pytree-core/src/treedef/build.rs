@@ -19,7 +19,7 @@ pub(crate) struct Builder {
     open: Vec<u32>,
     leaves: usize,
     depth: usize,
-    /// How many nodes aliases may refer to.
+    /// The number of nodes that aliases may refer to.
     numbered: usize,
 }
 
@@ -28,13 +28,13 @@ impl Builder {
         self.enter_with_target(shape, count(arity), 0);
     }
 
-    /// As [`enter`](Self::enter), of a shape made at run time.
+    /// Like [`enter`](Self::enter), for a shape made at run time.
     pub(crate) fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
         let target = self.dynamic.position(shape);
         self.enter_with_target(StandIn::of(shape.kind()), count(arity), target);
     }
 
-    /// As [`enter`](Self::enter), of any shape.
+    /// Like [`enter`](Self::enter), for any shape.
     pub(crate) fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
         match shape {
             Shape::Static(shape) => self.enter(shape, arity),
@@ -42,23 +42,23 @@ impl Builder {
         }
     }
 
-    /// The number of nodes that have begun and not ended.
+    /// Returns the number of nodes that were entered but not exited.
     #[inline]
     pub(crate) fn num_open(&self) -> usize {
         self.open.len()
     }
 
-    /// The number that the next node has which aliases may refer to.
+    /// Returns the number of the next node that aliases may refer to.
     pub(crate) fn next_number(&self) -> usize {
         self.numbered
     }
 
-    /// The position of the next node.
+    /// Returns the position of the next node.
     pub(crate) fn position(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Says where an alias that was added leads.
+    /// Sets the target of an alias that was already added.
     pub(crate) fn set_target(&mut self, alias: usize, number: Option<usize>) {
         self.nodes[alias].target = target_of(number);
     }
@@ -80,7 +80,7 @@ impl Builder {
         self.push(shape, 0, 0);
     }
 
-    /// Adds a leaf as another treedef has it.
+    /// Adds a copy of a leaf of another treedef.
     pub(crate) fn leaf_of(&mut self, leaf: NodeView<'_>) {
         self.leaf(leaf.node.shape);
     }
@@ -96,7 +96,7 @@ impl Builder {
         }
     }
 
-    /// Begins a node as another treedef has it, whose children follow.
+    /// Enters a copy of a node of another treedef. The caller adds the children.
     pub(crate) fn node_of(&mut self, treedef: &TreeDef, node: usize) {
         let Node {
             shape,
@@ -111,7 +111,8 @@ impl Builder {
         self.aux.extend_from_slice(treedef.0.aux_of(node));
     }
 
-    /// Adds the nodes of another treedef from one to before another, whole subtrees, with their numbers.
+    /// Adds copies of a range of nodes of another treedef. The range contains whole subtrees. Aliases keep the numbers
+    /// of their targets.
     pub(crate) fn nodes_of(&mut self, treedef: &TreeDef, nodes: std::ops::Range<usize>) {
         let mut ends: Vec<usize> = Vec::new();
         for at in nodes {
@@ -130,7 +131,7 @@ impl Builder {
         ends.iter().for_each(|_| self.exit());
     }
 
-    /// As [`subtree`](Self::subtree), with the shapes of its leaves, in order.
+    /// Like [`subtree`](Self::subtree), with leaf shapes from `leaf_shape`, in order.
     pub(crate) fn subtree_with(
         &mut self,
         treedef: &TreeDef,
@@ -166,22 +167,22 @@ impl Builder {
         }
     }
 
-    /// An alias of a node by its number; of nothing, if there is none.
+    /// Adds an alias of the node with a number, or an alias without a target for `None`.
     pub(crate) fn alias(&mut self, number: Option<usize>) {
         self.push(&shape::ALIAS, 0, target_of(number));
     }
 
-    /// A node of the argument, by its number there.
+    /// Adds a node of the argument, by its number in the argument.
     pub(crate) fn argument(&mut self, number: usize) {
         self.push(&shape::ARGUMENT, 0, count(number));
     }
 
-    /// Where the next node will be.
+    /// Returns the path of the next node.
     pub(crate) fn path(&self) -> KeyPath {
         self.path_to(self.open.len())
     }
 
-    /// The path of the node that is open at a depth; of the next node, if none is.
+    /// Returns the path of the open node at a depth, or of the next node if no node is open at this depth.
     pub(crate) fn path_to(&self, depth: usize) -> KeyPath {
         let mut path = KeyPath::root();
         for (level, &parent) in self.open.iter().enumerate().take(depth) {
@@ -195,7 +196,7 @@ impl Builder {
         path
     }
 
-    /// How many children of a node that is open begin before another node.
+    /// Returns the number of children of an open node that begin before another node.
     fn children_before(&self, parent: usize, node: usize) -> usize {
         let mut sibling = parent + 1;
         let mut position = 0;
@@ -245,7 +246,7 @@ impl Builder {
     }
 }
 
-/// Counts of nodes fit in 32 bits: a tree of more would need over 100 GB.
+/// Converts a count to 32 bits. A tree with more nodes would need over 100 GB.
 #[inline]
 pub(crate) fn count(value: usize) -> u32 {
     match u32::try_from(value) {
@@ -254,7 +255,7 @@ pub(crate) fn count(value: usize) -> u32 {
     }
 }
 
-/// How a node keeps the number that an alias leads to.
+/// Returns the number of an alias's target as its node stores it.
 pub(super) fn target_of(number: Option<usize>) -> u32 {
     number.map_or(NOTHING, count)
 }

@@ -1,21 +1,24 @@
-//! The common suffix of structures: what each of them becomes where another goes on below its leaves.
+//! The common suffix of structures: the smallest structure of which all of them are prefixes.
 //!
-//! It is the least structure of which all are prefixes, so it exists where the nodes above the leaves agree, in the
-//! sense that [prefixes](super::prefix) have.
+//! Each leaf is replaced by the subtree of another structure at this place. The common suffix exists if the nodes above
+//! the leaves agree, in the sense of [prefixes](super::prefix).
 
 use super::{Builder, Fit, TreeDef};
 use crate::base::error::{Difference, TreeError};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
-    /// The structure in which each leaf of either structure is replaced by what the other has there: the least of
-    /// which both are prefixes. Where neither has a leaf, both need the same node.
+    /// Returns the smallest structure of which both structures are prefixes.
     ///
-    /// `Some`, shared nodes and boxed objects are looked through, as by prefixes, and are those of this structure
-    /// where both go on.
+    /// Each leaf of either structure is replaced by the subtree of the other structure at this place. Where neither
+    /// structure has a leaf, both need the same node.
+    ///
+    /// The comparison skips `Some`, shared nodes and boxed objects, as for prefixes. Where both structures have a leaf
+    /// or both have a node, the result has those of this structure, or those of `other` if this structure has none
+    /// there.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all conflicts, if there is none.
+    /// Returns [`TreeError::Structure`] with all conflicts if there is no common suffix.
     ///
     /// # Examples
     /// ```
@@ -30,7 +33,8 @@ impl TreeDef {
             .ok_or_else(|| no_common_suffix(self.misfits(other, Fit::CommonSuffix)))
     }
 
-    /// As [`broadcast_to_common_suffix`](Self::broadcast_to_common_suffix), without reasons.
+    /// Like [`broadcast_to_common_suffix`](Self::broadcast_to_common_suffix), but returns `None` instead of the
+    /// conflicts.
     pub(crate) fn common_suffix(&self, other: &Self) -> Option<Self> {
         let mut builder = Builder::default();
         let mut open: Vec<u32> = Vec::new();
@@ -79,7 +83,7 @@ impl TreeDef {
         (left == self.num_nodes() && right == other.num_nodes()).then(|| builder.finish())
     }
 
-    /// The first node at or below another that is not transparent.
+    /// Returns the first node at or below `node` that is not transparent.
     fn core(&self, node: usize) -> usize {
         let below = self.0.nodes[node..].iter();
         let passed = below.take_while(|node| node.shape.kind.is_transparent());

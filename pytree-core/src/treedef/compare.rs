@@ -1,4 +1,4 @@
-//! How two structures differ.
+//! The differences between two structures.
 
 use super::TreeDef;
 use crate::base::error::{Difference, DifferenceKind};
@@ -7,15 +7,17 @@ use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 
 impl TreeDef {
-    /// Every way in which this structure differs from `other`, from the root down: node types first,
-    /// then the number of children or the keys, then static values, then what is below.
+    /// Returns every difference between this structure and `other`, from the root down.
+    ///
+    /// Two nodes are compared by type, then by number of children or keys, then by static values, then by their
+    /// children.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let mut found = Vec::new();
         if self == other {
             return found;
         }
         let (mut left, mut right) = (0, 0);
-        // The nodes of this structure above, and which of their children the walk is in.
+        // The open nodes of this structure, each with the index of the child that the walk is in.
         let mut open: Vec<(usize, usize)> = Vec::new();
         loop {
             let before = found.len();
@@ -98,7 +100,7 @@ impl TreeDef {
         }
     }
 
-    /// The path of a child, by the nodes above it and which of their children it is or is in.
+    /// Returns the path of a node. `open` contains the nodes above it, each with the index of the child on the path.
     fn path_below(&self, open: &[(usize, usize)]) -> KeyPath {
         let keys = open.iter();
         keys.filter_map(|&(node, position)| self.view(node).key(position))
@@ -128,7 +130,7 @@ impl TreeDef {
     }
 }
 
-/// The keys among the static values of a map: what follows them is the order of insertion.
+/// Returns the keys among the static values of a map. The insertion order follows the keys.
 fn keys(statics: &[StaticBox], arity: u32) -> &[StaticBox] {
     statics.get(..arity as usize).unwrap_or(statics)
 }

@@ -1,4 +1,4 @@
-//! Treedefs made of treedefs, and values made from their nodes.
+//! Composing treedefs from other treedefs, and folding over their nodes.
 
 use super::{Builder, NodeView, TreeDef};
 use crate::base::bug::{LEAVES, expect_next};
@@ -6,19 +6,19 @@ use crate::base::error::TreeError;
 use crate::base::path::KeyPath;
 use crate::node::shape::{self, NodeKind, NodeShape};
 
-/// Making treedefs of treedefs.
+/// Composing treedefs from other treedefs.
 impl TreeDef {
-    /// The treedef of `None`: a node without leaves.
+    /// Returns the treedef of `None`, a node without leaves.
     pub fn none() -> Self {
         Self::of_children(&shape::NONE, Vec::new())
     }
 
-    /// A tuple of treedefs.
+    /// Returns the treedef of a tuple with the given children.
     pub fn tuple(children: Vec<Self>) -> Self {
         Self::of_children(&shape::TUPLE, children)
     }
 
-    /// A list of treedefs.
+    /// Returns the treedef of a list with the given children.
     pub fn list(children: Vec<Self>) -> Self {
         Self::of_children(&shape::LIST, children)
     }
@@ -31,7 +31,7 @@ impl TreeDef {
         builder.finish()
     }
 
-    /// The treedef in which each leaf of this one is replaced by `inner`. Places whose leaf is absent stay.
+    /// Returns this treedef with each leaf replaced by `inner`. Absent leaves stay absent.
     ///
     /// # Examples
     /// ```
@@ -46,8 +46,8 @@ impl TreeDef {
         self.replace_leaves(std::iter::repeat(inner))
     }
 
-    /// The treedef with each leaf replaced by the next of `inner`, which has one for each leaf. Aliases lead to the nodes
-    /// that they lead to now.
+    /// Returns this treedef with each leaf replaced by the next treedef of `inner`, which yields a treedef for each
+    /// leaf. Aliases keep their targets.
     pub(crate) fn replace_leaves<'a>(&self, inner: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut inner = inner.into_iter();
         let mut builder = Builder::default();
@@ -75,17 +75,17 @@ impl TreeDef {
     }
 }
 
-/// Where aliases lead in a treedef that is built of some nodes of another one.
+/// The new targets of aliases, for a treedef built from some nodes of another treedef.
 #[derive(Debug, Default)]
 pub(crate) struct Renumbered {
-    /// For each of the nodes that aliases may refer to, its new number; none if it is left out.
+    /// The new number of each node that aliases may refer to; `None` if the node is left out.
     numbers: Vec<Option<usize>>,
-    /// The aliases by their new positions, and the old numbers that they lead to.
+    /// The new position of each alias, and the old number of its target.
     aliases: Vec<(usize, usize)>,
 }
 
 impl Renumbered {
-    /// Notes the node of the other treedef that the builder gets next.
+    /// Records the node of the other treedef that the builder receives next.
     pub(crate) fn next(&mut self, builder: &Builder, node: NodeView<'_>) {
         if node.kind().is_numbered() {
             self.numbers.push(Some(builder.next_number()));
@@ -95,13 +95,13 @@ impl Renumbered {
             .extend(target.map(|number| (builder.position(), number)));
     }
 
-    /// Notes that the subtree at a node of the other treedef is left out.
+    /// Records that the subtree at a node of the other treedef is left out.
     pub(crate) fn leave_out(&mut self, node: NodeView<'_>) {
         let numbered = node.below().filter(|node| node.kind().is_numbered());
         self.numbers.extend(numbered.map(|_| None));
     }
 
-    /// Lets the aliases lead to the new numbers, and to nothing where a node is left out.
+    /// Sets the targets of the aliases to the new numbers. An alias of a node that is left out loses its target.
     pub(crate) fn set_targets(self, builder: &mut Builder) {
         for (alias, number) in self.aliases {
             builder.set_target(alias, self.numbers.get(number).copied().flatten());
@@ -109,24 +109,26 @@ impl Renumbered {
     }
 }
 
-/// Looking at the nodes.
+/// Access to the nodes.
 impl TreeDef {
-    /// The number of the root's children.
+    /// Returns the number of the root's children.
     pub fn num_children(&self) -> usize {
         self.root().num_children()
     }
 
-    /// The treedef of the root's child at `position`.
+    /// Returns the treedef of the root's child at `position`; `None` if the position is out of range.
     pub fn child(&self, position: usize) -> Option<Self> {
         let child = self.root().child(position);
         child.map(|child| child.to_treedef())
     }
 
-    /// Combines `leaves` into one value from the leaves up: `function` makes a value of each node from those of its
-    /// children. A place whose leaf is absent is a node without children.
+    /// Combines `leaves` into a single value, from the leaves up.
+    ///
+    /// `function` computes the value of each node from the values of its children. An absent leaf is a node without
+    /// children.
     ///
     /// # Errors
-    /// [`TreeError::LeafCount`] if there are too few or too many leaves; then `function` is not called.
+    /// Returns [`TreeError::LeafCount`] if there are too few or too many leaves. In this case `function` is not called.
     ///
     /// # Examples
     /// ```
@@ -146,7 +148,7 @@ impl TreeDef {
             .map_err(|error| error.while_doing("cannot fold"))?;
         let mut leaves = leaves.into_iter();
         let mut values: Vec<A> = Vec::new();
-        // The nodes whose children are not all there, with how many are missing.
+        // The nodes with missing children, and the number of missing children.
         let mut open: Vec<(usize, u32)> = Vec::new();
         for (at, node) in self.0.nodes.iter().enumerate() {
             if let Some((_, missing)) = open.last_mut() {
@@ -170,12 +172,12 @@ impl TreeDef {
         })
     }
 
-    /// The paths of some nodes, which are given in preorder, in one walk.
+    /// Returns the paths of the nodes at `targets`, which are in preorder, in a single walk.
     pub(crate) fn node_paths(&self, targets: &[usize]) -> Vec<KeyPath> {
         let mut targets = targets.iter().peekable();
         let mut paths = Vec::with_capacity(targets.len());
         let mut path = KeyPath::root();
-        // Of each open node: where it is, its next child, and whether its own key is on the path.
+        // For each open node: its position, the index of its next child, and whether its own key is on the path.
         let mut open: Vec<(usize, usize, bool)> = Vec::new();
         for at in 0..self.num_nodes() {
             let mut pushed = false;

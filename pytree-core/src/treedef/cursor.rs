@@ -1,4 +1,4 @@
-//! A cursor over the nodes of a treedef, which are in preorder.
+//! Views of the nodes of a treedef, and a cursor that reads the nodes in preorder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct NodeView<'a> {
     position: usize,
 }
 
-/// What is at the root of a treedef without nodes.
+/// The root of a treedef without nodes.
 static NO_NODE: Node = Node {
     shape: &shape::NONE,
     arity: 0,
@@ -27,7 +27,7 @@ static NO_NODE: Node = Node {
 };
 
 impl TreeDef {
-    /// The nodes in preorder, leaves included.
+    /// Returns the nodes in preorder, including leaves.
     ///
     /// # Examples
     /// ```
@@ -40,7 +40,7 @@ impl TreeDef {
         self.nodes_in(0..self.num_nodes())
     }
 
-    /// The nodes at some positions in preorder.
+    /// Returns the nodes in a range of positions, in preorder.
     pub(crate) fn nodes_in(
         &self,
         positions: std::ops::Range<usize>,
@@ -54,7 +54,7 @@ impl TreeDef {
         })
     }
 
-    /// The node at a position in preorder.
+    /// Returns the node at a position in preorder.
     #[inline]
     pub(crate) fn node(&self, position: usize) -> Option<NodeView<'_>> {
         self.0.nodes.get(position).map(|node| NodeView {
@@ -64,7 +64,7 @@ impl TreeDef {
         })
     }
 
-    /// The node at a position where there is one; a treedef without nodes has `None` as its root.
+    /// Returns the node at a position that exists. The root of a treedef without nodes is a `None` node.
     #[inline]
     pub(crate) fn view(&self, position: usize) -> NodeView<'_> {
         self.node(position).unwrap_or(NodeView {
@@ -74,28 +74,28 @@ impl TreeDef {
         })
     }
 
-    /// The number of all static values and keys.
+    /// Returns the number of all static values and keys.
     pub(crate) fn num_statics(&self) -> usize {
         self.0.aux.len()
     }
 
-    /// Whether two treedefs have the same static values and keys.
+    /// Returns whether two treedefs have the same static values and keys.
     pub(crate) fn has_statics_of(&self, other: &Self) -> bool {
         self.0.aux == other.0.aux
     }
 
-    /// The static value or key at a position among all of them.
+    /// Returns the static value or key at a position among all static values and keys.
     #[inline]
     pub(crate) fn static_value(&self, position: usize) -> Option<&StaticBox> {
         self.0.aux.get(position)
     }
 
-    /// The root.
+    /// Returns the root.
     pub(crate) fn root(&self) -> NodeView<'_> {
         self.view(0)
     }
 
-    /// For each node, and at last for the end, how many leaves come before it.
+    /// Returns the number of leaves before each node, followed by the number of all leaves.
     pub(crate) fn leaves_before(&self) -> Vec<usize> {
         let mut before = Vec::with_capacity(self.num_nodes() + 1);
         let mut leaves = 0;
@@ -108,7 +108,7 @@ impl TreeDef {
     }
 }
 
-/// A place in a treedef that is read front to back: the next node, and the next static value.
+/// A position in a treedef that is read front to back: the next node and the next static value.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'t> {
     treedef: &'t Inner,
@@ -117,7 +117,7 @@ pub(crate) struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// The beginning of a treedef.
+    /// Creates a cursor at the beginning of a treedef.
     pub(crate) fn new(treedef: &'t TreeDef) -> Self {
         Self {
             treedef: &treedef.0,
@@ -126,12 +126,12 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The position of the next node.
+    /// Returns the position of the next node.
     pub(crate) fn position(self) -> usize {
         self.node
     }
 
-    /// The same place in another treedef, if both are the same up to there.
+    /// Returns the same position in another treedef; `None` if the treedefs differ before this position.
     pub(crate) fn in_another(self, other: &'t TreeDef) -> Option<Self> {
         let (treedef, other) = (self.treedef, &*other.0);
         let nodes = other.nodes.get(..self.node)?;
@@ -148,12 +148,12 @@ impl<'t> Cursor<'t> {
         })
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no node and no static value is left.
     pub(crate) fn is_at_end(self) -> bool {
         self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
     }
 
-    /// Goes past the next node if it has a shape and a number of children; tells whether it does.
+    /// Advances past the next node if it has the given shape and number of children. Returns whether it advanced.
     #[inline]
     pub(crate) fn pass_node(&mut self, shape: &'static NodeShape, arity: usize) -> bool {
         let Some(node) = self.treedef.nodes.get(self.node) else {
@@ -165,14 +165,14 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Two constants of one description may be at different addresses.
+    /// Compares a shape by its description, because equal constants may have different addresses.
     #[cold]
     #[inline(never)]
     fn has_equal_shape(self, node: &Node, shape: &'static NodeShape) -> bool {
         self.treedef.shape_of(node) == Shape::Static(shape)
     }
 
-    /// Goes past the next node if it is a leaf, of whatever type; tells whether it does.
+    /// Advances past the next node if it is a leaf of any type. Returns whether it advanced.
     #[inline]
     pub(crate) fn pass_leaf(&mut self) -> bool {
         let next = self.treedef.nodes.get(self.node);
@@ -181,7 +181,7 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// As [`pass_node`](Self::pass_node), of a shape made at run time.
+    /// Like [`pass_node`](Self::pass_node), for a shape made at run time.
     pub(crate) fn pass_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> bool {
         let next = self.treedef.nodes.get(self.node);
         let has_shape = |node: &Node| self.treedef.shape_of(node) == Shape::Dynamic(shape);
@@ -190,7 +190,8 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Goes past the next node if it is an alias of the node with a number, or of nothing; tells whether it does.
+    /// Advances past the next node if it is an alias of the node with a number, or an alias without a target for
+    /// `None`. Returns whether it advanced.
     #[inline]
     pub(crate) fn pass_alias(&mut self, number: Option<usize>) -> bool {
         let mut after = *self;
@@ -201,12 +202,12 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// The number of the node that an alias leads to which was passed last; none if it leads to nothing.
+    /// Returns the number of the target of the alias that was passed last; `None` if the alias has no target.
     pub(crate) fn passed_target(self) -> Option<usize> {
         self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
     }
 
-    /// Goes past the next static value or key if it equals another; tells whether it does.
+    /// Advances past the next static value or key if it equals `value`. Returns whether it advanced.
     #[inline]
     pub(crate) fn pass_static(&mut self, value: &StaticRef<'_>) -> bool {
         let next = self.treedef.aux.get(self.aux);
@@ -217,103 +218,103 @@ impl<'t> Cursor<'t> {
 }
 
 impl<'a> NodeView<'a> {
-    /// The family.
+    /// Returns the family of the node.
     #[inline]
     pub fn kind(&self) -> NodeKind {
         self.node.shape.kind
     }
 
-    /// The name that displays show, such as `Linear` or `list`.
+    /// Returns the displayed name, such as `Linear` or `list`.
     pub fn name(&self) -> &'a str {
         self.shape().name()
     }
 
-    /// What the treedef keeps of the node besides its children and static values.
+    /// Returns the shape of the node: its description without children and static values.
     #[inline]
     pub fn shape(&self) -> Shape<'a> {
         self.treedef.0.shape_of(self.node)
     }
 
-    /// Whether a value of a shape can be built from the node.
+    /// Returns whether a value with the shape `built` can be built from the node.
     #[inline]
     pub(crate) fn becomes(&self, built: &'static NodeShape) -> bool {
         std::ptr::eq(self.node.shape, built) || self.shape().becomes(built)
     }
 
-    /// Whether it is a module: a node whose fields have kinds. A module without leaves and modules in it can't be told
-    /// from a plain struct.
+    /// Returns whether the node is a module: a node whose fields have kinds. A module that contains neither leaves nor
+    /// modules cannot be distinguished from a plain struct.
     pub fn is_module(&self) -> bool {
         self.shape().fields().any(|(_, kind)| kind.is_some())
     }
 
-    /// The number of children.
+    /// Returns the number of children.
     #[inline]
     pub fn num_children(&self) -> usize {
         self.node.arity as usize
     }
 
-    /// The number of leaves below, or one for a leaf. They are counted.
+    /// Returns the number of leaves of the subtree, which is 1 for a leaf. Walks through the subtree to count them.
     pub fn num_leaves(&self) -> usize {
         let below = self.below();
         below.filter(|node| node.kind() == NodeKind::Leaf).count()
     }
 
-    /// The keys of the children, in order; a transparent node, such as `Some`, gives its child none.
+    /// Returns the keys of the children, in order. The child of a transparent node, such as `Some`, has no key.
     pub fn keys(&self) -> impl Iterator<Item = Option<Key>> + use<'a> {
         let node = *self;
         (0..self.num_children()).map(move |position| node.key(position))
     }
 
-    /// The static values with the names of their fields, in order. The keys of a map are in
-    /// [`keys`](Self::keys).
+    /// Returns the static values with the names of their fields, in order. See [`keys`](Self::keys) for the keys of a
+    /// map.
     pub fn statics(&self) -> impl Iterator<Item = (&'a str, StaticRef<'a>)> + use<'a> {
         let names = self.shape().static_names();
-        // A node without static fields may have keys.
+        // The static values of a node without static fields may be keys.
         let values = if names.len() == 0 { &[] } else { self.aux() };
         names.zip(values.iter().map(StaticBox::as_static_ref))
     }
 
-    /// The static values with the keys of their fields, in order.
+    /// Returns the static values with the keys of their fields, in order.
     pub(crate) fn keyed_statics(&self) -> impl Iterator<Item = (Key, StaticRef<'a>)> + use<'a> {
         let shape = self.shape();
         let statics = self.statics().enumerate();
         statics.filter_map(move |(position, (_, value))| Some((shape.static_key(position)?, value)))
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     pub fn path(&self) -> KeyPath {
         self.treedef.path_of(self.position)
     }
 
-    /// The subtree as a treedef of its own.
+    /// Returns the subtree as a separate treedef.
     pub fn to_treedef(&self) -> TreeDef {
         self.treedef.subtree(self.position)
     }
 
-    /// Its position in preorder.
+    /// Returns the position of the node in preorder.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    /// The number of nodes of its subtree, itself included.
+    /// Returns the number of nodes of the subtree, including this node.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.node.size as usize
     }
 
-    /// The position after its subtree, where its next sibling is if it has one.
+    /// Returns the position after the subtree, which is the position of the next sibling if there is a sibling.
     #[inline]
     pub(crate) fn end(&self) -> usize {
         self.position + self.size()
     }
 
-    /// The nodes of its subtree in preorder, itself included.
+    /// Returns the nodes of the subtree in preorder, including this node.
     pub(crate) fn below(&self) -> impl ExactSizeIterator<Item = Self> + Clone + use<'a> {
         self.treedef.nodes_in(self.position..self.end())
     }
 
-    /// The children, in order.
+    /// Returns the children, in order.
     pub(crate) fn children(&self) -> impl ExactSizeIterator<Item = Self> + use<'a> {
         let treedef = self.treedef;
         let mut next = self.position + 1;
@@ -324,31 +325,31 @@ impl<'a> NodeView<'a> {
         })
     }
 
-    /// The child at a position among the children.
+    /// Returns the child at a position among the children.
     pub(crate) fn child(&self, position: usize) -> Option<Self> {
         self.children().nth(position)
     }
 
-    /// The first child with a key.
+    /// Returns the first child with the given key.
     pub(crate) fn child_with_key(&self, key: &Key) -> Option<Self> {
         let is_meant = |found: Option<Key>| found.as_ref() == Some(key);
         let position = self.keys().position(is_meant)?;
         self.child(position)
     }
 
-    /// The key of the child at a position among the children; none below a transparent node.
+    /// Returns the key of the child at a position among the children; `None` below a transparent node.
     pub(crate) fn key(&self, position: usize) -> Option<Key> {
         key_below(self.shape(), self.aux(), position)
     }
 
-    /// The node or, if it is transparent, the first node in it that is not.
+    /// Returns the first node at or below this node that is not transparent.
     pub(crate) fn inside(&self) -> Self {
         let is_passed = |node: &Self| node.kind().is_transparent() && node.num_children() == 1;
         let inside = self.below().find(|node| !is_passed(node));
         inside.unwrap_or(*self)
     }
 
-    /// The static values, or the keys of a map and what follows them.
+    /// Returns the static values. In a map, the keys come first.
     pub(crate) fn aux(&self) -> &'a [StaticBox] {
         match self.treedef.node(self.position) {
             Some(_) => self.treedef.0.aux_of(self.position),
@@ -356,31 +357,31 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// The static values and keys of its subtree.
+    /// Returns the static values and keys of the subtree.
     pub(crate) fn aux_below(&self) -> &'a [StaticBox] {
         let treedef = &self.treedef.0;
         &treedef.aux[treedef.aux_start(self.position)..treedef.aux_start(self.end())]
     }
 
-    /// Whether there is a leaf, or was one before a partition.
+    /// Returns whether the node is a leaf, or was a leaf before a partition.
     #[inline]
     pub(crate) fn is_place(&self) -> bool {
         self.node.is_place()
     }
 
-    /// The number of the node that an alias leads to; none if it leads to nothing, or is not an alias.
+    /// Returns the number of an alias's target; `None` if the alias has no target, or the node is not an alias.
     #[inline]
     pub(crate) fn target(&self) -> Option<usize> {
         self.node.target()
     }
 
-    /// The number of a node of the argument.
+    /// Returns the number of a node of the argument; `None` for other nodes and for unknown numbers.
     pub(crate) fn number_in_argument(&self) -> Option<u32> {
         let is_known = self.kind() == NodeKind::Argument && self.node.target != NOTHING;
         is_known.then_some(self.node.target)
     }
 
-    /// The node as messages describe it.
+    /// Returns the description of the node for messages.
     pub(crate) fn describe(&self) -> String {
         let shape = self.shape();
         match shape.kind() {

@@ -1,4 +1,4 @@
-//! Writing a tree leaf by leaf: its structure in JAX's notation, its value in Python's.
+//! Writing a tree leaf by leaf: the structure in the notation of JAX, the value in the notation of Python.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use super::Inner;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 
-/// What is written of a tree. Ordered dictionaries and named tuples look different in the two.
+/// The notation of a written tree. Ordered dictionaries and named tuples look different in the two notations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notation {
-    /// Its structure, as JAX prints a treedef: `CustomNode(namedtuple[Point], [*, *])`.
+    /// The structure, as JAX prints a treedef: `CustomNode(namedtuple[Point], [*, *])`.
     Structure,
-    /// Its value, as Python prints it: `Point(x=1, y=2)`.
+    /// The value, as Python prints it: `Point(x=1, y=2)`.
     Value,
 }
 
@@ -77,7 +77,8 @@ pub(super) fn write_tree<W: fmt::Write>(
     Ok(())
 }
 
-/// An alias: by its number or, in a value, of a node that it is in as Python shows one, `[...]`.
+/// Writes an alias as the number of its target. In a value, an alias inside of its target is written as in Python, for
+/// instance `[...]`.
 fn write_alias<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,
@@ -93,7 +94,7 @@ fn write_alias<W: fmt::Write>(
         });
     };
     let target = inner.numbered_nodes().get(number);
-    // The open nodes are in order.
+    // The open nodes are sorted by position.
     let around = target.filter(|target| {
         open.binary_search_by_key(*target, |&(node, _)| node)
             .is_ok()
@@ -117,7 +118,7 @@ fn write_alias<W: fmt::Write>(
     }
 }
 
-/// The keys of an ordered dictionary, as Python writes a tuple.
+/// Writes the keys of an ordered dictionary as a Python tuple.
 fn write_key_tuple<W: fmt::Write>(f: &mut W, keys: &[StaticBox]) -> fmt::Result {
     f.write_char('(')?;
     for (position, key) in keys.iter().enumerate() {

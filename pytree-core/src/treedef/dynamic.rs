@@ -1,4 +1,4 @@
-//! The shapes made at run time that a treedef has, each once, and treedefs compared that have some.
+//! The table of a treedef's shapes made at run time, and the comparison of treedefs with these shapes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use super::{Inner, Node, SHAPES};
 use crate::base::bug::expect_at;
 use crate::node::shape::{DynamicShape, Shape, StandIn};
 
-/// The table of the shapes made at run time, while a treedef is built.
+/// The table of the shapes made at run time, while a treedef is built. It contains each shape once.
 #[derive(Debug, Default)]
 pub(super) struct DynamicShapes {
     table: Vec<Arc<DynamicShape>>,
-    /// Where each shape is in the table, by its address.
+    /// The position of each shape in the table, by the address of the shape.
     positions: BTreeMap<usize, u32>,
 }
 
 impl DynamicShapes {
-    /// The position of a shape in the table, to which it is added if it is new.
+    /// Returns the position of a shape in the table. Adds the shape if it is new.
     pub(super) fn position(&mut self, shape: &Arc<DynamicShape>) -> u32 {
         let next = self.table.len();
         let position = self.positions.entry(Arc::as_ptr(shape).addr());
@@ -27,7 +27,7 @@ impl DynamicShapes {
         })
     }
 
-    /// Gives the stand-ins among nodes of another treedef positions in this table.
+    /// Changes the stand-ins among nodes of another treedef to positions in this table.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;
@@ -38,7 +38,7 @@ impl DynamicShapes {
         }
     }
 
-    /// The shape at a position.
+    /// Returns the shape at a position.
     pub(super) fn get(&self, position: u32) -> &Arc<DynamicShape> {
         expect_at(&self.table, position as usize, SHAPES)
     }
@@ -49,7 +49,8 @@ impl DynamicShapes {
 }
 
 impl Inner {
-    /// Whether nodes have the same shapes and lead to the same nodes. Each pair of shapes is compared once.
+    /// Returns whether the nodes of both treedefs have the same shapes and targets. Each pair of shapes is compared
+    /// once.
     pub(super) fn has_shapes_of(&self, other: &Self) -> bool {
         let address = |shape: Shape<'_>| match shape {
             Shape::Static(shape) => std::ptr::from_ref(shape).addr(),

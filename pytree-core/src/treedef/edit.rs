@@ -1,4 +1,4 @@
-//! Treedefs with other nodes at some of their places.
+//! Replacing leaves, shapes and subtrees of a treedef.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::dynamic::DynamicShapes;
 use super::{Node, NodeView, TreeDef, count};
 use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
-/// Leaves there and absent.
+/// Replacing leaves by absent leaves or `None`, and the reverse.
 impl TreeDef {
-    /// The treedef in which the places for which `keep` is false are absent; it is called for each place in
-    /// order, with whether there is a leaf now.
+    /// Returns the treedef with a leaf at each place for which `keep` returns `true`, and an absent leaf at each other
+    /// place. Calls `keep` for each place in order, with whether the place has a leaf in this treedef.
     pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -26,7 +26,8 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// The treedefs of `N` parts: the leaf at each position is present in the part that `assigned` tells.
+    /// Returns the treedefs of `N` parts. `assigned` contains the index of the part for each leaf; the leaf is absent
+    /// in all other parts.
     pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
         std::array::from_fn(|part| {
             let mut leaves = 0;
@@ -49,7 +50,7 @@ impl TreeDef {
         })
     }
 
-    /// The treedef with a leaf at each place where another treedef of the same nodes has one, too.
+    /// Returns the treedef with a leaf also at each place where `other`, which has the same nodes, has a leaf.
     pub(crate) fn with_leaves_of(&self, other: &Self) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -62,7 +63,7 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// Whether two treedefs are the same but for the places that have no leaf.
+    /// Returns whether two treedefs are the same, ignoring which leaves are absent.
     pub(crate) fn is_same_but_for_presence(&self, other: &Self) -> bool {
         let (a, b) = (&self.0, &other.0);
         if a.nodes.len() != b.nodes.len() || a.aux != b.aux {
@@ -80,7 +81,7 @@ impl TreeDef {
         self.with_presence(|_| true) == other.with_presence(|_| true)
     }
 
-    /// The treedef in which each `None` is a leaf, too.
+    /// Returns the treedef with each `None` replaced by a leaf.
     pub(crate) fn with_none_as_leaves(&self) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -93,7 +94,8 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// The treedef in which the leaves for which `is_none` is true, in order, are `None`.
+    /// Returns the treedef with `None` in place of each leaf for which `is_none` returns `true`. Calls `is_none` for
+    /// each leaf in order.
     pub(crate) fn with_leaves_as_none(&self, mut is_none: impl FnMut() -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -111,9 +113,10 @@ impl TreeDef {
     }
 }
 
-/// Other shapes and other subtrees.
+/// Replacing shapes and subtrees.
 impl TreeDef {
-    /// The treedef in which the nodes for which `function` returns a shape have that shape, which has as many fields.
+    /// Returns the treedef with a new shape for each node for which `function` returns a shape. The new shape has the
+    /// same number of fields.
     pub(crate) fn with_shapes(
         &self,
         mut function: impl FnMut(NodeView<'_>) -> Option<Arc<DynamicShape>>,
@@ -130,7 +133,7 @@ impl TreeDef {
         Self::from_parts(nodes, self.0.aux.clone(), dynamic.into_table())
     }
 
-    /// The treedef with another one in the place of the subtree at a position.
+    /// Returns the treedef with the subtree at `position` replaced by `new`.
     pub(crate) fn spliced(&self, position: usize, new: &Self) -> Self {
         let nodes = &self.0.nodes;
         let end = position + nodes[position].size as usize;

@@ -1,12 +1,12 @@
-//! The keys of children, and the paths they make.
+//! The keys of children, and the paths of nodes.
 
 use super::TreeDef;
 use crate::base::path::{Key, KeyPath};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 
-/// The key of a child of a node with the given shape and static values, of which a map's first are its keys; none
-/// below a transparent node.
+/// Returns the key of a child of a node with the given shape and static values; `None` below a transparent node. The
+/// static values of a map begin with its keys.
 pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<Key> {
     match shape.kind() {
         NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => {
@@ -28,7 +28,7 @@ fn key_of_static(value: &StaticBox) -> Key {
 }
 
 impl TreeDef {
-    /// The path of a node.
+    /// Returns the path of a node.
     pub(crate) fn path_of(&self, target: usize) -> KeyPath {
         let mut path = KeyPath::root();
         let mut node = self.root();

@@ -1,4 +1,4 @@
-//! What was meant by a path that leads nowhere.
+//! Errors for paths that lead to no node, and for wrong numbers of leaves.
 
 use super::TreeDef;
 use crate::base::error::TreeError;
@@ -7,7 +7,7 @@ use crate::base::suggest::{Effort, LOOKED_AT};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
-    /// Whether a path leads to a static field.
+    /// Returns whether a path leads to a static field.
     pub(crate) fn is_static(&self, path: &KeyPath) -> bool {
         let Some((Key::Field(name), above)) = path.keys().split_last() else {
             return false;
@@ -22,18 +22,19 @@ impl TreeDef {
         node.shape().static_names().any(|found| *found == **name)
     }
 
-    /// Whether a path leads to a node or a static field.
+    /// Returns whether a path leads to a node or a static field.
     pub(crate) fn has_path(&self, path: &KeyPath) -> bool {
         self.is_static(path) || self.find(path, |_| true).is_some()
     }
 
-    /// The error that a path leads to no node: to a static field, or elsewhere than the path that is most alike.
+    /// Returns the error for a path that leads to no node. The error reports a static field at the path, or else
+    /// suggests the most similar path.
     pub(crate) fn no_node(&self, path: &KeyPath) -> TreeError {
         let path = path.clone();
         if self.is_static(&path) {
             return TreeError::StaticField { path };
         }
-        // All paths of a tree that is deep and long are too many.
+        // Limits the number of paths, because a deep tree with many nodes has too many to compare all.
         let nodes = self.num_nodes().min(LOOKED_AT / self.depth().max(1));
         let all: Vec<usize> = (0..nodes).collect();
         let text = path.to_string();
@@ -48,10 +49,10 @@ impl TreeDef {
 }
 
 impl TreeDef {
-    /// Checks that there are as many leaves as the treedef has.
+    /// Checks that `found` is the number of leaves of the treedef.
     ///
     /// # Errors
-    /// [`TreeError::LeafCount`] with the first place that gets no leaf.
+    /// Returns [`TreeError::LeafCount`] with the path of the first missing leaf, if any is missing.
     pub(crate) fn check_count(&self, found: usize) -> Result<(), TreeError> {
         let expected = self.num_leaves();
         if found == expected {

@@ -1,8 +1,8 @@
-//! Prefixes: a structure that ends above another.
+//! Prefixes of structures.
 //!
-//! A leaf of the prefix stands for a whole subtree; above its leaves the prefix has the nodes of the full
-//! structure. `Some`, shared nodes and boxed objects have no counterpart in Python and are looked through: the leaf in
-//! `Some` stands for what is in a `Some`, or for `None`, or for a value that is in none.
+//! A leaf of the prefix matches a whole subtree of the full structure. Above its leaves, the prefix has the nodes of
+//! the full structure. `Some`, shared nodes and boxed objects have no counterpart in Python, so the comparison skips
+//! them: a leaf in a `Some` matches the content of a `Some`, a `None`, or a value outside of a `Some`.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -12,22 +12,22 @@ use crate::base::error::{Difference, DifferenceKind, PrefixMisfit};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 
-/// What counts as a fit of two structures.
+/// The relation for which two structures are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// They are equal.
+    /// Both structures are equal.
     Equal,
-    /// The first is a prefix of the second.
+    /// The first structure is a prefix of the second.
     Prefix,
-    /// Both are prefixes of a third.
+    /// Both structures are prefixes of a third.
     CommonSuffix,
 }
 
-/// Where the walk through two structures meets; nodes are numbered in preorder.
+/// A pair of nodes in a walk through two structures. Nodes are numbered in preorder.
 pub(crate) enum Meeting {
-    /// A leaf of the first, and what it stands for in the second.
+    /// A leaf of the first structure, and the node of the second structure that it matches.
     Leaf { full: usize },
-    /// Nodes that differ. Below them nothing is compared, unless only static values differ.
+    /// Nodes that differ. Their children are not compared, unless only static values differ.
     Differ {
         left: usize,
         right: usize,
@@ -36,8 +36,8 @@ pub(crate) enum Meeting {
 }
 
 impl TreeDef {
-    /// Walks through two structures at once. Preorder keeps the two in step: a subtree that is passed over in both
-    /// ends at the next sibling in both.
+    /// Walks through two structures at once, until `visit` returns `false`. Preorder keeps both positions in step: when
+    /// the walk skips a subtree in both structures, it continues at the next sibling in both.
     pub(crate) fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
         let (mut left, mut right) = (0, 0);
         loop {
@@ -90,7 +90,7 @@ impl TreeDef {
         }
     }
 
-    /// How two nodes differ, children aside.
+    /// Returns how two nodes differ, without comparing their children.
     pub(super) fn difference_at(
         &self,
         other: &Self,
@@ -111,7 +111,7 @@ impl TreeDef {
         (!same_values).then_some(DifferenceKind::Static)
     }
 
-    /// All the ways in which the structures do not fit, from the root down.
+    /// Returns all differences that prevent the structures from fitting, from the root down.
     pub(crate) fn misfits(&self, full: &Self, fit: Fit) -> Vec<Difference> {
         let mut met = Vec::new();
         self.walk_with(full, fit, |meeting| {
@@ -138,7 +138,7 @@ impl TreeDef {
         found
     }
 
-    /// What is in the one and in the other, for each difference between two nodes.
+    /// Returns a text for the left and a text for the right node, for each difference between two nodes.
     fn texts(
         &self,
         other: &Self,
@@ -176,7 +176,7 @@ impl TreeDef {
             DifferenceKind::NodeType => {
                 let (mut a_text, mut b_text) = (a.describe(), b.describe());
                 if a_text == b_text {
-                    // Two types of one name.
+                    // Two types with the same name.
                     a_text = format!("{a_text} (`{}`)", a.shape().type_name());
                     b_text = format!("{b_text} (`{}`)", b.shape().type_name());
                 }
@@ -185,7 +185,7 @@ impl TreeDef {
         }
     }
 
-    /// Whether this structure is `full` or ends above it: each of its leaves stands for a subtree of `full`.
+    /// Returns whether this structure is a prefix of `full`: each of its leaves matches a subtree of `full`.
     ///
     /// # Examples
     /// ```
@@ -203,8 +203,10 @@ impl TreeDef {
         fits
     }
 
-    /// Every reason why this structure is not a prefix of `full`, from the root down; none if it is. Below a difference
-    /// nothing is compared, but where only static values differ.
+    /// Returns every reason why this structure is not a prefix of `full`, from the root down.
+    ///
+    /// The result is empty if the structure is a prefix. The children of nodes that differ are not compared, unless
+    /// only static values differ.
     ///
     /// # Examples
     /// ```
@@ -220,7 +222,8 @@ impl TreeDef {
         self.misfits(full, Fit::Prefix)
     }
 
-    /// The reasons why this is not a prefix of a tree, which may be one of several.
+    /// Returns the reasons why this structure is not a prefix of a tree. `tree` is the index of the tree if there are
+    /// several.
     pub(crate) fn prefix_misfits(&self, full: &Self, tree: Option<usize>) -> Vec<PrefixMisfit> {
         let differences = self.prefix_differences(full).into_iter();
         differences
@@ -233,7 +236,7 @@ fn is_map(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::Dict | NodeKind::OrderedDict)
 }
 
-/// The most keys that a text lists; the rest is counted.
+/// The maximal number of keys that a text lists. The other keys are counted.
 const LISTED: usize = 20;
 
 fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a StaticBox>) -> String {
@@ -245,7 +248,8 @@ fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a StaticBox>) -> String {
     texts.join(", ")
 }
 
-/// The keys of two maps; the second text also names those that are missing in it, and those too much.
+/// Returns the texts of the keys of two maps. The second text also names the keys that the second map lacks, and its
+/// extra keys.
 fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
     let without = |keys: &'_ [StaticBox], other: &[StaticBox]| -> Vec<StaticBox> {
         let other: HashSet<&StaticBox> = other.iter().collect();
@@ -271,8 +275,8 @@ fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
     )
 }
 
-/// The order of prefixes: less is a prefix that is not as long. Structures that differ otherwise are in no order, and
-/// neither are two that are each a prefix of the other and not equal, as `Some(x)` and `x`.
+/// Orders structures by prefix: a proper prefix is less. Other unequal structures have no order. Two unequal structures
+/// also have no order if each is a prefix of the other, such as `Some(x)` and `x`.
 impl PartialOrd for TreeDef {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         if self == other {

@@ -1,7 +1,7 @@
-//! Treedefs as bytes, and the hash of what they hold.
+//! The binary format of treedefs, and their content hash.
 //!
-//! The format is read front to back without recursion. A count is a varint, seven bits a byte, the lowest first, in
-//! its shortest form. A text is the count of its bytes, then they, in UTF-8.
+//! The format is read front to back without recursion. A count is a varint in its shortest form: seven bits per byte,
+//! the lowest bits first. A text is the count of its bytes, followed by the bytes in UTF-8.
 //!
 //! ```text
 //! treedef = "PYTD" 1 node
@@ -28,8 +28,9 @@
 //!         | 12 type text                           a value of which only type and text are known
 //! ```
 //!
-//! The content hash is XXH3-128 of a node in this form, in which a dict has no insertion order and a shape that
-//! looks like one of the built-in containers is that one.
+//! The content hash is the XXH3-128 hash of a node in this format, with two differences: a dict is written without its
+//! insertion order, and a shape with the description of a built-in container is written with the code of that
+//! container.
 
 mod read;
 mod write;
@@ -42,17 +43,17 @@ use super::TreeDef;
 use crate::base::error::TreeError;
 use crate::node::shape::{self, NodeKind, NodeShape};
 
-/// What the bytes of a treedef begin with.
+/// The first bytes of a serialized treedef.
 const MAGIC: &[u8] = b"PYTD";
 
 /// The version of the format.
 const VERSION: u8 = 1;
 
-/// The most bytes of a static value that is written once and then by number. Larger ones are written at each place,
-/// so that a treedef is never much larger than its bytes.
+/// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
+/// are written at each place, so a treedef in memory is never much larger than its bytes.
 const REMEMBERED: usize = 64;
 
-/// The shapes whose codes are their positions.
+/// The built-in shapes. The code of each shape is its index.
 static BUILTIN: [&NodeShape; 11] = [
     &shape::LEAF,
     &shape::ABSENT,
@@ -67,10 +68,10 @@ static BUILTIN: [&NodeShape; 11] = [
     &shape::ALIAS,
 ];
 
-/// The code of a shape that follows; those after it are of shapes that were met.
+/// The code of a new shape, whose description follows. Larger codes refer to earlier shapes.
 const NEW_SHAPE: usize = BUILTIN.len();
 
-/// The families whose codes are their positions.
+/// The families of nodes. The code of each family is its index.
 const KINDS: [NodeKind; 16] = [
     NodeKind::Leaf,
     NodeKind::Absent,
@@ -91,13 +92,13 @@ const KINDS: [NodeKind; 16] = [
 ];
 
 impl TreeDef {
-    /// The treedef as bytes, which [`from_bytes`](Self::from_bytes) reads in any process.
+    /// Returns the treedef as bytes, which [`from_bytes`](Self::from_bytes) reads in any process.
     ///
-    /// Static values are written as [`StaticData`](crate::StaticData). Of the constructor of a trait object, a
-    /// function pointer, or a value that is only `PartialEq + Debug`, that is the name of its type and its text.
+    /// Static values are written as [`StaticData`](crate::StaticData). For the constructor of a trait object, a
+    /// function pointer, or a value that is only `PartialEq + Debug`, this data is the name of the type and a text.
     ///
-    /// A dict is written with the order of its insertions, which equality ignores: equal treedefs may have different
-    /// bytes. To tell treedefs by a number, use [`content_hash`](Self::content_hash).
+    /// A dict is written with its insertion order, which equality ignores, so equal treedefs may have different bytes.
+    /// To identify a treedef by a number, use [`content_hash`](Self::content_hash).
     ///
     /// # Examples
     /// ```
@@ -114,25 +115,26 @@ impl TreeDef {
         writer.into_bytes()
     }
 
-    /// The treedef that [`to_bytes`](Self::to_bytes) wrote: equal to it, and unflattened to the same types.
+    /// Reads a treedef that [`to_bytes`](Self::to_bytes) wrote.
     ///
-    /// A shape that is read is that of any type with its name, its fields with their kinds, and its static fields.
-    /// What was written as a text only, such as a trait object's constructor, compares, hashes and displays, but no
-    /// value can be built from it.
+    /// The result is equal to the written treedef and unflattens to the same types. A shape that is read fits any type
+    /// with the same name, the same fields and kinds, and the same static fields. A static value that was written only
+    /// as a text, such as the constructor of a trait object, can be compared, hashed and displayed, but no value can be
+    /// built from it.
     ///
     /// # Errors
-    /// [`TreeError::Bytes`] if the bytes are not those of a whole treedef that holds together: static values may
-    /// nest 64 deep, keys that are plain data must be in order and none twice, an alias must come after the
-    /// shared node that it names, and the name of a collection has at most 46 bytes.
+    /// Returns [`TreeError::Bytes`] if the bytes are not a complete and consistent treedef: static values nest at most
+    /// 64 levels deep, keys that are plain data are distinct and in order, an alias comes after its shared node, and
+    /// the name of a collection has at most 46 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TreeError> {
         Reader::new(bytes).treedef()
     }
 
-    /// A hash of everything that equality compares, the same in every process and on every machine.
+    /// Returns a hash of everything that equality compares, the same in every process and on every machine.
     ///
-    /// Equal treedefs have equal hashes, also those read from bytes. Static values count as their
-    /// [`StaticData`](crate::StaticData): functions of one type are not told apart, and of a value that is only
-    /// `PartialEq + Debug` the text counts.
+    /// Equal treedefs have equal hashes, including treedefs read from bytes. Static values are hashed as their
+    /// [`StaticData`](crate::StaticData): all functions of the same type have the same hash, and a value that is only
+    /// `PartialEq + Debug` is hashed by its text.
     ///
     /// # Examples
     /// ```

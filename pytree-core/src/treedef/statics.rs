@@ -1,4 +1,4 @@
-//! Static values of a treedef replaced: by type, and at the places of static fields.
+//! Replacing static values of a treedef, by type or by the position of a static field.
 
 use super::TreeDef;
 use crate::base::path::KeyPath;
@@ -6,15 +6,15 @@ use crate::node::shape::NodeKind;
 use crate::node::statics::{StaticBox, StaticValue};
 
 impl TreeDef {
-    /// The treedef with every static value of the type `T` replaced by what `function` makes of it.
+    /// Returns the treedef with every static value of the type `T` replaced by the result of `function`.
     ///
-    /// This is how a whole model switches between training and evaluation: the mode is static data.
+    /// For instance, this switches a whole model between training and evaluation, because the mode is static data.
     #[must_use]
     pub fn map_static<T: StaticValue>(&self, function: impl Fn(&T) -> T) -> Self {
         self.map_aux(|_, value| value.downcast_ref::<T>().map(&function))
     }
 
-    /// The treedef with `value` at the given positions, in order, among all static values.
+    /// Returns the treedef with `value` at the given positions among all static values. The positions are sorted.
     pub(crate) fn with_static<T: StaticValue>(&self, positions: &[usize], value: &T) -> Self {
         self.map_aux(|at, _| positions.binary_search(&at).is_ok().then(|| value.clone()))
     }
@@ -28,8 +28,8 @@ impl TreeDef {
         self.with_nodes(self.0.nodes.clone(), aux.collect(), self.0.leaves)
     }
 
-    /// The treedef with `value` in every static field of a struct that has the name and holds a `T`, and how many there
-    /// are.
+    /// Returns the treedef with `value` in every static field of a struct with the given name and the type `T`, and the
+    /// number of these fields.
     pub(crate) fn with_static_named<T: StaticValue>(&self, name: &str, value: &T) -> (Self, usize) {
         let structs = self
             .nodes()
@@ -46,8 +46,8 @@ impl TreeDef {
         (self.with_static(&positions, value), positions.len())
     }
 
-    /// The static fields of the type `T`: their positions among all static values, and their paths. Keys of maps
-    /// are not fields.
+    /// Returns the static fields of the type `T`: their positions among all static values, and their paths. Keys of
+    /// maps are not fields.
     pub(crate) fn static_fields<T: StaticValue>(&self) -> Vec<(usize, KeyPath)> {
         let nodes = self.nodes();
         let with_fields: Vec<usize> = nodes

@@ -9,20 +9,20 @@ use crate::node::leaf::Leaf;
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticRef;
 
-/// What a visitor is shown of a dynamic tree.
+/// A step of a visitor's walk through a dynamic tree.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     Enter(Shape<'a>, usize),
     Aux(StaticRef<'a>),
     Leaf(&'a dyn Leaf),
     Absent,
-    /// An alias, with the number of the node it leads to in this tree.
+    /// An alias, with the number of its target in this tree.
     Alias(Option<usize>),
     Exit,
 }
 
 impl TreeDef {
-    /// Shows the tree step by step, its leaves in turn.
+    /// Calls `show` for each step of the walk through the tree. Takes the leaves from `leaves`, in order.
     pub(crate) fn show_nodes<'a>(
         &'a self,
         leaves: &mut dyn Iterator<Item = &'a dyn Leaf>,
@@ -89,8 +89,8 @@ impl TreeDef {
         }
     }
 
-    /// The first node at a path that `accept` accepts. A transparent node has the path of what is in it; two keys of a
-    /// map may look the same.
+    /// Returns the first node at a path that `accept` accepts. Several nodes may have the same path: a transparent node
+    /// has the path of its content, and two keys of a map may have the same text.
     pub(crate) fn find(
         &self,
         path: &KeyPath,
@@ -100,7 +100,7 @@ impl TreeDef {
         if keys.is_empty() && accept(0) {
             return Some(0);
         }
-        // Of each open node: its next child, where that is, and how many keys lead to the node.
+        // For each open node: its position, the index and the position of its next child, and the number of keys to it.
         let mut open = vec![(0, 0, 1, 0)];
         while let Some((node, next, child, known)) = open.last_mut() {
             if *next == self.0.nodes[*node].arity as usize {
@@ -125,9 +125,10 @@ impl TreeDef {
         None
     }
 
-    /// The first of some paths at and below which no place is, present or absent. The root needs none.
+    /// Returns the first path without a place, present or absent, at or below it. The root path needs no place.
     pub(crate) fn first_without_place<'p>(&self, paths: &[&'p KeyPath]) -> Option<&'p KeyPath> {
-        /// Each path is searched among the children of the nodes above it: of more paths, all places are walked once.
+        /// Up to this number, each path is searched separately from the root. For more paths, a single walk visits all
+        /// places.
         const FEW: usize = 8;
         if paths.len() <= FEW {
             let leads_to_place = |path: &KeyPath| {
@@ -145,14 +146,14 @@ impl TreeDef {
         paths.iter().copied().find(|path| !leads_to_place(path))
     }
 
-    /// Whether there is a place, present or absent, at or below a node.
+    /// Returns whether there is a place, present or absent, at or below a node.
     pub(crate) fn has_place(&self, node: usize) -> bool {
         let end = node + self.0.nodes[node].size as usize;
         self.0.nodes[node..end].iter().any(Node::is_place)
     }
 
-    /// The first place at a path, present or absent: how many places and how many leaves are before it, and whether it
-    /// holds a leaf.
+    /// Returns the first place at a path, present or absent: the number of places before it, the number of leaves
+    /// before it, and whether it holds a leaf.
     pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
         let nodes = &self.0.nodes;
         let at = self.find(path, |at| nodes[at].is_place())?;
@@ -164,15 +165,16 @@ impl TreeDef {
         Some((places, leaves, is_leaf(at)))
     }
 
-    /// Calls `visit` with presence and decision of each place, in order. `decide` is asked once for each
-    /// field that settles a kind, and once for places outside of such fields.
+    /// Calls `visit` for each place in order, with whether the place has a leaf and with its decision. Calls `decide`
+    /// once for each field that determines a kind, and once for all places outside of these fields.
     pub(crate) fn walk_decisions<T: Copy>(
         &self,
         mut decide: impl FnMut(Option<LeafKind>) -> T,
         mut visit: impl FnMut(bool, T),
     ) {
         let without_kind = decide(None);
-        // Of each open node: its shape, how many children are over and how many there are, and what a field above decided.
+        // For each open node: its shape, the number of finished children, the number of children, and the inherited
+        // decision.
         let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
         for node in &self.0.nodes {
             let mut decision = None;
@@ -204,29 +206,29 @@ impl TreeDef {
 }
 
 impl Inner {
-    /// The key of a child by its position among the children; none below a transparent node.
+    /// Returns the key of the child at a position among the children; `None` below a transparent node.
     fn child_key(&self, node: usize, position: usize) -> Option<Key> {
         key_below(self.shape(node), self.aux_of(node), position)
     }
 }
 
-/// A place of a tree: where a leaf is, or was before a partition.
+/// A place of a tree: it has a leaf, or had a leaf before a partition.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,
-    /// That of the outermost field that decides a kind.
+    /// The kind of the outermost field that determines a kind.
     field: Option<&'a FieldKind>,
     pub(crate) holds_leaf: bool,
 }
 
 impl Place<'_> {
-    /// The kind of the leaf.
+    /// Returns the kind of the leaf.
     pub(crate) fn kind(&self) -> Option<LeafKind> {
         self.field.and_then(LeafKind::of)
     }
 }
 
-/// A node of a walk whose children are not all visited.
+/// A node of a walk, with children that are not visited yet.
 struct OpenNode<'a> {
     node: usize,
     next: usize,
@@ -236,7 +238,7 @@ struct OpenNode<'a> {
 }
 
 impl<'a> OpenNode<'a> {
-    /// The kind that the next child inherits: that of the outermost field that decides one.
+    /// Returns the kind that the next child inherits: the kind of the outermost field that determines a kind.
     fn child_kind(&self, inner: &'a Inner) -> Option<&'a FieldKind> {
         self.inherited.or_else(|| {
             let kind = inner.shape(self.node).field_kind(self.next);

@@ -1,5 +1,5 @@
-//! Reading the format that the parent module describes. Nothing is believed: what does not hold together is an
-//! error, and nothing is allocated for what is not there.
+//! Reading the format that the parent module describes. The bytes are not trusted: inconsistent bytes are an error, and
+//! memory is allocated only for data that is in the bytes.
 
 mod data;
 
@@ -15,9 +15,9 @@ use crate::node::shape::{self, DynamicShape, NodeKind, Shape, StandIn};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
 
-/// A node without its shape. The size of one that is still open is zero.
+/// A node, with the position of its shape instead of the shape. The size of an open node is zero.
 struct NewNode {
-    /// The position of its shape: first those that are built in, then those of the bytes.
+    /// The position of the shape: the built-in shapes come first, then the shapes in the bytes.
     shape: usize,
     arity: u32,
     size: u32,
@@ -34,11 +34,12 @@ pub(super) struct Reader<'a> {
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
-    /// The places of the nodes that aliases refer to.
+    /// The positions of the nodes that aliases may refer to.
     numbered: Vec<usize>,
-    /// The places of references, of which those before the last one that ended may be over.
+    /// The positions of references. Closed references may remain until [`may_refer_to`](Self::may_refer_to) removes
+    /// them.
     references: Vec<usize>,
-    /// The most that an alias of a weak edge refers to, and where that is written: the node may come later.
+    /// The largest target number in an alias of a weak edge, and its position in the bytes. The target may come later.
     furthest: Option<(usize, usize)>,
 }
 
@@ -104,7 +105,7 @@ impl<'a> Reader<'a> {
             let found = format!("version {version}");
             return Err(fail(self.at - 1, format!("version {VERSION}"), found));
         }
-        // Counts of nodes and static values, each of a byte at least, are kept in 32 bits.
+        // Counts of nodes and static values are stored in 32 bits. Each node or value takes at least one byte.
         if u32::try_from(self.bytes.len()).is_err() {
             return Err(fail(
                 self.at,
@@ -116,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     fn all_nodes(&mut self) -> Result<(), TreeError> {
-        // Of each open node, its place and the number of children to come.
+        // For each open node: its position, and the number of children still to come.
         let mut open: Vec<(usize, usize)> = Vec::new();
         loop {
             let arity = self.node()?;
@@ -138,7 +139,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a node with its static values, and tells the number of its children.
+    /// Reads a node with its static values. Returns the number of its children.
     fn node(&mut self) -> Result<usize, TreeError> {
         let position = self.at;
         let shape = self.shape()?;
@@ -184,13 +185,13 @@ impl<'a> Reader<'a> {
         Ok(arity)
     }
 
-    /// The family of the node before.
+    /// Returns the family of the previous node.
     fn last_kind(&self) -> Option<NodeKind> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Whether an alias that comes next may be of a numbered node: of one that has ended or, since a reference is
-    /// there before its value, of one that holds the alias inside of a reference.
+    /// Returns whether an alias that comes next may refer to the node with a number. The node must be closed, or
+    /// contain the alias inside of a reference, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;
@@ -247,8 +248,8 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// Checks the static values of a node, from `start` on, which mean something to trees: keys, their order, and
-    /// the numbers of shared nodes.
+    /// Checks the static values of a node, from `start` on, that have a meaning for trees: keys, their order, and the
+    /// numbers of shared nodes.
     fn check_statics(
         &mut self,
         position: usize,
@@ -283,7 +284,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What an alias leads to: a node before it or, from a weak edge, any or none.
+    /// Returns the target of an alias: an earlier node or, for a weak edge, any node or none.
     fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
         let is_weak = self.last_kind() == Some(NodeKind::Weak);
         if is_weak && data == Some(StaticData::Unit) {
@@ -295,7 +296,7 @@ impl<'a> Reader<'a> {
         } else {
             number = number.filter(|&number| self.may_refer_to(number));
         }
-        // A weak edge to a number that no node can have is refused at the end, with those to other missing nodes.
+        // A weak edge to an impossible number is rejected at the end, like weak edges to other missing nodes.
         let narrowed = number.map(|number| u32::try_from(number).unwrap_or(NOTHING));
         narrowed.ok_or_else(|| {
             fail(
@@ -306,7 +307,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a shape's code, and the shape itself where it is new.
+    /// Reads the code of a shape, and the shape itself if it is new. Returns the position of the shape.
     fn shape(&mut self) -> Result<usize, TreeError> {
         let position = self.at;
         let code = self.varint("a node")?;
@@ -317,7 +318,7 @@ impl<'a> Reader<'a> {
                 self.shapes.push(shape);
                 Ok(BUILTIN.len() + self.shapes.len() - 1)
             }
-            // The codes of shapes that were met are one more than their positions: one is that of a new shape.
+            // The code of an earlier shape is its position plus one, because `NEW_SHAPE` takes a code.
             code if code - NEW_SHAPE <= self.shapes.len() => Ok(code - 1),
             _ => Err(fail(
                 position,
@@ -421,7 +422,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a [`Ref`](crate::Ref) has the shape, which says of what kind it is or does not.
+/// Returns whether the shape is the shape of a [`Ref`](crate::Ref), with or without a kind.
 fn is_of_a_reference(shape: Shape<'_>) -> bool {
     let says_kind = match shape.field(0) {
         None => true,
@@ -433,8 +434,8 @@ fn is_of_a_reference(shape: Shape<'_>) -> bool {
     says_kind && shape.num_statics() == 0 && shape.name() == shape::REFERENCE.name
 }
 
-/// Checks that no key is there twice and, if required, that they are in order. Keys of which a text only is
-/// known are not told apart, and those of users' types may have an order of their own.
+/// Checks that the keys are distinct and, if `sorted`, that they are in order. Keys that are known only by a text may
+/// repeat. The order is not checked if any key is known only by a text or has a user's type.
 fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), TreeError> {
     let data = |key| match StaticBox::downcast_ref(key) {
         Some(data) => data,
@@ -460,7 +461,7 @@ fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), T
     Ok(())
 }
 
-/// Whether data or any of those inside are as `is` tells.
+/// Returns whether `is` returns `true` for the data or for any data inside it.
 fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
     is(data)
         || match data {
@@ -476,7 +477,8 @@ fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
         }
 }
 
-/// A count in 32 bits. The header refuses more bytes than that, and each thing that is counted takes a byte at least.
+/// Converts a count to 32 bits. The header check rejects more than 4 GiB, and each counted item takes at least one
+/// byte.
 fn narrow(count: usize) -> u32 {
     match u32::try_from(count) {
         Ok(count) => count,

@@ -13,9 +13,9 @@ use crate::treedef::TreeDef;
 /// Writes treedefs.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// Whether what equality ignores is left out.
+    /// Whether to omit the data that equality ignores.
     canonical: bool,
-    /// The codes of shapes by their addresses, of which one shape may have several.
+    /// The codes of shapes, by the addresses of the shapes. Equal shapes may have different addresses.
     addresses: HashMap<usize, usize>,
     /// The numbers of shapes, by their bytes.
     shapes: HashMap<Vec<u8>, usize>,
@@ -55,7 +55,7 @@ impl Writer {
             }
             count(&mut self.bytes, node.num_children());
             if node.kind() == NodeKind::Alias {
-                // The number is written as a static value.
+                // The number of the target is written as a static value.
                 count(&mut self.bytes, 1);
                 let number = node.target();
                 self.static_value(&number.map_or_else(|| StaticBox::new(()), StaticBox::new));
@@ -66,7 +66,7 @@ impl Writer {
         }
     }
 
-    /// Writes a shape's code, and the shape itself where it is new.
+    /// Writes the code of a shape, and the shape itself if it is new.
     fn shape(&mut self, shape: Shape<'_>) {
         let address = match shape {
             Shape::Static(shape) => std::ptr::from_ref(shape).addr(),

@@ -1,10 +1,10 @@
-//! The parts that bytes are made of: numbers, texts, and the data of static values.
+//! Reading the parts of the format: numbers, texts, and the data of static values.
 
 use super::{Reader, fail};
 use crate::base::error::TreeError;
 use crate::node::statics::{FloatBits, StaticData};
 
-/// The deepest that the data of a static value nest.
+/// The maximal nesting depth of the data of a static value.
 const NESTING: usize = 64;
 
 impl<'a> Reader<'a> {
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of things of which each takes a byte at least.
+    /// Reads a count of items that take at least one byte each.
     pub(super) fn count(&mut self, expected: &str) -> Result<usize, TreeError> {
         let position = self.at;
         let value = self.varint(expected)?;
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
             let shifted = low
                 .checked_shl(shift)
                 .filter(|shifted| shifted >> shift == low);
-            // A last byte of zero adds nothing: there is one form of each number.
+            // A last byte of zero is rejected, so each number has a single form.
             let Some(shifted) = shifted.filter(|_| byte != 0 || shift == 0) else {
                 let expected = format!("{expected}, a number of 128 bits in its shortest form");
                 return Err(fail(position, expected, "another"));
