@@ -191,8 +191,8 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
     Ok(Argument::Unknown(word))
 }
 
-/// Reads `#[module(static)]` and `#[module(recursive)]` on a field, or the same of `pytree`. Returns whether the
-/// field is static.
+/// Reads `#[module(static)]` and `#[module(recursive)]` on a field, or `#[pytree(static)]` and `#[pytree(recursive)]`.
+/// Returns whether the field is static.
 fn arguments_of_field(
     attribute: &Attribute,
     name: &str,

@@ -32,7 +32,7 @@ pub enum InputError {
         classes: usize,
         /// The label.
         label: i64,
-        /// Its position in row-major order.
+        /// The position in row-major order.
         position: usize,
     },
     /// An index is out of range.
@@ -46,7 +46,7 @@ pub enum InputError {
         length: usize,
         /// The index.
         index: i64,
-        /// Its position in row-major order.
+        /// The position in row-major order.
         position: usize,
     },
     /// An operation inside failed.
@@ -60,8 +60,7 @@ pub enum InputError {
 }
 
 impl fmt::Debug for InputError {
-    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the
-    /// error from `main`.
+    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Display::fmt(self, f)
     }

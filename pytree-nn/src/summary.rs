@@ -17,9 +17,9 @@ pub struct Summary {
 pub struct SummaryRow {
     /// The key path of the leaf; for a shared leaf, its first place.
     pub path: String,
-    /// Its kind, if it is a leaf of a module.
+    /// The kind of the leaf, if it is a leaf of a module.
     pub kind: Option<LeafKind>,
-    /// Its dtype and shape, if it is an array or a number.
+    /// The dtype and shape of the leaf, if it is an array or a number.
     pub array: Option<ArrayInfo>,
 }
 

@@ -108,7 +108,7 @@ pub mod raw {
     /// Returns the next value that a macro prints.
     ///
     /// # Panics
-    /// If no value is left, which is a bug of ours: there are as many values as operands.
+    /// If no value is left. This would be a bug in the library, because there are as many values as operands.
     pub fn next_operand<'t>(operands: &mut std::slice::Iter<'t, Tensor>) -> &'t Tensor {
         pytree_core::bug::expect_next(operands, "a value for each operand of a callback")
     }

@@ -7,7 +7,7 @@ use std::slice::SliceIndex;
 /// The invariant that most walks over trees and parts rely on: there is an item for each leaf of the structure.
 pub const LEAVES: &str = "an item for each leaf of a structure";
 
-/// Panics in a state that only a mistake in the library can cause, and names the expected state.
+/// Panics because of a bug in the library; the message names the expected state.
 ///
 /// A wrong value that is returned silently would be found much later, far from its cause.
 ///
@@ -20,7 +20,7 @@ pub fn bug(expected: impl Display) -> ! {
     panic!("this is a bug in pytree: expected {expected}; please report it")
 }
 
-/// Returns the next item; `expected` names it in the message. Only a mistake in the library leaves none.
+/// Returns the next item; `expected` names it in the message. If there is no next item, the library has a bug.
 ///
 /// # Panics
 /// If there is no next item.
@@ -33,7 +33,7 @@ pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: 
     }
 }
 
-/// Returns the items at a position or range, which only a mistake in the library leaves out of bounds.
+/// Returns the items at a position or range. If it is out of bounds, the library has a bug.
 ///
 /// # Panics
 /// If the position or range is out of bounds.
@@ -50,7 +50,7 @@ pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
     }
 }
 
-/// Unwraps a value that only a mistake in the library leaves `None`.
+/// Unwraps a value. If it is `None`, the library has a bug.
 ///
 /// # Panics
 /// If it is `None`.
@@ -63,8 +63,7 @@ pub fn expect_some<T>(value: Option<T>, expected: &'static str) -> T {
     }
 }
 
-/// Pairs the items of two lists of equal length and compares the lengths once. Only a mistake in the library makes them
-/// differ.
+/// Pairs the items of two lists of equal length and compares the lengths once. If they differ, the library has a bug.
 ///
 /// # Panics
 /// If the lengths differ.

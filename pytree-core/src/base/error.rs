@@ -23,7 +23,7 @@ pub enum TreeError {
         .first_missing.as_ref().map(|path| format!(" (the first without a leaf is {})", path.or_root())).unwrap_or_default()
     )]
     LeafCount {
-        /// The operation, as the message begins.
+        /// The operation, as named at the beginning of the message.
         doing: &'static str,
         /// The number of leaves of the treedef.
         expected: usize,
@@ -35,7 +35,7 @@ pub enum TreeError {
     /// Some leaves are of another type than expected.
     #[error("{doing}: {}", list(.mismatches))]
     LeafTypes {
-        /// The operation, as the message begins.
+        /// The operation, as named at the beginning of the message.
         doing: &'static str,
         /// All leaves of a wrong type.
         mismatches: Vec<LeafMismatch>,
@@ -50,14 +50,14 @@ pub enum TreeError {
         /// The node that the treedef has.
         found: String,
     },
-    /// A node has another number of children than its type.
+    /// A node of the treedef has another number of children than its type requires.
     #[error("cannot build `{node}` at {}: expected {expected} children, found {found}", .path.or_root())]
     Arity {
         /// The path of the node.
         path: KeyPath,
         /// The name of the node.
         node: &'static str,
-        /// The number of children of the type.
+        /// The number of children that the type requires.
         expected: usize,
         /// The number of children in the treedef.
         found: usize,
@@ -82,7 +82,7 @@ pub enum TreeError {
     /// Two trees have different structures.
     #[error("{doing}: the trees differ in {}", list(.differences))]
     Structure {
-        /// The operation, as the message begins.
+        /// The operation, as named at the beginning of the message.
         doing: &'static str,
         /// All differences, from the root down.
         differences: Vec<Difference>,
@@ -90,7 +90,7 @@ pub enum TreeError {
     /// A tree is not a prefix of another.
     #[error("{doing}: the first tree is not a prefix: {}; above the leaves of a prefix are the nodes of the full tree, and each leaf replaces a whole subtree", list(.misfits))]
     Prefix {
-        /// The operation, as the message begins.
+        /// The operation, as named at the beginning of the message.
         doing: &'static str,
         /// All differences, from the root down.
         misfits: Vec<PrefixMisfit>,
@@ -113,16 +113,16 @@ pub enum TreeError {
         /// All differences between the expected structure and the tree, from the root down.
         differences: Vec<Difference>,
     },
-    /// Parts do not make a whole.
+    /// Parts cannot be merged into a whole tree.
     #[error("cannot merge: {}; merge a part with its own complement", list(.problems))]
     Merge {
-        /// Each place that is in no part or in several.
+        /// Each place whose leaf is in no part or in several, or where the structures of the parts differ.
         problems: Vec<MergeProblem>,
     },
     /// The entries of a flat state or of pure dictionaries do not fit the places of the structure.
     #[error("{doing}: {}", list(.problems))]
     Places {
-        /// The operation, as the message begins.
+        /// The operation, as named at the beginning of the message.
         doing: &'static str,
         /// All problems.
         problems: Vec<PlaceProblem>,
@@ -253,7 +253,7 @@ pub enum TreeError {
         text: String,
         /// The position of the first invalid byte.
         position: usize,
-        /// What was expected there.
+        /// What was expected at this position.
         expected: &'static str,
     },
     /// A static value cannot be built, because its treedef was read from bytes, which hold only its text.
@@ -273,9 +273,9 @@ pub enum TreeError {
     Bytes {
         /// The position of the first invalid byte.
         position: usize,
-        /// What was expected there.
+        /// What was expected at this position.
         expected: String,
-        /// What was found there.
+        /// What was found at this position.
         found: String,
     },
     /// A node of a dynamic tree cannot be built from its children.
@@ -289,7 +289,7 @@ pub enum TreeError {
 }
 
 impl fmt::Debug for TreeError {
-    /// Writes the message, which `unwrap` prints, and a program that returns the error from `main`.
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -500,7 +500,7 @@ pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
     )
 }
 
-/// The greatest number of items that a message lists. It counts the rest.
+/// The greatest number of items that a message lists. Further items are only counted.
 const LISTED: usize = 20;
 
 fn list<T: fmt::Display>(items: &[T]) -> String {

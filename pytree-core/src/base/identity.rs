@@ -25,7 +25,7 @@ impl Identity {
     }
 }
 
-/// Hashes addresses by a multiplication, whose high bits are well distributed.
+/// Hashes addresses by a multiplication. The high bits of the product are well distributed.
 #[derive(Clone, Debug, Default)]
 struct AddressHasher(u64);
 

@@ -207,6 +207,6 @@ collections! {
     OptState;
     /// Parameters that are frozen for a while.
     ///
-    /// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) makes parameters of all states of this collection.
+    /// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) turns all states of this collection into parameters.
     Frozen;
 }

@@ -2,8 +2,8 @@
 //!
 //! Counting the edits between two texts takes time in the product of their lengths, and a report may compare many texts
 //! with many candidates. So a report has an [`Effort`]. Each comparison spends some of it, and each text may use a part
-//! of it. When it is spent, later texts get no suggestion. Candidates that share their beginning and end with the text
-//! are compared first, so a typing error is found although not all candidates are compared.
+//! of it. When the effort is spent, later texts get no suggestion. Candidates that share their beginning and end with
+//! the text are compared first, so a typing error is found even if not all candidates are compared.
 
 /// The work of a whole report, in cells of the table of edits: some tens of milliseconds in a debug build.
 const OF_A_REPORT: usize = 4_000_000;
@@ -46,7 +46,8 @@ struct Candidate<T, S> {
 }
 
 impl Effort {
-    /// Returns the candidate with the fewest edits from `asked`, and this number; among equals, the first.
+    /// Returns the candidate with the fewest edits from `asked`, and the number of edits; of equally similar
+    /// candidates, the first.
     ///
     /// Each candidate is an item with its text. Candidates are taken from the iterator while there is work left, so put
     /// the likely candidates first.

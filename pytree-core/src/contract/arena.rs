@@ -43,7 +43,8 @@ impl Arena {
         }
     }
 
-    /// Returns the position of the first item that does not fit the content at its position.
+    /// Returns the position of the first item for which `fits` returns false. Each item is compared with the content at
+    /// the same position.
     pub(crate) fn first_other<T>(
         &self,
         items: &[T],

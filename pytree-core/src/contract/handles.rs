@@ -96,20 +96,21 @@ pub struct References {
     /// The handles of all nodes that aliases refer to, by node number: references and shared nodes. `None` if the
     /// handle was not requested.
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
-    /// Whether shared nodes are also recognized where they are met again.
+    /// Whether shared nodes, and not only references, are recognized when they are visited again.
     knows_shared: bool,
     /// The numbers of the known nodes, computed at the first request. Boxed, because every call moves this struct.
     numbers: OnceCell<Box<IdentityMap>>,
-    /// What was read from the references; `None` if they were not read, or there are none. Boxed for the same reason.
+    /// What was read from the references; `None` if they were not read, or there are none. Boxed, because every call
+    /// moves this struct.
     read: Option<Box<Read>>,
 }
 
 /// What a call has read from references.
 #[derive(Clone)]
 struct Read {
-    /// The content that each of them had.
+    /// The content of each reference when it was read.
     contents: Arena,
-    /// The structure of the value that contains them.
+    /// The structure of the value that contains the references.
     treedef: TreeDef,
     /// The references of another value that the same call has read.
     beside: Option<Box<References>>,
@@ -199,7 +200,7 @@ impl References {
         node.map(|node| node.path()).unwrap_or_default()
     }
 
-    /// Returns the nodes with these numbers, numbered anew.
+    /// Returns the nodes with these numbers. They get new numbers, in the given order.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
         let references: HashMap<Identity, &AnyReference> = self
             .cells

@@ -77,7 +77,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.run_with_references(tree).is_some()
     }
 
-    /// Collects handles only of the shared nodes with these numbers, which must be in ascending order.
+    /// Collects handles only of the shared nodes with these numbers. The numbers must be in ascending order.
     pub(crate) fn wanting(mut self, wanted: &'t [u32]) -> Self {
         self.wanted = Some(wanted);
         self
@@ -127,7 +127,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next_is(|next| next.pass_dynamic(shape, arity));
     }
 
-    /// Compares what was met with the next node of the treedef, and moves past it.
+    /// Compares what the visit announces with the next node of the treedef, and moves past that node.
     #[inline]
     fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         if self.matches && !pass(&mut self.next) {
@@ -135,8 +135,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 
-    /// Continues with the next treedef that is equal so far and fits what was met now. A treedef that does not fit is
-    /// not tried again.
+    /// Continues with the next treedef that equals the value so far and also fits what the visit announces. A treedef
+    /// that does not fit is not tried again.
     #[cold]
     #[inline(never)]
     fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {

@@ -278,8 +278,8 @@ pub trait Visitor<'a> {
     /// Keeps the content of a reference alive while its leaves are borrowed.
     ///
     /// # Panics
-    /// If the visitor stores nothing, which is the default: it lends leaves out, and the leaves of a reference may be
-    /// replaced while they are borrowed.
+    /// If the visitor stores nothing, which is the default. Leaves are borrowed from what the visitor stores, because
+    /// the content of a reference may be replaced during a visit.
     fn keep(&mut self, content: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
         drop(content);
         panic!(

@@ -26,7 +26,7 @@ thread_local! {
     static IS_MINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, writes of other threads wait. It stays on its thread.
+/// A guard: until it is dropped, writes of other threads wait. It cannot be sent to another thread.
 #[derive(Debug)]
 struct Turn(PhantomData<*const ()>);
 
@@ -95,8 +95,8 @@ impl Attempts {
         }
     }
 
-    /// Ends the turn of this call, if it has it. Call this before running a user's function or waiting for another
-    /// thread.
+    /// Ends the turn of this call, if the call has the turn. Call this before running a user's function or waiting for
+    /// another thread.
     pub fn end_turn(&mut self) {
         self.turn = None;
     }

@@ -18,7 +18,8 @@ use crate::treedef::{NodeView, TreeDef};
 
 /// The source of the leaves of an unflattening.
 trait LeafSource {
-    /// Moves the next leaf into `slot`, an `Option` of the expected type; otherwise returns the type of the leaf.
+    /// Moves the next leaf into `slot`, an `Option` of the expected type. If the leaf has another type, returns the
+    /// name of that type.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
 
     /// Returns the type of the next leaf by identity and name, and drops the leaf.
@@ -90,13 +91,13 @@ pub struct Unflattener<'a> {
 /// What happens to the contents of the given references when a value is unflattened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents<'a> {
-    /// They stay, and so do shared nodes, because nothing has changed.
+    /// The contents and the shared nodes are kept, because nothing has changed.
     Same,
-    /// They stay.
+    /// The contents are kept.
     Kept,
-    /// They are replaced by the new values.
+    /// The contents are replaced by the new values.
     Written,
-    /// Those at whose position the slice is true are replaced.
+    /// The contents of the references at whose positions the slice is true are replaced.
     WrittenAt(&'a [bool]),
 }
 
@@ -122,8 +123,8 @@ pub(crate) const DEPTH_LIMIT: usize = 256;
 /// The greatest depth of typed values nested through aliases, in nodes. Each shared node or reference counts as the
 /// depth of the treedef.
 ///
-/// They are built one after another, but dropped inside one another. A drop takes about 100 bytes of stack a node in a
-/// debug build: half of the 2 MiB of a thread.
+/// The nodes are built one after another, but each is dropped inside the previous one. A drop takes about 100 bytes of
+/// stack a node in a debug build: half of the 2 MiB of a thread.
 const LINKED_DEPTH_LIMIT: usize = 8192;
 
 impl std::fmt::Debug for Unflattener<'_> {

@@ -4,7 +4,6 @@
 //! of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance from a
 //! description or a file. Its node in a treedef equals that of a derived type with the same name and fields, so each
 //! can be converted into the other.
-//! with the same name and fields, so the one becomes the other.
 
 mod below;
 mod kinds;
@@ -77,7 +76,6 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// traced.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name is not an identifier.
     /// [`TreeError::Registration`] if the name is not an identifier.
     pub fn typed(name: &str) -> Result<Self, TreeError> {
         if let Err(problem) = check_name(name) {

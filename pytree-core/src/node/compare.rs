@@ -17,7 +17,8 @@ pub struct LeafDiff {
     pub right: String,
     /// The kind of the difference.
     pub change: LeafChange,
-    /// The difference of the elements, if the arrays have the same shape and can be read; `None` if all are equal.
+    /// The difference of the elements, if the arrays have the same shape and can be read; `None` if all elements are
+    /// equal.
     pub values: Option<ValueDiff>,
 }
 
@@ -52,9 +53,9 @@ pub struct ValueDiff {
     pub relative: f64,
     /// The first position of the largest absolute difference.
     pub position: Vec<usize>,
-    /// The left element there.
+    /// The left element at this position.
     pub left: f64,
-    /// The right element there.
+    /// The right element at this position.
     pub right: f64,
     /// The exact elements of arrays of 64-bit integers, which an `f64` may round.
     pub integers: Option<(i128, i128)>,

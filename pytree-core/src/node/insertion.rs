@@ -82,8 +82,8 @@ impl StaticValue for InsertionOrder {
     }
 }
 
-/// Sorts the entries of a map by key and returns their insertion order. Of equal keys the last value is kept, at the
-/// place of the first.
+/// Sorts the entries of a map by key and returns their insertion order. If several keys are equal, the last value is
+/// kept, at the place of the first.
 pub(crate) fn sort_entries<T>(
     entries: Vec<(StaticBox, T)>,
 ) -> (Vec<StaticBox>, Vec<T>, InsertionOrder) {

@@ -34,13 +34,13 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// The leaf itself, if `slot` holds another type.
     fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>>;
 
-    /// Returns the name of its type, for messages.
+    /// Returns the name of the leaf's type, for messages.
     fn type_name(&self) -> &'static str;
 
-    /// Returns the shape of the leaf in a treedef, which stores its type.
+    /// Returns the shape of the leaf's node in a treedef. The shape stores the type of the leaf.
     fn leaf_shape(&self) -> &'static NodeShape;
 
-    /// Returns the inner leaf, if this leaf only wraps another one. Its elements are then those of the inner leaf.
+    /// Returns the inner leaf, if this leaf only wraps another one. The elements of the inner leaf are then used.
     fn inner(&self) -> Option<&dyn Leaf> {
         None
     }
@@ -64,8 +64,8 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the identity of the memory of its elements, if several leaves may use the same memory. A lint finds such
-    /// leaves by it.
+    /// Returns the identity of the memory that holds the elements, if several leaves may use the same memory.
+    /// [`lint`](crate::tools::lint::lint) finds such leaves by this identity.
     fn storage_identity(&self) -> Option<usize> {
         None
     }

@@ -79,9 +79,9 @@ impl NodeKind {
 /// A field of a struct that contains children.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name; for unnamed fields, the position as text.
+    /// The name of the field; for an unnamed field, its position as text.
     pub name: &'static str,
-    /// Its kind; `None` for the fields of plain containers.
+    /// The kind of the field; `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
 }
 

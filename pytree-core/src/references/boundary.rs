@@ -216,7 +216,7 @@ pub fn unflatten_with_references<L: Leaf + Clone, T: Pytree>(
     unflatten_part(treedef, leaves, (references, contents), references)
 }
 
-/// Unflattens a value with those of the references in `read` that are left; see [`unflatten_with_references`].
+/// Unflattens a value that contains only some of the references in `read`; see [`unflatten_with_references`].
 pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -351,7 +351,8 @@ impl Outcome {
     ///
     /// `known` returns a structure and an outcome for each position. The argument is walked once; of the structures
     /// that differ only in the targets of weak edges, one is compared. `choose` receives the position of a matching
-    /// structure and the leaves. It returns the position of an outcome for this structure, which is returned, too.
+    /// structure and the leaves. It returns the position of an outcome for this structure, and this function returns
+    /// that position, too.
     ///
     /// Shared nodes that the result of this outcome does not contain are dropped, so that a function that owns its
     /// argument may reuse their memory.

@@ -28,7 +28,7 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 ///
 /// Cloning creates another handle of the same reference. The field of a module determines the kind of its leaves, or
 /// the reference itself does ([`param`](Self::param), [`state`](Self::state)). Transformations accept references in
-/// arguments: inside, the function reads and writes a reference of its own, and the values it wrote are written to the
+/// arguments: inside, the function reads and writes an inner reference, and the values that it wrote are written to the
 /// outer reference afterwards. A function that captures a reference cannot write it, and cannot read it while it is
 /// recorded; both are errors.
 ///

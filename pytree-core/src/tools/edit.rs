@@ -109,7 +109,7 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
     changed
 }
 
-/// Applies `change` to nodes and leaves of every type; `change` downcasts those that it is for. See
+/// Applies `change` to nodes and leaves of every type; `change` downcasts each to the types that it handles. See
 /// [`apply_with_path`].
 ///
 /// # Examples

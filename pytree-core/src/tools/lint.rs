@@ -22,11 +22,11 @@ use crate::trees::functions::flatten_borrowed;
 pub enum Finding {
     /// A shared node at several places. This is not a mistake.
     Shared {
-        /// The paths of its places.
+        /// The paths of the node.
         paths: Vec<KeyPath>,
     },
     /// Leaves that use the same memory without being shared, at least one of them a parameter. They become different as
-    /// soon as one is changed.
+    /// soon as one of them is changed.
     SameStorage {
         /// The paths of the leaves.
         paths: Vec<KeyPath>,
@@ -35,7 +35,7 @@ pub enum Finding {
     NotTrainable {
         /// The path of the parameter.
         path: KeyPath,
-        /// Its dtype and shape, or its type.
+        /// The dtype and shape of the leaf, or its type if it is not an array.
         found: String,
     },
     /// A leaf without a kind in a model whose leaves have kinds.
@@ -64,7 +64,7 @@ pub enum Finding {
     EmptyParameter {
         /// The path of the parameter.
         path: KeyPath,
-        /// Its dtype and shape.
+        /// The dtype and shape of the parameter.
         found: ArrayInfo,
     },
 }

@@ -1,8 +1,9 @@
 //! Walks over the nodes of a model in the graph form, which contains a shared node once.
 //!
 //! [`iter_graph`] lists every node, leaf and static field. [`of_type`] returns the nodes of one type as values.
-//! [`find_duplicates`] lists what is at several places. To change nodes, see [`edit`](crate::tools::edit):
-//! [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node, children first.
+//! [`find_duplicates`] lists the shared nodes and references that are at several places. To change nodes, see
+//! [`edit`](crate::tools::edit): [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node,
+//! children first.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -274,7 +275,7 @@ impl fmt::Display for Duplicates {
 /// Returns the paths of each shared node or reference that is at several places of a model. If there are none, the
 /// model is a tree.
 ///
-/// What is below a shared node is listed at its first place only.
+/// Duplicates below a shared node are listed only at the first place of that node.
 ///
 /// # Examples
 /// ```

@@ -383,8 +383,8 @@ impl<L> Tree<L> {
         Self::node(Shape::Static(&shape::NONE), Vec::new(), Vec::new())
     }
 
-    /// Creates a dictionary. Its children are sorted by key, and it remembers the order of the entries. Of equal keys
-    /// the last one counts.
+    /// Creates a dictionary. Its children are sorted by key, and it remembers the order of the entries. If several keys
+    /// are equal, the last value is kept.
     pub fn dict<K: StaticValue>(entries: Vec<(K, Self)>) -> Self {
         let entries = entries.into_iter();
         Self::dict_of_any(
@@ -402,7 +402,8 @@ impl<L> Tree<L> {
         Self::node(Shape::Static(&shape::DICT), keys, children)
     }
 
-    /// Creates a dictionary in the order of the entries. Of equal keys the last one counts, at the place of the first.
+    /// Creates a dictionary in the order of the entries. If several keys are equal, the last value is kept, at the
+    /// place of the first.
     pub fn ordered_dict<K: StaticValue + Eq + std::hash::Hash>(entries: Vec<(K, Self)>) -> Self {
         let entries: IndexMap<K, Self> = entries.into_iter().collect();
         let (keys, children): (Vec<_>, Vec<_>) = entries

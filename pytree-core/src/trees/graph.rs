@@ -163,7 +163,7 @@ pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -
     functions::map(SHARING, tree, function)
 }
 
-/// Returns a tree of the results of `function` for each leaf; visits a shared node once.
+/// Applies `function` to each leaf and returns a tree of the results; visits a shared node once.
 ///
 /// See [`tree::map_to`](crate::tree::map_to).
 ///

@@ -267,7 +267,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     }))
 }
 
-/// Returns the position of a part, of which there are `N`.
+/// Returns the position of one of `N` parts, as an index.
 #[inline]
 fn checked<const N: usize>(part: u32) -> usize {
     let part = part as usize;

@@ -174,7 +174,7 @@ pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -
     functions::map(SHARING, tree, function)
 }
 
-/// Returns a tree of the results of `function` for each leaf, which may be of any type.
+/// Applies `function` to each leaf and returns a tree of the results. The results may be of any type.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.
@@ -194,7 +194,7 @@ pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
     functions::map_to(SHARING, tree, function)
 }
 
-/// Returns the value with each leaf replaced by the result of `function` for its path and the leaf.
+/// Applies `function` to each leaf and its path, and returns the value with the results as leaves.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.
@@ -214,8 +214,8 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::map_with_path(SHARING, tree, function)
 }
 
-/// Returns the value with each leaf replaced by the result of `function` for it and the leaf at the same place of `other`,
-/// whose leaves may be of another type.
+/// Applies `function` to each leaf and the leaf at the same place of `other`, and returns the value with the results as
+/// leaves. The leaves of `other` may be of another type.
 ///
 /// # Errors
 /// [`TreeError::Structure`] with all differences, if the structures differ.
@@ -242,8 +242,8 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
     functions::map2(SHARING, tree, other, function)
 }
 
-/// Returns the value with each leaf replaced by the result of `function` for it and the leaf at the same place of `other`;
-/// the leaves may be of various types.
+/// Applies `function` to each leaf and the leaf at the same place of `other`, and returns the value with the results as
+/// leaves. The leaves may be of various types.
 ///
 /// # Errors
 /// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function` returns a
@@ -288,8 +288,8 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
     leaves::<L, T>(tree).into_iter().fold(start, function)
 }
 
-/// Combines all leaves by an associative function, halves by halves: see [`Tree::reduce_associative`]. Returns `None` if
-/// there is no leaf.
+/// Combines all leaves by an associative function, in halves: see [`Tree::reduce_associative`]. Returns `None` if there
+/// is no leaf.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.
@@ -309,7 +309,7 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
 }
 
-/// Returns whether `predicate` is true of all leaves; it is, if there are none.
+/// Returns whether `predicate` is true of all leaves; true if there are no leaves.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
@@ -341,7 +341,7 @@ pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
     leaves::<L, T>(tree).into_iter().any(predicate)
 }
 
-/// Returns whether each of the values is a leaf, and none has children.
+/// Returns whether each of the values is a leaf.
 ///
 /// # Examples
 /// ```
@@ -368,7 +368,7 @@ pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key
     functions::flatten_one_level(SHARING, tree)
 }
 
-/// Returns the subtrees for which `is_leaf` is true, and the leaves that are in none of them: see [`Tree::cut`].
+/// Returns the subtrees for which `is_leaf` is true, and the leaves outside of these subtrees: see [`Tree::cut`].
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.
@@ -393,8 +393,8 @@ pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
         .0
 }
 
-/// Returns a tree of the results of `function` for each of the subtrees for which `is_leaf` is true, and for the leaves
-/// that are in none of them: see [`Tree::cut`].
+/// Applies `function` to each subtree for which `is_leaf` is true and to each leaf outside of these subtrees, and
+/// returns a tree of the results: see [`Tree::cut`].
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.
@@ -419,11 +419,12 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
         .map(function)
 }
 
-/// Returns the value turned inside out, as a value of the type `U`: see [`Tree::transpose`]. The arguments of a generic type
-/// are not part of a structure, so a `Vec<Metrics<f64>>` becomes a `Metrics<Vec<f64>>`, and back.
+/// Transposes the value: its inner structure becomes the outer one, as a value of the type `U`. See
+/// [`Tree::transpose`]. The arguments of a generic type are not part of a structure, so a `Vec<Metrics<f64>>` becomes a
+/// `Metrics<Vec<f64>>`, and back.
 ///
 /// # Errors
-/// Those of [`Tree::transpose`], or if the transposed tree is not of the structure of `U`.
+/// The errors of [`Tree::transpose`], or an error if the transposed tree does not have the structure of `U`.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.

@@ -1,4 +1,4 @@
-//! Each mistake: where it is reported, in which words, and that nothing else is.
+//! Checks the place and the message of each mistake, and that nothing else is reported.
 
 use super::{derive, implemented, mistakes, object};
 

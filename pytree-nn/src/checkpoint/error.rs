@@ -76,9 +76,9 @@ pub enum CheckpointError {
     /// A leaf has no value that can be saved.
     #[error("cannot save {name}: {source}")]
     Value {
-        /// The leaf.
+        /// The name of the leaf.
         name: String,
-        /// The reason why it cannot be read.
+        /// The reason why the value cannot be read.
         source: TensorError,
     },
     /// A leaf has a dtype that checkpoints do not support.
@@ -86,9 +86,9 @@ pub enum CheckpointError {
         "cannot save {name}: expected bool, i32, i64, u32, f32 or f64, found {found}; convert it first"
     )]
     DType {
-        /// The leaf.
+        /// The name of the leaf.
         name: String,
-        /// Its dtype.
+        /// The dtype of the leaf.
         found: DType,
     },
     /// Two leaves have the same path.
@@ -110,7 +110,7 @@ pub enum CheckpointError {
 pub enum Mismatch {
     /// The leaf is in the template but not in the file.
     Missing {
-        /// The leaf.
+        /// The name of the leaf.
         name: String,
         /// The dtype and shape in the template.
         expected: AbstractArray,
@@ -119,7 +119,7 @@ pub enum Mismatch {
     },
     /// The leaf is in the file but not in the template.
     Unexpected {
-        /// The leaf.
+        /// The name of the leaf.
         name: String,
         /// The dtype and shape in the file.
         found: String,
@@ -130,12 +130,12 @@ pub enum Mismatch {
     SameName {
         /// The new name of both.
         name: String,
-        /// Their names in the file.
+        /// The names of the two leaves in the file.
         stored: [String; 2],
     },
     /// The shape or the dtype differs.
     Different {
-        /// The leaf.
+        /// The name of the leaf.
         name: String,
         /// The dtype and shape in the template.
         expected: AbstractArray,

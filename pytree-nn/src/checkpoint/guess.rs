@@ -41,7 +41,7 @@ impl<'n> Names<'n> {
     }
 }
 
-/// The number of bytes of a step that are compared. Names of a hostile file may have megabytes.
+/// The number of bytes of a step that are compared. The names in a hostile file may be megabytes long.
 const STEP: usize = 64;
 
 /// Returns the last field, key or position of a path, or the end of a very long last step.

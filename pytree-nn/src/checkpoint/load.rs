@@ -71,8 +71,8 @@ pub fn load<T: PytreeOf<Tensor>>(
 /// ```
 ///
 /// # Errors
-/// As [`load`]; leaves that may be missing or unused are none. Leaves of another shape or element type are, and so are
-/// two of the file that get one name.
+/// The errors of [`load`]. A leaf that `options` allow to be missing or unused is not a mismatch. A leaf of another
+/// shape or dtype is one, and so are two leaves of the file that are renamed to the same name.
 pub fn load_with<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     template: &T,

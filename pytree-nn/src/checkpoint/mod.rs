@@ -34,13 +34,13 @@ const ROOT: &str = "value";
 /// A leaf of a checkpoint: see [`inspect`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its key path.
+    /// The key path of the leaf.
     pub name: String,
-    /// Its dtype, for example `f32`.
+    /// The dtype, for example `f32`.
     pub dtype: String,
     /// The length of each axis.
     pub shape: Vec<usize>,
-    /// Its kind, for example `Param`, if it was a leaf of a module.
+    /// The kind, for example `Param`, if the leaf was saved from a module.
     pub kind: Option<String>,
 }
 

@@ -71,8 +71,8 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     shifted - normalizers
 }
 
-/// Returns (x - mean) / √(variance + ε) along `axis`, which has mean 0 and variance 1. The result
-/// has the shape of `x`.
+/// Returns (x - mean) / √(variance + ε) along `axis`: elements with mean 0 and variance 1. The result has the shape of
+/// `x`.
 ///
 /// JAX's `standardize` with `algorithm="stable"`; its default is ε = 10⁻⁵.
 ///

@@ -56,8 +56,7 @@ fn shapes(mismatches: &[(KeyPath, AbstractArray, AbstractArray)]) -> String {
 }
 
 impl fmt::Debug for PerturbationError {
-    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the
-    /// error from `main`.
+    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -32,9 +32,9 @@ pub enum OptimizerError {
         "cannot train {path}: expected f32 or f64, found {found}; make it a state, or choose the leaves with `Optimizer::with_filter`"
     )]
     NotFloat {
-        /// The leaf.
+        /// The path of the leaf.
         path: String,
-        /// Its dtype and shape.
+        /// The dtype and shape of the leaf.
         found: AbstractArray,
     },
     /// No transformation of the chain has a learning rate.
@@ -59,8 +59,7 @@ pub enum OptimizerError {
 }
 
 impl fmt::Debug for OptimizerError {
-    /// Uses the display form, because this is what `unwrap` prints, and a program that returns the error from
-    /// `main`.
+    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -24,9 +24,9 @@ use crate::optimizers::{Chain, GradientProblem, GradientTransformation, Optimize
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Trained,
-    /// It was a state, or frozen.
+    /// The leaf was a state, or frozen.
     State,
-    /// The filter excluded it.
+    /// The filter excluded the leaf.
     LeftOut,
 }
 

@@ -75,8 +75,8 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// Arrays with fewer bytes than this are allocated without a check: where so little memory is missing, nothing else
-/// works.
+/// Arrays with fewer bytes than this are allocated without a check. If the system cannot grant even so little memory,
+/// nothing else works.
 const TRIED: usize = 64 << 20;
 
 /// Returns whether an array is so small that a check of its memory is not worth its time.

@@ -18,7 +18,7 @@ pub enum TensorError {
         operation: &'static str,
         /// The operands.
         found: Vec<AbstractArray>,
-        /// What does not fit.
+        /// The reason why the operands do not fit.
         problem: String,
         /// How to fix it.
         fix: String,
@@ -90,7 +90,7 @@ pub enum TensorError {
         found: AbstractArray,
         /// The transformation that traces it.
         transformation: &'static str,
-        /// What the tensor represents there.
+        /// What the tensor represents inside this transformation.
         stands_for: &'static str,
         /// Ways to avoid reading the value.
         fix: &'static str,
@@ -123,11 +123,11 @@ pub enum TensorError {
         operation: &'static str,
         /// The user's line.
         line: &'static std::panic::Location<'static>,
-        /// What the result holds, and in how many elements.
+        /// The kind of invalid value in the result (NaN or infinity), and the number of elements that have it.
         what: Box<str>,
         /// The equation.
         equation: Box<str>,
-        /// What the operands hold.
+        /// A summary of the elements of each operand.
         operands: Box<str>,
     },
     /// A traced tensor was used after its transformation finished, or on another thread.
@@ -283,8 +283,7 @@ fn expected_elements(shape: &[usize]) -> String {
 }
 
 impl fmt::Debug for TensorError {
-    /// Writes the same text as `Display`, because `unwrap` prints this text, and so does a program that returns the
-    /// error from `main`.
+    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

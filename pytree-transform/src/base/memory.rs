@@ -20,13 +20,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Smaller arrays are left to the system's allocator, which is quick with them.
+/// The smallest array that the pool keeps, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
 
 /// The default limit of the pool, in bytes.
 const LIMIT: usize = 256 << 20;
 
-/// The most lengths that the pool remembers.
+/// The greatest number of lengths that the pool remembers.
 const LENGTHS: usize = 1 << 10;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(LIMIT));
@@ -59,7 +59,7 @@ pub fn set_limit(bytes: usize) {
     drop(evicted);
 }
 
-/// Frees all memory of freed arrays that the process keeps, and returns how many bytes that were.
+/// Frees all memory of freed arrays that the process keeps, and returns the number of freed bytes.
 pub fn release() -> usize {
     let mut pool = pool();
     let empty = Pool::new(pool.limit);
@@ -183,7 +183,7 @@ impl Pool {
         None
     }
 
-    /// Forgets the half of the lengths that was not used for the longest time.
+    /// Forgets the least recently used half of the lengths.
     fn forget_older_half<T: Pooled>(&mut self) {
         let lengths = T::lengths(self);
         let mut uses: Vec<u64> = lengths.values().map(|bucket| bucket.last_use).collect();
@@ -207,7 +207,7 @@ impl Pool {
         evicted
     }
 
-    /// Takes out arrays of the length that was not used for the longest time, until the limit is kept.
+    /// Removes arrays of the least recently used lengths, until the limit is kept.
     fn evict_to_limit(&mut self, evicted: &mut Evicted) {
         while self.bytes > self.limit {
             let (oldest_f32, oldest_f64) = (oldest(&self.f32), oldest(&self.f64));

@@ -27,8 +27,8 @@ use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::{Fold, Operands, Outputs};
 
-/// The fewest elements of a tile, if the kernel has as many: 2 KiB of f32, so that a dozen registers fit the
-/// first-level cache.
+/// The smallest number of elements of a tile, unless the kernel has fewer: 2 KiB of f32, so that a dozen registers fit
+/// the first-level cache.
 const TILE: usize = 512;
 
 /// The longest row that determines the length of a tile.
@@ -40,10 +40,10 @@ const PARALLEL: usize = 1 << 21;
 /// The least work of a chunk, in steps times elements.
 const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
-/// The number of chunks of each thread, if they are long enough: few chunks then wait for a thread that is held up.
+/// The number of chunks of each thread, if the chunks are long enough. So only few chunks wait for a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// What each register holds when a step or a store reads it.
+/// The value that each register must hold when a step or a store reads it.
 const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
 
 /// Whether a value has a number for each element, or for each row.
@@ -97,7 +97,7 @@ enum Fill {
     Row { input: usize, period: usize },
 }
 
-/// A value that is written to memory at the end of each tile.
+/// A value that a kernel writes to memory at the end of each tile.
 #[derive(Debug)]
 struct Store {
     register: usize,

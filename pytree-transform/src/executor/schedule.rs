@@ -20,8 +20,8 @@ use crate::tensor::primitive::Fold;
 /// planning of long jaxprs linear.
 const WINDOW: usize = 256;
 
-/// How many views in a row are followed one by one to the nearest value that is in memory. Longer chains are skipped to
-/// the last view at once, which keeps the planning of long jaxprs linear.
+/// The number of views in a chain that are followed one by one to the nearest value in memory. In longer chains the
+/// planner skips to the last view at once, so the planning of long jaxprs stays linear.
 const NEAR: usize = 32;
 
 /// The longest row that a kernel reduces: the first-level cache must hold several rows.
@@ -38,7 +38,7 @@ pub(super) enum Scheduled {
     Kernel(Kernel),
 }
 
-/// What a kernel reads for a variable.
+/// The value that a kernel reads for a variable.
 pub(super) enum Resolved {
     Constant(f64),
     /// A value that is in memory, or is made by an equation that is not a view.

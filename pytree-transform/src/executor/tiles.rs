@@ -23,7 +23,7 @@ use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
-/// What a result of a kernel holds.
+/// The elements that a result of a kernel must hold, for messages of bugs.
 const STORED: &str = "floats of the type of the kernel, or bools";
 
 /// A float type of tiles.

@@ -14,7 +14,7 @@ use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 pub(super) enum Pattern {
     /// The same elements in the same order.
     Same,
-    /// One element for all.
+    /// A single element, repeated for all elements of the view.
     Scalar,
     /// A repeated row: element `i` is element `i % period`.
     Cycle { period: usize },

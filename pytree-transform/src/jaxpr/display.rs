@@ -39,7 +39,8 @@ impl fmt::Display for Jaxpr {
 }
 
 impl fmt::Debug for Jaxpr {
-    /// Writes the displayed text and the addresses of the constants, in which two jaxprs of the same text may differ.
+    /// Writes the displayed text and the addresses of the constants. Two jaxprs with the same text may have different
+    /// constants.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
         for (_, constant) in &self.constants {

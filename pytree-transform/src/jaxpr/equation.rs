@@ -8,7 +8,7 @@ use crate::base::dtype::AbstractArray;
 use crate::jaxpr::display;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
-/// One operation of a [`Jaxpr`]; displays as its line of the jaxpr, `b:f32[3] = sin a`.
+/// One operation of a [`Jaxpr`]; displayed as its line in the jaxpr, for instance `b:f32[3] = sin a`.
 #[derive(Clone)]
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,

@@ -62,7 +62,7 @@ fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorE
 }
 
 impl Tensor {
-    /// Returns the window of the given sizes that starts at `starts`, with one scalar integer for each axis.
+    /// Returns the window of the given sizes that starts at `starts`. `starts` has one scalar integer for each axis.
     ///
     /// A negative start counts from the end. A start that would put the window out of range is clamped, as in
     /// `jax.lax.dynamic_slice`.

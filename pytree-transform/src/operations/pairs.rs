@@ -221,8 +221,9 @@ impl Tensor {
         self.maximum(low).minimum(high)
     }
 
-    /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. An element strictly
-    /// between the bounds receives the gradient; for an element strictly outside, the bound receives it.
+    /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. If an element is
+    /// strictly between the bounds, the element receives the gradient. If it is strictly outside, the bound receives
+    /// the gradient.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.

@@ -14,7 +14,7 @@ use crate::primitives::windows::{Sliding, windows};
 use crate::tensor::Tensor;
 
 /// Sliding windows to reduce over the spatial axes of `[…, space…, features]`. The window has one size per spatial
-/// axis. All axes before them, for instance the batch axis, are kept.
+/// axis. All axes before the spatial axes, for instance the batch axis, are kept.
 ///
 /// # Examples
 /// ```

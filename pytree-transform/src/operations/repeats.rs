@@ -283,9 +283,9 @@ impl Tensor {
         or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
     }
 
-    /// Returns the coordinates of a grid. Each tensor `[n]` gives one result whose shape has all the lengths; the
-    /// tensor varies along the axis of its position (`indexing="ij"` of NumPy, whose default swaps the first two
-    /// axes).
+    /// Returns the coordinates of a grid. Result `i` has the elements of tensor `i` along axis `i`, repeated along all
+    /// other axes. The shape of each result consists of the lengths of all tensors. This is `indexing="ij"` of NumPy;
+    /// the default of NumPy swaps the first two axes.
     ///
     /// # Panics
     /// Panics unless each tensor has exactly one axis.

@@ -61,7 +61,7 @@ impl Tensor {
 
     /// Returns the `k` greatest elements along the last axis, in descending order, and their indices as i32.
     ///
-    /// Of equal elements the first comes first. NaN comes before all numbers. Equivalent to `jax.lax.top_k`.
+    /// Equal elements keep their order. NaN comes before all numbers. Equivalent to `jax.lax.top_k`.
     ///
     /// # Panics
     /// Panics if there is no axis, or if the last axis is shorter than `k`.

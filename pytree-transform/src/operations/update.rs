@@ -88,7 +88,7 @@ impl Tensor {
 }
 
 impl At<'_> {
-    /// Returns the part itself.
+    /// Returns the elements of the part.
     ///
     /// # Panics
     /// Panics if the part is out of range.

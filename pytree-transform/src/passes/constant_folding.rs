@@ -10,13 +10,13 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Operands;
 
-/// The most elements of a folded result, because it is stored with the function.
+/// The greatest number of elements of a folded result, because the result is stored with the function.
 const MOST_ELEMENTS: usize = 1024;
 
-/// The most elements of an operand that is folded, because recording should not take long.
+/// The greatest number of elements of an operand of a folded equation, because recording should not take long.
 const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 
-/// What is known about a variable before the run.
+/// The information about a variable that is known before the run.
 #[derive(Clone)]
 enum Known {
     /// The value.

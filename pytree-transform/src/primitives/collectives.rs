@@ -1,8 +1,8 @@
 //! Primitives over named batch axes, which combine the examples of a `vmap`.
 //!
-//! Inside of the function of one example, `psum` is an operation on one tensor. The level that binds its name turns
-//! it into a sum over the batch axis. All other levels batch, differentiate and record it by the ordinary rules. It
-//! is never evaluated: without its level it is an error.
+//! Inside of the function of one example, `psum` is an operation on one tensor. The level that binds its name turns it
+//! into a sum over the batch axis. All other levels batch, differentiate and record it by the ordinary rules. The
+//! primitive is never evaluated: if no level binds its name, it is an error.
 //!
 //! The properties of a batch axis that a shape rule needs are parameters of the primitive. So one rule checks both an
 //! applied operation and a recorded function.

@@ -61,7 +61,7 @@ struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],
     free: Shape,
-    /// The positions of its free axes in the result.
+    /// The positions of the operand's free axes in the result.
     kept: Shape,
 }
 
@@ -96,7 +96,7 @@ impl DotGeneral {
     }
 }
 
-/// Returns the cotangent of the operand `own` from the cotangent of the result and the other operand.
+/// Computes the cotangent of the operand `own`, given the cotangent of the result and the other operand.
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
     let batch: Shape = (0..own.batch.len()).collect();
     // The contracted axes keep the order of the other operand.

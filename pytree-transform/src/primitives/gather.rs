@@ -210,7 +210,8 @@ impl Primitive for Take {
     }
 }
 
-/// Moves the batch axis to the position `first` if it is before it, and returns the tensor with its batch axis.
+/// Moves the batch axis to the position `first` if the batch axis is before that position. Returns the tensor and the
+/// position of its batch axis.
 fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor, usize) {
     if batch >= first {
         return (operand.clone(), batch);

@@ -128,7 +128,7 @@ impl LinearPrimitive for Slice {
         gather(&operand, &self.result_shape(), &steps, offset)
     }
 
-    /// Puts zeros in place of the elements that were left out.
+    /// Pads the cotangent with zeros at the elements that the slice left out.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let low: SmallVec<[isize; 4]> =
             self.start.iter().map(|start| start.cast_signed()).collect();

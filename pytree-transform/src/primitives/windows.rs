@@ -14,12 +14,12 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Windows over neighbouring axes. All fields except the first have one number for each of these axes.
+/// Windows over neighbouring axes. Each field except `first` has one number for each of these axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sliding {
     /// The first axis that windows slide over.
     pub(crate) first: usize,
-    /// The lengths of these axes.
+    /// The lengths of the axes that windows slide over.
     pub(crate) lengths: Shape,
     /// The number of elements in a window.
     pub(crate) sizes: Shape,

@@ -8,7 +8,7 @@ use crate::base::array::{Array, Data};
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// What results are checked for.
+/// Which values are reported in results: NaN, infinities, both or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     nans: bool,

@@ -39,8 +39,7 @@ impl Variable {
     }
 }
 
-/// The invariants that code which runs a jaxpr relies on: if one value were missing, all later values would move up by
-/// one place.
+/// The invariants of code that runs a jaxpr. If one value were missing, all later values would get the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";

@@ -41,9 +41,9 @@ pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
-    /// The function is linear in it, and its cotangent is needed.
+    /// The function is linear in this operand, and the cotangent of the operand is needed.
     Unknown(AbstractArray),
-    /// A known factor.
+    /// An operand with a known value.
     Known(Tensor),
 }
 
@@ -51,7 +51,7 @@ impl Linear {
     /// Returns the known value.
     ///
     /// # Panics
-    /// If the value is not known, which is a bug of the transpose rule.
+    /// If the value is not known: the transpose rule has a bug.
     #[track_caller]
     pub(crate) fn known(&self) -> &Tensor {
         match self {
@@ -93,7 +93,7 @@ impl Signature {
     }
 }
 
-/// Returns the operands from one position to before another, or an error about their number.
+/// Returns the operands in a range of positions, or an error if there are too few.
 pub(crate) fn operands_at<'a>(
     operands: &[&'a AbstractArray],
     range: std::ops::Range<usize>,
@@ -268,7 +268,7 @@ impl BatchAxis {
     }
 }
 
-/// A primitive of one operand that is linear in it: its tangent is computed as its value is.
+/// A primitive that is linear in its single operand: its tangent is computed in the same way as its value.
 ///
 /// An implementation writes only the rules that differ. The other rules follow from the implementation of [`Primitive`]
 /// below.
@@ -304,7 +304,7 @@ pub(crate) trait LinearPrimitive:
         &[]
     }
 
-    /// Returns the length of that batch axis; see [`Primitive::axis_length`].
+    /// Returns the length of the batch axis that the primitive works over; see [`Primitive::axis_length`].
     fn axis_length(&self) -> Option<usize> {
         None
     }
@@ -382,7 +382,7 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// Returns the results of a primitive alone: without tangents, if they are constant nearly everywhere, or without batch
+/// Returns the results of a primitive without tangents, if the results are constant nearly everywhere, or without batch
 /// axes, if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(

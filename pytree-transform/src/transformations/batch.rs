@@ -192,7 +192,7 @@ impl Mapping {
         }))
     }
 
-    /// Returns the results with their batch axes at the places that `out_axes` sets.
+    /// Returns the results with their batch axes moved to the positions that `out_axes` sets.
     pub(crate) fn results(
         &self,
         treedef: &TreeDef,
@@ -232,7 +232,8 @@ impl Mapping {
         placed
     }
 
-    /// Returns the values that were written to references, with their batch axes at the places of the argument's.
+    /// Returns the values that were written to references. Their batch axes are at the same positions as in the
+    /// argument.
     pub(crate) fn references(
         &self,
         argument: &TreeDef,
@@ -389,8 +390,8 @@ macro_rules! mapping_options {
                 self.with(|mapping| mapping.in_axes = axes.into())
             }
 
-            /// Sets the number of examples, for a call in which no leaf is mapped. If leaves are mapped, it must be
-            /// their length.
+            /// Sets the number of examples, for a call in which no leaf is mapped. If leaves are mapped, the number
+            /// must be the length of their mapped axes.
             ///
             /// # Examples
             /// ```

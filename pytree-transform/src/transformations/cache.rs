@@ -27,10 +27,10 @@ use crate::tensor::trace::{axis_length, bound_length};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::tracing::{Asked, Tracing};
 
-/// The default limit of entries, which is JAX's.
+/// The default limit of entries, as in JAX.
 pub(crate) const DEFAULT_SIZE: usize = 4096;
 
-/// How many entries are compared before the hash is computed.
+/// The number of entries that are compared before the hash is computed.
 const NEWEST: usize = 4;
 
 /// The key of an entry: the argument's structure, shapes and dtypes.
@@ -100,7 +100,7 @@ impl Entry {
     }
 
     /// Returns whether a call is repeated if another thread has written the references that it read. The program must
-    /// write references, and have no other effect, which would happen twice.
+    /// write references and must have no other effect, because that effect would happen twice.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.outcome.writes() && !self.body.has_effect
     }

@@ -10,11 +10,11 @@ use crate::base::path::KeyPath;
 /// How a reference is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its value is read.
+    /// The value of the reference is read.
     Read,
-    /// Its value is replaced.
+    /// The value of the reference is replaced.
     Write,
-    /// It is part of the result of a function.
+    /// The reference is part of the result of a function.
     Return,
 }
 
@@ -32,7 +32,8 @@ impl fmt::Display for Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepeated {
-    /// The value was flattened and is unflattened; only the caller knows the code in between.
+    /// The value was flattened and is unflattened by two separate calls; only the caller can repeat the code between
+    /// them.
     Caller,
     /// The transformation with this name has run a user's function.
     Function(&'static str),
@@ -111,7 +112,7 @@ pub enum ReferenceError {
 }
 
 impl fmt::Debug for ReferenceError {
-    /// Writes the message, which `unwrap` prints, and a program that returns the error from `main`.
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -13,7 +13,7 @@ pub enum RegistrationProblem {
     Registered {
         /// The name.
         name: String,
-        /// Its kind; `None` for a subtree.
+        /// The kind of the field; `None` for a subtree.
         kind: Option<FieldKind>,
     },
     /// No field with that name exists.
@@ -27,7 +27,7 @@ pub enum RegistrationProblem {
     NotTrainable {
         /// The path of the leaf, from the module.
         path: KeyPath,
-        /// Its dtype and shape, or its type.
+        /// The dtype and shape of the leaf, or its type if it is not an array.
         found: String,
     },
     /// A sub-module has a leaf without a kind.
@@ -39,7 +39,7 @@ pub enum RegistrationProblem {
     HasKind {
         /// The path of the leaf, from the module.
         path: KeyPath,
-        /// Its kind.
+        /// The kind of the leaf.
         kind: LeafKind,
     },
     /// A leaf is of another type than the leaves of the module.
@@ -64,7 +64,7 @@ pub enum RegistrationProblem {
         name: String,
         /// The requested type.
         expected: String,
-        /// The value that it holds.
+        /// The value that the field holds.
         found: String,
     },
     /// A name is not an identifier, so that paths could not contain it.
@@ -74,7 +74,7 @@ pub enum RegistrationProblem {
     },
     /// A tree that should become a module is not a struct.
     NotAStruct {
-        /// The kind of its root.
+        /// The kind of the root of the tree.
         found: String,
     },
 }

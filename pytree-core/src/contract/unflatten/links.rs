@@ -14,7 +14,7 @@ use crate::node::shape::{self, NodeKind, Shape};
 /// A node that aliases refer to.
 pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
-    /// Whether the node began. A weak edge may refer to a later node.
+    /// Whether the node has begun. A weak edge may refer to a node that has not begun.
     pub(crate) began: bool,
     /// The greatest depth of nested shared nodes and references, this node included. `None` while it is built: an edge
     /// back to it is not dropped with it.
@@ -75,7 +75,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the node with a number; it must have begun.
+    /// Returns the node with a number. The node must have begun.
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,
@@ -90,7 +90,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Ends the count of nested links in a node; `around` is the count beside it so far.
+    /// Stores the depth of nested shared nodes and references of a node that ends. `around` is the greatest depth of
+    /// its siblings so far.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         let links = self.links + 1;
         self.numbered_mut(number).links = links;
@@ -119,7 +120,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the target of a weak edge, which may come later.
+    /// Returns the target of a weak edge. The node of the target may come later in the treedef.
     pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce(Shape<'_>) -> Arc<N>,
@@ -158,7 +159,7 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Returns the shape of the node with a number, even of a later node.
+    /// Returns the shape of the node with a number, also if the node comes later.
     fn shape_of_numbered(&self, number: usize) -> Shape<'a> {
         let expected = "a place for each numbered node";
         let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
@@ -172,7 +173,7 @@ impl<'a> Unflattener<'a> {
         used.node(number).filter(|_| is_used)
     }
 
-    /// Checks that every target of a weak edge began, then writes the existing references.
+    /// Checks that the target of every weak edge was built, then writes the existing references.
     pub(super) fn finish(mut self) -> Result<References, TreeError> {
         let missing = self
             .numbered

@@ -12,8 +12,8 @@ use crate::treedef::{NodeView, TreeDef};
 pub(super) enum Change {
     /// Parameters become states of the collection of frozen parameters.
     Freeze,
-    /// The reverse. A field whose leaves have kinds of their own, as inside a [`Freeze`](crate::Freeze), was not a
-    /// frozen parameter and stays.
+    /// The reverse of `Freeze`. A field whose leaves have kinds of their own, as inside a [`Freeze`](crate::Freeze)
+    /// module, was not a frozen parameter and does not change.
     Thaw,
 }
 

@@ -1,7 +1,7 @@
 //! The fields of a module while they are registered.
 //!
-//! A shape contains a copy of all names. So it is created when a tree is requested, and not for each field that is
-//! registered before.
+//! A shape contains a copy of all names. So it is created when a tree is requested, and not each time a field is
+//! registered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,7 @@
 //! The mistakes of fields, one trait each, with the messages that rustc reports.
 //!
-//! `CHECK` is evaluated with the answer of [`Probe`](crate::module::field::Probe). It exists for every type unless the
-//! answer is that the mistake was made.
+//! The derive evaluates `CHECK` with the answer of [`Probe`](crate::module::field::Probe). `CHECK` exists for every
+//! type, unless the answer is that the field has this mistake.
 
 macro_rules! mistakes {
     ($(

@@ -8,9 +8,10 @@ use crate::base::text::{short_name, write_quoted};
 
 /// A static value without its Rust type.
 ///
-/// The order of the variants, and within each that of its values, is the order of keys of mixed types in one
-/// map: `()`, then bools, integers by value, floats (`-nan` first, `nan` last), texts by code point, tuples and
-/// sequences element by element, `None` before `Some`, maps, and what is opaque by the name of its type.
+/// The keys of a map are sorted in the order of this type, also if they have various types. Variants are compared
+/// first, then values of the same variant: `()`, then bools, integers by value, floats (`-nan` first, `nan` last),
+/// texts by code point, tuples and sequences element by element, `None` before `Some`, maps, and opaque values by type
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StaticData {
@@ -34,14 +35,14 @@ pub enum StaticData {
     Map(Vec<(StaticData, StaticData)>),
     /// A struct or variant of a type that derives `Static`.
     Record {
-        /// Its name, such as `Relu`.
+        /// The name of the struct or variant, such as `Relu`.
         name: String,
-        /// Its fields, by name or position.
+        /// The fields, by name or position.
         fields: Vec<(String, StaticData)>,
     },
-    /// A value of which only the name of its type and its text are known.
+    /// A value of which only the type name and the text are known.
     Opaque {
-        /// The short name of its type.
+        /// The short name of the type of the value.
         type_name: String,
         /// The displayed text.
         text: String,
@@ -71,7 +72,7 @@ impl StaticData {
         }
     }
 
-    /// Adds the data to a hash, in the same words as a static value of a type.
+    /// Adds the data to a hash, in the same way as a typed static value with this data.
     pub fn add_to_hash(&self, mut hasher: &mut dyn Hasher) {
         match self {
             Self::Unit => {}

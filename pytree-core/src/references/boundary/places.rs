@@ -8,11 +8,11 @@ use crate::treedef::{Builder, NodeView, TreeDef};
 /// The place of a reference in a graph structure.
 #[derive(Clone, Debug)]
 pub struct ReferencePlace {
-    /// The positions of the leaves of its value.
+    /// The positions of the leaves of the reference's value.
     pub leaves: std::ops::Range<usize>,
-    /// The structure of its value.
+    /// The structure of the reference's value.
     pub value: TreeDef,
-    /// The path of its first place.
+    /// The path of the first place of the reference.
     pub path: KeyPath,
 }
 

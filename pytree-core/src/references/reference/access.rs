@@ -8,13 +8,13 @@ use crate::base::kind::LeafKind;
 thread_local! {
     /// The references whose new values are being computed on this thread.
     static UPDATING: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
-    /// The rule that must accept the kind of a reference that is written.
+    /// The rules that must all accept the kind of a reference before it is written.
     static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
 
-/// While it lives, this thread cannot write the reference: its new value is being computed.
+/// A guard: until it is dropped, this thread cannot write the reference, because its new value is being computed.
 pub(super) struct Updating;
 
 impl Updating {
@@ -35,7 +35,7 @@ impl Drop for Updating {
     }
 }
 
-/// While it lives, a reference can be written only if the rule accepts its kind.
+/// A guard: until it is dropped, a reference can be written only if the rule accepts its kind.
 pub(crate) struct Mutable;
 
 impl Mutable {

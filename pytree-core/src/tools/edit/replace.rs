@@ -20,9 +20,9 @@ use crate::trees::tree;
 /// The node to be replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'t> {
-    /// Its number in the graph form.
+    /// The number of the node in the graph form.
     pub(crate) node: usize,
-    /// If it is in a dynamic tree: that tree, and the number in it.
+    /// If the node is in a dynamic tree: the dynamic tree, and the number of the node in it.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
@@ -64,12 +64,12 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     next: usize,
     /// The number of open nodes at and below the replaced node; they are not forwarded.
     hidden: usize,
-    /// The replaced node, if it is shared: it is replaced at each of its places.
+    /// The identity of the replaced node, if the node is shared: it is replaced at each of its places.
     identity: Option<Identity>,
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
-    /// Returns whether the next node is forwarded. If it is the target, the value is visited instead.
+    /// Returns whether the next node is forwarded. At the target it visits the new value instead, and returns false.
     fn shows_next(&mut self) -> bool {
         if self.hidden > 0 {
             return false;

@@ -52,13 +52,13 @@ enum Place<L> {
     Tree(Tree<L>),
     Node {
         shape: OwnedShape,
-        /// The static values; of a map, the keys.
+        /// The static values; for a map, the keys.
         aux: Vec<StaticBox>,
         children: Vec<usize>,
     },
 }
 
-/// The greatest number of mistakes that are reported. The rest is counted.
+/// The greatest number of mistakes that are reported. Further mistakes are only counted.
 const TOLD: usize = 20;
 
 impl<L> Default for TreeBuilder<L> {

@@ -126,8 +126,8 @@ fn halves<L: Clone>(leaves: &[L], function: &mut impl FnMut(L, L) -> L) -> Optio
     }
 }
 
-/// Combines items by halves, like [`halves`], and computes the first half on another thread while there are `threads`
-/// to share.
+/// Combines leaves by halves, like [`halves`]. The first half is computed on another thread if at least two `threads`
+/// are available.
 fn halves_in_parallel<L: Clone + Send + Sync>(
     leaves: &[L],
     function: &(impl Fn(L, L) -> L + Sync),

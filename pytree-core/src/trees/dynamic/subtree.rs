@@ -262,7 +262,7 @@ impl<L> Tree<Option<L>> {
 
 impl<L> Tree<Tree<L>> {
     /// Returns a tree in which each leaf is replaced by the tree that it contains: the inverse of [`cut`](Tree::cut),
-    /// except for aliases from one of the trees to another.
+    /// except that aliases from one of the trees to another stay lost.
     #[must_use]
     pub fn join(self) -> Tree<L> {
         let inner = self.leaves.iter().map(Tree::treedef);

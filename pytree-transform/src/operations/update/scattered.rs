@@ -64,7 +64,7 @@ impl Scattered {
         [before, self.indices.shape(), &after[1..]].concat()
     }
 
-    /// Returns the part itself.
+    /// Returns the elements of the part.
     #[track_caller]
     pub(super) fn get(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
         take(tensor, &self.indices, self.axis)

@@ -125,7 +125,7 @@ impl Tape {
         (jaxpr, captured)
     }
 
-    /// Gives an output a tangent even if it is zeros.
+    /// Gives an output a tangent even if the tangent is zeros.
     #[track_caller]
     pub(crate) fn force(&mut self, output: usize, info: &AbstractArray) {
         if self.outputs[output].is_some() {
@@ -162,7 +162,7 @@ impl Tape {
 struct Transposition {
     known: Vec<Option<Tensor>>,
     cotangents: Vec<Option<Tensor>>,
-    /// For each equation, the residuals that it is the first to use.
+    /// For each equation, the residuals that no earlier equation uses.
     first_uses: Vec<SmallVec<[Variable; 2]>>,
 }
 

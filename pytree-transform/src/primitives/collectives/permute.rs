@@ -28,7 +28,7 @@ pub(crate) struct PPermute {
     pub(crate) length: usize,
 }
 
-/// Sends one part along the split axis to each example, which stacks the received parts along a new axis.
+/// Sends one part along the split axis to each example. Each example stacks the received parts along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllToAll {
     pub(crate) name: [AxisName; 1],

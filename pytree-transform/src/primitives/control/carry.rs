@@ -1,4 +1,5 @@
-//! Code shared by the loops. Which carried values are mapped, or have tangents, is the least fixed point of the body.
+//! Code shared by the loops. The set of carried values that are mapped, or have tangents, is the least fixed point of
+//! the body's rule.
 
 use pytree_core::bug::pairs;
 

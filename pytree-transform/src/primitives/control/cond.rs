@@ -196,7 +196,7 @@ impl Cond {
 }
 
 /// Returns the places for the residuals of all branches. Residuals with the same shape and dtype share a place. Also
-/// returns, for each branch and place, the residual that it stores there, if any.
+/// returns, for each branch and place, the residual that the branch stores at the place, if any.
 fn shared_places<'j, R>(
     residuals: impl Iterator<Item = R>,
 ) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)

@@ -104,8 +104,8 @@ fn run_through<'a, T: Copy + 'a>(
 
 /// The combination of everything before a block.
 struct Before<T> {
-    /// Level 0 combines the blocks of an incomplete block of blocks, level 1 combines such blocks of blocks, and so
-    /// on. The flag is true if the level has any.
+    /// Level 0 combines the blocks of an incomplete block of blocks, level 1 combines such blocks of blocks, and so on.
+    /// The flag is true if the level holds a combination.
     levels: Vec<(Vec<T>, bool)>,
     /// The number of blocks.
     blocks: usize,

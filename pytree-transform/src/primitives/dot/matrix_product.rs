@@ -20,7 +20,7 @@ const PARALLEL: usize = 8 << 20;
 /// The number of elements from which an operand with swapped rows and columns is copied to another layout.
 const LAID_OUT: usize = 1 << 12;
 
-/// The number of rows of the result from which that copy pays off.
+/// The number of rows of the result from which the copy of such an operand pays off.
 const REUSED: usize = 16;
 
 /// The rows and columns of a block that is transposed at once.

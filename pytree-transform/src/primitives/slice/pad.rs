@@ -64,7 +64,7 @@ struct PaddedAxis {
     /// The first kept element, and the number of kept elements.
     first: usize,
     count: usize,
-    /// The position of the first kept element in the result, and the distance between neighbours there.
+    /// The position of the first kept element in the result, and the distance between kept neighbours in the result.
     place: usize,
     step: usize,
     stride: usize,
@@ -216,7 +216,8 @@ impl Primitive for Pad {
         (one(padded(&primals[0], &primals[1])), one(tangent))
     }
 
-    /// Negative padding undoes the padding. The rest of the cotangent's sum belongs to the padding value.
+    /// Undoes the padding by negative padding and a stride, which gives the cotangent of the operand. The sum of all
+    /// other elements is the cotangent of the padding value.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];

@@ -56,7 +56,7 @@ impl Interpreter {
     }
 }
 
-/// What a level holds on the stack.
+/// The data that a level stores on the stack.
 #[derive(Debug)]
 struct Content {
     interpreter: Interpreter,
@@ -79,7 +79,7 @@ pub(crate) struct Tracer {
     pub(crate) payload: Payload,
 }
 
-/// What a level knows about a tensor.
+/// The data that a level has about a tensor.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     /// Value and tangent; `None` means zeros.
@@ -91,7 +91,7 @@ pub(crate) enum Payload {
     Batch { value: Tensor, axis: usize },
     /// A variable of the jaxpr that is being recorded.
     Tape(Variable),
-    /// A variable of the jaxpr that is being recorded, and what records it.
+    /// A variable of the jaxpr that is being recorded, and the function that records it.
     Stage(Variable, Recorder),
 }
 
@@ -105,7 +105,7 @@ impl Payload {
         }
     }
 
-    /// Returns the variable in the jaxpr that its level records.
+    /// Returns the tensor's variable in the jaxpr that its level records.
     fn variable(&self) -> Variable {
         match self {
             Self::Tape(variable) | Self::Stage(variable, _) => *variable,

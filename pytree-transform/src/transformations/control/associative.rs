@@ -50,7 +50,7 @@ pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X)
 /// ```
 ///
 /// # Panics
-/// Under the same conditions as [`associative_scan`], and if the length option differs from the length of the elements.
+/// Panics in the same cases as [`associative_scan`], and if the length option differs from the length of the elements.
 #[track_caller]
 pub fn associative_scan_with<X: Traceable>(
     options: ScanOptions,

@@ -110,7 +110,7 @@ where
 /// ```
 ///
 /// # Panics
-/// Under the same conditions as [`scan`], and if the length differs from the inputs'.
+/// Panics in the same cases as [`scan`], and if the length option differs from the length of the inputs.
 #[track_caller]
 pub fn scan_with<C, X, Y>(
     options: ScanOptions,
