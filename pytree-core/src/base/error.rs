@@ -71,7 +71,7 @@ pub enum TreeError {
         expected: &'static str,
     },
     /// Leaves of a part cannot be written to references, because no reference contains them.
-    #[error("cannot update references: {} {} in no reference; choose a part that is, or change the value itself", list(.paths), if .paths.len() == 1 { "is" } else { "are" })]
+    #[error("cannot update references: no reference contains {}; choose a part whose leaves are in references, or change the value itself", list(.paths))]
     NotInReference {
         /// The paths of these leaves.
         paths: Vec<KeyPath>,
@@ -486,7 +486,7 @@ pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
 /// Returns the message of a panic because a tree cannot contain a weak edge with a target.
 pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     format!(
-        "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it",
+        "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no weak edges; use the function with the same name in `graph`, which keeps the edge",
         path.or_root()
     )
 }

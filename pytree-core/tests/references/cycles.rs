@@ -131,7 +131,7 @@ fn an_edge_that_leads_out_leads_to_nothing() {
 
 #[test]
 fn trees_have_no_weak_edges() {
-    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another place, and trees have no such edges; use the function of `graph` with the same name, which keeps it";
+    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another place, and trees have no weak edges; use the function with the same name in `graph`, which keeps the edge";
     assert_eq!(panics(|| tree::structure(&root())), text);
     assert!(
         panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent")

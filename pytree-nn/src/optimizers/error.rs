@@ -44,7 +44,7 @@ pub enum OptimizerError {
     NoLearningRate,
     /// The learning rate is not a single number.
     #[error(
-        "cannot set the learning rate: expected one number, found {found}; an optimizer has one rate, and parts of a model with rates of their own have an optimizer each"
+        "cannot set the learning rate: expected one number, found {found}; for different rates, use one optimizer for each part of the model"
     )]
     LearningRate {
         /// The dtype and shape of the given rate.

@@ -217,7 +217,7 @@ fn wrong_input_reports_the_expectation() {
 
 #[test]
 #[should_panic(
-    expected = "GroupNorm expects a number of groups that divides that of the features, found 3 groups of 4 features"
+    expected = "GroupNorm expects the number of groups to divide the number of features, found 3 groups of 4 features"
 )]
 fn groups_divide_the_features() {
     let _ = GroupNorm::new(4, 3, &mut rngs());

@@ -77,7 +77,7 @@ impl GroupNorm {
     ) -> Self {
         assert!(
             groups > 0 && features.is_multiple_of(groups),
-            "GroupNorm expects a number of groups that divides that of the features, found {groups} groups of {features} features"
+            "GroupNorm expects the number of groups to divide the number of features, found {groups} groups of {features} features"
         );
         let [scale, bias] = parameters(features, dtype, scale, bias, rngs);
         Self {
