@@ -34,7 +34,7 @@ pub enum TensorError {
         expected: &'static str,
     },
     /// An axis is out of range.
-    #[error("cannot {operation} {found}: axis {axis} is out of range; its axes are {} to {}", -(.found.rank() as i128), .found.rank() as i128 - 1)]
+    #[error("cannot {operation} {found}: axis {axis} is out of range; {}", axes_of(.found.rank()))]
     Axis {
         /// The operation.
         operation: &'static str,
@@ -308,6 +308,15 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
     };
     let what = if found.len() == 1 { "it" } else { what };
     format!("; convert {what}, for instance with `.convert(DType::{name})`")
+}
+
+/// Returns the axes of a tensor as an error about one of them names them.
+fn axes_of(rank: usize) -> String {
+    match rank {
+        0 => "it has no axes".to_owned(),
+        1 => "its axis is 0, or -1".to_owned(),
+        _ => format!("its axes are -{rank} to {}", rank - 1),
+    }
 }
 
 fn operands(found: &[AbstractArray]) -> String {
