@@ -288,8 +288,8 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
     leaves::<L, T>(tree).into_iter().fold(start, function)
 }
 
-/// Combines all leaves by an associative function, in halves: see [`Tree::reduce_associative`]. Returns `None` if there
-/// is no leaf.
+/// Combines all leaves by an associative function, in halves: see [`Tree::reduce_associative`]. Returns `None` if the
+/// tree has no leaves.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type.

@@ -59,10 +59,10 @@ fn fails<T: Send>(run: impl FnOnce() -> T + Send) -> String {
     }
 }
 
-const MEND: &str = ": put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
+const FIX: &str = ": put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
 
 fn message(path: &str) -> String {
-    format!("typed values nest deeper than 256 nodes at {path}{MEND}")
+    format!("typed values nest deeper than 256 nodes at {path}{FIX}")
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn walks_of_the_leaves_alone_refuse_it_too() {
             text.starts_with("typed values nest deeper than 256 nodes at "),
             "{text}"
         );
-        assert!(text.ends_with(MEND), "{text}");
+        assert!(text.ends_with(FIX), "{text}");
     }
 }
 

@@ -79,7 +79,7 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
 /// Returns the members of a stack. This is the inverse of [`stack`].
 ///
 /// # Panics
-/// Panics if there is no leaf, if a leaf has no axis, or if the first axes differ in length.
+/// Panics if the tree has no leaves, if a leaf has no axis, or if the first axes differ in length.
 #[track_caller]
 pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(stacked);

@@ -119,31 +119,24 @@ integers!(i32, i64, u32);
 operators!(left f64);
 operators!(left i32);
 
-impl Neg for Tensor {
-    type Output = Self;
-    #[track_caller]
-    fn neg(self) -> Self {
-        or_panic(elementwise::unary(Unary::Neg, &self))
-    }
+/// Implements an operator of one operand, for a tensor and a reference to one.
+macro_rules! unary_operator {
+    ($Operator:ident $method:ident) => {
+        impl $Operator for Tensor {
+            type Output = Self;
+            #[track_caller]
+            fn $method(self) -> Self {
+                or_panic(elementwise::unary(Unary::$Operator, &self))
+            }
+        }
+        impl $Operator for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self) -> Tensor {
+                or_panic(elementwise::unary(Unary::$Operator, self))
+            }
+        }
+    };
 }
-impl Neg for &Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn neg(self) -> Tensor {
-        or_panic(elementwise::unary(Unary::Neg, self))
-    }
-}
-impl Not for Tensor {
-    type Output = Self;
-    #[track_caller]
-    fn not(self) -> Self {
-        or_panic(elementwise::unary(Unary::Not, &self))
-    }
-}
-impl Not for &Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn not(self) -> Tensor {
-        or_panic(elementwise::unary(Unary::Not, self))
-    }
-}
+unary_operator!(Neg neg);
+unary_operator!(Not not);
