@@ -197,6 +197,17 @@ pub(crate) fn match_self(
     quote!(match self { #(#arms)* })
 }
 
+/// Generates the comparison of `self` with `__other`: the variants are equal, and so is each field.
+pub(crate) fn match_pair(input: &Input<'_>, equal: impl Fn(&Field) -> TokenStream) -> TokenStream {
+    let arms = input.variants.iter().map(|variant| {
+        let (pattern, other) = (variant.pattern(), variant.other_pattern());
+        let equal = variant.fields.iter().map(&equal);
+        quote!((#pattern, #other) => true #(&& #equal)*,)
+    });
+    let otherwise = (input.variants.len() != 1).then(|| quote!(_ => false,));
+    quote!(match (self, __other) { #(#arms)* #otherwise })
+}
+
 fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let shape = shape_of(input, position);
@@ -393,12 +404,32 @@ fn walks(input: &Input<'_>) -> TokenStream {
         quote!(#built => { #(#fields)* #built })
     });
     let visit = match_self(input, visits);
+    let pair = match_pair(input, |field| {
+        let (of, left, right) = (of(field), &field.variable, field.other());
+        if field.is_static() {
+            let (left, right) = (
+                static_ref(input, field),
+                static_ref_of(input, field, &right),
+            );
+            return quote!(#left == #right);
+        }
+        quote!(#of::each_pair(#left, #right, __visit))
+    });
     let map = match_self(input, maps);
     quote! {
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
         fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(&'__a self, __visit: &mut __F) {
             #visit
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_pair<'__a, __F: ::core::ops::FnMut(&'__a __L, &'__a __L)>(
+            &'__a self,
+            __other: &'__a Self,
+            __visit: &mut __F,
+        ) -> bool {
+            #pair
         }
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]

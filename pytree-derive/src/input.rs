@@ -72,6 +72,11 @@ impl Field {
         }
     }
 
+    /// Returns the variable of this field of a second value.
+    pub(crate) fn other(&self) -> Ident {
+        format_ident!("{}_other", self.variable)
+    }
+
     pub(crate) fn is_static(&self) -> bool {
         matches!(self.kind, Kind::Static)
     }
@@ -188,6 +193,14 @@ impl Variant<'_> {
         let path = self.path();
         let members = self.fields.iter().map(|field| &field.member);
         let variables = self.fields.iter().map(|field| &field.variable);
+        quote!(#path { #(#members: #variables),* })
+    }
+
+    /// Returns a pattern that binds each field of a second value to the variable that [`Field::other`] names.
+    pub(crate) fn other_pattern(&self) -> TokenStream {
+        let path = self.path();
+        let members = self.fields.iter().map(|field| &field.member);
+        let variables = self.fields.iter().map(Field::other);
         quote!(#path { #(#members: #variables),* })
     }
 

@@ -1,11 +1,11 @@
 //! `#[derive(Static)]`: a type whose values may be static fields.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
-use syn::{DeriveInput, Ident};
+use quote::quote;
+use syn::DeriveInput;
 
 use crate::errors::Errors;
-use crate::expand::{implementation, in_scope, match_self, static_ref, static_ref_of};
+use crate::expand::{implementation, in_scope, match_pair, match_self, static_ref, static_ref_of};
 use crate::fallback;
 use crate::input::{Input, Macro, Variant};
 use crate::kinds;
@@ -123,22 +123,11 @@ fn from_data(input: &Input<'_>) -> TokenStream {
 }
 
 fn equality(input: &Input<'_>) -> TokenStream {
-    let other = |variable: &Ident| format_ident!("{variable}_other");
-    let arms = input.variants.iter().map(|variant| {
-        let (pattern, path) = (variant.pattern(), variant.path());
-        let others = variant.fields.iter().map(|field| {
-            let (member, other) = (&field.member, other(&field.variable));
-            quote!(#member: #other)
-        });
-        let equal = variant.fields.iter().map(|field| {
-            let left = static_ref(input, field);
-            let right = static_ref_of(input, field, &other(&field.variable));
-            quote!(&& #left == #right)
-        });
-        quote!((#pattern, #path { #(#others),* }) => true #(#equal)*,)
-    });
-    let otherwise = (input.variants.len() != 1).then(|| quote!(_ => false,));
-    quote!(match (self, __other) { #(#arms)* #otherwise })
+    match_pair(input, |field| {
+        let left = static_ref(input, field);
+        let right = static_ref_of(input, field, &field.other());
+        quote!(#left == #right)
+    })
 }
 
 /// Generates a display in the form of `Debug`.

@@ -65,6 +65,16 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         });
     }
 
+    /// Calls `visit` with each leaf and the leaf at the same place of `other`, in order; visits a shared node at each of
+    /// its places. Returns whether the two values have the same structure. Where they differ the walk ends, after some
+    /// calls of `visit`.
+    ///
+    /// The derive writes the walk over the fields. The default returns `false`, so that the caller compares the
+    /// structures in another way.
+    fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, _other: &'a Self, _visit: &mut F) -> bool {
+        false
+    }
+
     /// Applies `function` to each leaf in order and returns the value with the new leaves; copies a shared node to each
     /// of its places.
     ///

@@ -248,6 +248,10 @@ impl<T: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Annotated<T> {
     fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
         self.value.each_leaf(visit);
     }
+    fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+        StaticRef::new(&self.metadata) == StaticRef::new(&other.metadata)
+            && self.value.each_pair(&other.value, visit)
+    }
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         Self {
             value: self.value.map_leaves(function),

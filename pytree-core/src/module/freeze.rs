@@ -144,6 +144,9 @@ impl<M: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Freeze<M> {
     fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
         self.model.each_leaf(visit);
     }
+    fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+        self.frozen == other.frozen && self.model.each_pair(&other.model, visit)
+    }
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         Self {
             model: self.model.map_leaves(function),

@@ -200,6 +200,14 @@ macro_rules! __leaf_is_pytree {
             fn each_leaf<'__a, __F: ::std::ops::FnMut(&'__a Self)>(&'__a self, visit: &mut __F) {
                 visit(self);
             }
+            fn each_pair<'__a, __F: ::std::ops::FnMut(&'__a Self, &'__a Self)>(
+                &'__a self,
+                other: &'__a Self,
+                visit: &mut __F,
+            ) -> bool {
+                visit(self, other);
+                true
+            }
             fn map_leaves<__F: ::std::ops::FnMut(&Self) -> Self>(&self, function: &mut __F) -> Self {
                 function(self)
             }

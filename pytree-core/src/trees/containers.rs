@@ -37,6 +37,13 @@ macro_rules! walk_items {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.iter().for_each(|item| item.each_leaf(visit));
         }
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+            self.len() == other.len()
+                && self
+                    .iter()
+                    .zip(other)
+                    .all(|(left, right)| left.each_pair(right, visit))
+        }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
             self.iter().map(|item| item.map_leaves(function)).collect()
         }
@@ -48,6 +55,9 @@ macro_rules! walk_entries {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.values().for_each(|value| value.each_leaf(visit));
+        }
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+            pair_entries(self.iter(), other.iter(), visit)
         }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
             self.iter()
@@ -64,6 +74,9 @@ part_is_partition! {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.iter().for_each(|item| item.each_leaf(visit));
         }
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+            self.iter().zip(other).all(|(left, right)| left.each_pair(right, visit))
+        }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
             self.each_ref().map(|item| item.map_leaves(function))
         }
@@ -72,6 +85,13 @@ part_is_partition! {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.iter().for_each(|value| value.each_leaf(visit));
         }
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+            match (self, other) {
+                (Some(left), Some(right)) => left.each_pair(right, visit),
+                (None, None) => true,
+                _ => false,
+            }
+        }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
             self.as_ref().map(|value| value.map_leaves(function))
         }
@@ -79,6 +99,9 @@ part_is_partition! {
     [T: PytreeOf<L> + Send + Sync] crate::references::shared::Shared<T> {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             (**self).each_leaf(visit);
+        }
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+            (**self).each_pair(&**other, visit)
         }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
             Self::new((**self).map_leaves(function))
@@ -92,6 +115,9 @@ part_is_partition! {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             sorted(self).into_iter().for_each(|(_, value)| value.each_leaf(visit));
         }
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+            pair_entries(sorted(self).into_iter(), sorted(other).into_iter(), visit)
+        }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
             sorted(self)
                 .into_iter()
@@ -104,10 +130,25 @@ part_is_partition! {
     }
     [T: ?Sized + 'static] PhantomData<T> {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, _: &mut F) {}
+        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, _: &'a Self, _: &mut F) -> bool {
+            true
+        }
         fn map_leaves<F: FnMut(&L) -> L>(&self, _: &mut F) -> Self {
             Self
         }
     }
+}
+
+/// Visits the pairs of leaves of two maps; see [`PytreeOf::each_pair`].
+fn pair_entries<'a, L: Leaf + Clone, K: StaticValue, T: PytreeOf<L>>(
+    left: impl ExactSizeIterator<Item = (&'a K, &'a T)>,
+    right: impl ExactSizeIterator<Item = (&'a K, &'a T)>,
+    visit: &mut impl FnMut(&'a L, &'a L),
+) -> bool {
+    left.len() == right.len()
+        && left.zip(right).all(|(left, right)| {
+            StaticRef::new(left.0) == StaticRef::new(right.0) && left.1.each_pair(right.1, visit)
+        })
 }
 
 /// Returns the entries of a map in the order of their keys.
@@ -203,6 +244,9 @@ macro_rules! pointers {
         impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for $pointer<T> {
             fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
                 (**self).each_leaf(visit);
+            }
+            fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+                (**self).each_pair(&**other, visit)
             }
             fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
                 Self::new((**self).map_leaves(function))
@@ -330,6 +374,13 @@ macro_rules! tuples {
         impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {
             fn each_leaf<'a, F_: FnMut(&'a Leaf_)>(&'a self, _visit: &mut F_) {
                 $(self.$index.each_leaf(_visit);)*
+            }
+            fn each_pair<'a, F_: FnMut(&'a Leaf_, &'a Leaf_)>(
+                &'a self,
+                _other: &'a Self,
+                _visit: &mut F_,
+            ) -> bool {
+                true $(&& self.$index.each_pair(&_other.$index, _visit))*
             }
             #[allow(clippy::unused_unit, reason = "the empty tuple is one of them")]
             fn map_leaves<F_: FnMut(&Leaf_) -> Leaf_>(&self, _function: &mut F_) -> Self {

@@ -2,6 +2,8 @@
 //!
 //! The first argument of each function determines how shared nodes are visited; the two public modules pass a constant.
 
+use std::any::Any;
+
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::path::{Key, KeyPath};
@@ -167,38 +169,49 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
     other: &U,
     mut function: impl FnMut(&L, &M) -> L,
 ) -> Result<T, TreeError> {
+    let same_type: Option<&T> = (other as &dyn Any).downcast_ref();
+    if sharing == Sharing::Duplicate
+        && let Some(right) = same_type.and_then(|other| paired_leaves::<L, T>(tree, other))
+    {
+        let (count, mut right) = (right.len(), right.into_iter().map(|leaf| typed::<M>(leaf)));
+        let mapped = tree.map_leaves(&mut |left| match right.next() {
+            Some(right) => function(left, right),
+            None => other_walk(count, "more"),
+        });
+        if right.next().is_some() {
+            other_walk(count, "fewer");
+        }
+        return Ok(mapped);
+    }
     let mut left = Vec::new();
     let arena = Arena::default();
     let treedef = Flatten::new(sharing, |leaf| left.push(typed::<L>(leaf)))
         .with_arena(&arena)
         .run(tree);
     let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
-    let mut right = right.into_iter().map(typed::<M>);
-    if sharing == Sharing::Duplicate && treedef.num_numbered() == 0 {
-        // The walk over fields of known types builds the value faster than unflattening. The content of a reference may
-        // have changed since it was flattened, so there must be no references.
-        let mapped = tree.map_leaves(&mut |left| match right.next() {
-            Some(right) => function(left, right),
-            None => other_walk(&treedef, "more"),
-        });
-        if right.next().is_some() {
-            other_walk(&treedef, "fewer");
-        }
-        return Ok(mapped);
-    }
-    let leaves = left.into_iter().zip(right);
-    let leaves = leaves.map(|(left, right)| function(left, right));
+    let pairs = left.into_iter().zip(right.into_iter().map(typed::<M>));
+    let leaves = pairs.map(|(left, right)| function(left, right));
     unflatten_unchecked(&treedef, leaves)
 }
 
-/// Panics because two walks over a value met different numbers of leaves.
+/// Returns the leaves of `right` if both values have the same structure. Returns `None` if the structures differ or
+/// contain a type that does not implement [`PytreeOf::each_pair`].
+fn paired_leaves<'a, L: Leaf + Clone, T: PytreeOf<L>>(
+    left: &'a T,
+    right: &'a T,
+) -> Option<Vec<&'a L>> {
+    let mut leaves = Vec::new();
+    left.each_pair(right, &mut |_, leaf| leaves.push(leaf))
+        .then_some(leaves)
+}
+
+/// Panics because two walks over a value visited different numbers of leaves.
 #[cold]
 #[track_caller]
-fn other_walk(treedef: &TreeDef, found: &str) -> ! {
+fn other_walk(count: usize, found: &str) -> ! {
     bug(format_args!(
-        "`PytreeOf::map_leaves` to visit the {} leaves that `Pytree::visit` visits, found {found} (or in an impl of these \
-         traits written by hand)",
-        treedef.num_leaves(),
+        "`PytreeOf::map_leaves` to visit the {count} leaves that `PytreeOf::each_pair` visits, found {found} (or in an \
+         impl of these methods written by hand)",
     ))
 }
 

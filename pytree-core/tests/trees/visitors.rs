@@ -278,6 +278,9 @@ impl Pytree for Miscounted {
 }
 
 impl PytreeOf<f64> for Miscounted {
+    fn each_pair<'a, F: FnMut(&'a f64, &'a f64)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+        self.pair.each_pair(&other.pair, visit)
+    }
     fn map_leaves<F: FnMut(&f64) -> f64>(&self, function: &mut F) -> Self {
         (0..self.visits).for_each(|_| {
             function(&self.pair.0);
@@ -288,13 +291,12 @@ impl PytreeOf<f64> for Miscounted {
 
 #[test]
 fn map2_reports_walks_that_disagree() {
-    let other = (1.0, 2.0);
     for (visits, found) in [(1, "fewer"), (3, "more")] {
         let miscounted = Miscounted {
-            pair: other,
+            pair: (1.0, 2.0),
             visits,
         };
-        let run = || tree::map2(&miscounted, &other, |left: &f64, _: &f64| *left).map(drop);
+        let run = || tree::map2(&miscounted, &miscounted, |left: &f64, _: &f64| *left).map(drop);
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(
@@ -303,5 +305,77 @@ fn map2_reports_walks_that_disagree() {
         );
         assert!(message.contains("to visit the 2 leaves"), "{message}");
         assert!(message.contains(&format!("found {found}")), "{message}");
+    }
+}
+
+/// A number that counts the walks over it.
+#[derive(Debug, Default)]
+struct Walked {
+    value: f64,
+    walks: std::cell::Cell<usize>,
+}
+
+impl Walked {
+    fn count(&self) {
+        self.walks.set(self.walks.get() + 1);
+    }
+}
+
+impl Pytree for Walked {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.count();
+        self.value.visit(visitor);
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        let (value, walks) = (f64::unflatten(source)?, 1.into());
+        Ok(Self { value, walks })
+    }
+}
+
+impl PytreeOf<f64> for Walked {
+    fn each_pair<'a, F: FnMut(&'a f64, &'a f64)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
+        self.count();
+        other.count();
+        self.value.each_pair(&other.value, visit)
+    }
+    fn map_leaves<F: FnMut(&f64) -> f64>(&self, function: &mut F) -> Self {
+        self.count();
+        let (value, walks) = (function(&self.value), 0.into());
+        Self { value, walks }
+    }
+}
+
+#[derive(Debug, Pytree)]
+enum Walks {
+    One(Walked),
+    Several {
+        all: Vec<Walked>,
+        #[r#static]
+        width: usize,
+    },
+}
+
+#[test]
+fn map2_walks_twice() {
+    let several = |count, width| {
+        let all = (0..count).map(|_| Walked::default()).collect();
+        Walks::Several { all, width }
+    };
+    let (left, right) = (several(2, 3), several(2, 3));
+    let sum = tree::map2(&left, &right, |left: &f64, right: &f64| left + right).unwrap();
+    for (tree, expected) in [(&left, 2), (&right, 1), (&sum, 0)] {
+        let Walks::Several { all, .. } = tree else {
+            panic!("{tree:?}")
+        };
+        assert!(all.iter().all(|walked| walked.walks.get() == expected));
+    }
+    let others = [several(3, 3), several(2, 4), Walks::One(Walked::default())];
+    for other in others {
+        let error = tree::map2(&left, &other, |left: &f64, _: &f64| *left).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.starts_with("cannot map two trees together"),
+            "{message}"
+        );
     }
 }

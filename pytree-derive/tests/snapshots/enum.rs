@@ -283,6 +283,45 @@ const _: () = {
         }
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_pair<'__a, __F: ::core::ops::FnMut(&'__a __L, &'__a __L)>(
+            &'__a self,
+            __other: &'__a Self,
+            __visit: &mut __F,
+        ) -> bool {
+            match (self, __other) {
+                (Self::Identity {}, Self::Identity {}) => true,
+                (Self::Linear { 0: __field_0 }, Self::Linear { 0: __field_0_other }) => {
+                    true
+                        && <Linear as ::pytree_core::PytreeOf<
+                            __L,
+                        >>::each_pair(__field_0, __field_0_other, __visit)
+                }
+                (
+                    Self::Scale { factor: __field_0, name: __field_1 },
+                    Self::Scale { factor: __field_0_other, name: __field_1_other },
+                ) => {
+                    true
+                        && <f32 as ::pytree_core::PytreeOf<
+                            __L,
+                        >>::each_pair(__field_0, __field_0_other, __visit)
+                        && ::pytree_core::field::as_static([
+                            ::pytree_core::field::Probe::<String>::by_value(__field_1),
+                            ::pytree_core::field::Probe::<String>::by_debug(__field_1),
+                        ])
+                            == ::pytree_core::field::as_static([
+                                ::pytree_core::field::Probe::<
+                                    String,
+                                >::by_value(__field_1_other),
+                                ::pytree_core::field::Probe::<
+                                    String,
+                                >::by_debug(__field_1_other),
+                            ])
+                }
+                _ => false,
+            }
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
         fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(
             &self,
             __function: &mut __F,

@@ -327,6 +327,78 @@ const _: () = {
         }
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_pair<'__a, __F: ::core::ops::FnMut(&'__a __L, &'__a __L)>(
+            &'__a self,
+            __other: &'__a Self,
+            __visit: &mut __F,
+        ) -> bool {
+            match (self, __other) {
+                (
+                    Self {
+                        layers: __field_0,
+                        weight: __field_1,
+                        steps: __field_2,
+                        mean: __field_3,
+                        size: __field_4,
+                        name: __field_5,
+                    },
+                    Self {
+                        layers: __field_0_other,
+                        weight: __field_1_other,
+                        steps: __field_2_other,
+                        mean: __field_3_other,
+                        size: __field_4_other,
+                        name: __field_5_other,
+                    },
+                ) => {
+                    true
+                        && <Vec<
+                            Linear,
+                        > as ::pytree_core::PytreeOf<
+                            __L,
+                        >>::each_pair(__field_0, __field_0_other, __visit)
+                        && <Array2<
+                            f32,
+                        > as ::pytree_core::PytreeOf<
+                            __L,
+                        >>::each_pair(__field_1, __field_1_other, __visit)
+                        && <u32 as ::pytree_core::PytreeOf<
+                            __L,
+                        >>::each_pair(__field_2, __field_2_other, __visit)
+                        && <Array1<
+                            f32,
+                        > as ::pytree_core::PytreeOf<
+                            __L,
+                        >>::each_pair(__field_3, __field_3_other, __visit)
+                        && ::pytree_core::field::as_static([
+                            ::pytree_core::field::Probe::<usize>::by_value(__field_4),
+                            ::pytree_core::field::Probe::<usize>::by_debug(__field_4),
+                        ])
+                            == ::pytree_core::field::as_static([
+                                ::pytree_core::field::Probe::<
+                                    usize,
+                                >::by_value(__field_4_other),
+                                ::pytree_core::field::Probe::<
+                                    usize,
+                                >::by_debug(__field_4_other),
+                            ])
+                        && ::pytree_core::field::as_static([
+                            ::pytree_core::field::Probe::<String>::by_value(__field_5),
+                            ::pytree_core::field::Probe::<String>::by_debug(__field_5),
+                        ])
+                            == ::pytree_core::field::as_static([
+                                ::pytree_core::field::Probe::<
+                                    String,
+                                >::by_value(__field_5_other),
+                                ::pytree_core::field::Probe::<
+                                    String,
+                                >::by_debug(__field_5_other),
+                            ])
+                }
+            }
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
         fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(
             &self,
             __function: &mut __F,
