@@ -74,13 +74,19 @@ impl TreeDef {
                     holds_leaf: node.shape.kind == NodeKind::Leaf,
                 });
             }
-            open.push(OpenNode {
-                node: at,
-                next: 0,
-                arity: node.arity as usize,
-                inherited: kind,
-                pushed,
-            });
+            if node.arity > 0 {
+                open.push(OpenNode {
+                    node: at,
+                    next: 0,
+                    arity: node.arity as usize,
+                    inherited: kind,
+                    pushed,
+                });
+                continue;
+            }
+            if pushed {
+                path.pop();
+            }
             while open.last().is_some_and(|node| node.next == node.arity) {
                 if open.pop().is_some_and(|node| node.pushed) {
                     path.pop();
