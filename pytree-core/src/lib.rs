@@ -34,7 +34,7 @@ pub use crate::module::annotated::{Annotated, Metadata};
 pub use crate::module::dynamic_module::DynamicModule;
 pub use crate::module::freeze::Freeze;
 pub use crate::module::registry::{Module, ModuleType, Registry};
-pub use crate::module::{dynamic_module, field, freeze, object};
+pub use crate::module::{dynamic_module, freeze};
 pub use crate::node::compare::{LeafChange, LeafDiff, ValueDiff};
 pub use crate::node::insertion::InsertionOrder;
 pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
@@ -66,6 +66,32 @@ pub use crate::base::bug;
 
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
+
+/// The items that generated code uses. Not for users. The name has the version: code that an older derive generated does
+/// not compile with items of a newer meaning.
+#[doc(hidden)]
+pub mod __derive_0_1 {
+    pub use crate::base::kind::{self, Collection, CollectionId, FieldKind};
+    pub use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
+    pub use crate::contract::unflatten::Unflattener;
+    pub use crate::module::registry::{Module, ModuleType, Registry};
+    pub use crate::module::{field, object};
+    pub use crate::node::leaf::{AnyLeaf, Leaf};
+    pub use crate::node::shape;
+    pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
+    pub use crate::trees::dynamic::Tree;
+    pub use crate::trees::partition::Partition;
+    pub use crate::trees::select_part::{SelectPart, select_partition};
+    pub use crate::{__leaf_is_pytree, __leaf_methods, TreeError};
+}
+
+/// The types that the fields of a module may have, as traits.
+pub mod field {
+    pub use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
+
+    // Public for the sake of compiler messages: rustc shortens only the names of public items.
+    pub use crate::module::field::mistakes::*;
+}
 
 /// The traits without the macros of the same names. The facade adds its own macros, which generate other paths.
 #[doc(hidden)]

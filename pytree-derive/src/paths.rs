@@ -15,19 +15,21 @@ pub(crate) enum Entry {
     Facade,
 }
 
-/// The path of the items of `pytree-core`.
+/// The path of the items of `pytree-core` that generated code uses: a hidden module whose name has the version. It
+/// keeps what generated code needs apart from the public API.
 #[derive(Clone)]
 pub(crate) struct Root(TokenStream);
 
 impl Root {
     /// Returns the path for an entry. `renamed` is the user's path of the crate of the entry.
     pub(crate) fn new(entry: Entry, renamed: Option<&syn::Path>) -> Self {
-        Self(match (entry, renamed) {
+        let core = match (entry, renamed) {
             (Entry::Core, None) => quote!(::pytree_core),
             (Entry::Facade, None) => quote!(::pytree::core),
             (Entry::Core, Some(path)) => path.to_token_stream(),
             (Entry::Facade, Some(path)) => quote!(#path::core),
-        })
+        };
+        Self(quote!(#core::__derive_0_1))
     }
 }
 

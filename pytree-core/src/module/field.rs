@@ -11,7 +11,7 @@
 //!
 //! [`leaf_field!`](crate::leaf_field) adds a leaf type of another crate.
 
-mod mistakes;
+pub mod mistakes;
 mod probe;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -75,9 +75,9 @@ fn the_other_derives_implement_one_trait() {
     );
     assert_eq!(mistakes(&leaf), []);
     assert_eq!(implemented(&leaf), ["Leaf", "StateField", "HoldsArrays"]);
-    assert!(
-        text(&leaf).contains("impl<T:'static+Copy,constN:usize,>::pytree_core::LeafforKey<T,N,>")
-    );
+    assert!(text(&leaf).contains(
+        "impl<T:'static+Copy,constN:usize,>::pytree_core::__derive_0_1::LeafforKey<T,N,>"
+    ));
     assert!(text(&derive("Collection", "struct r#use;")).contains("=\"use\";"));
 }
 
@@ -102,7 +102,7 @@ fn the_boxes_of_a_trait_are_modules() {
     assert!(text(&expanded).contains("pubtraitLayer:__LayerObject{"));
     let shown = object("crate = renamed", "trait Shown: std::fmt::Debug { }");
     assert!(!implemented(&shown).contains(&"Debug".to_owned()));
-    assert!(text(&shown).contains("renamed::Module"));
+    assert!(text(&shown).contains("renamed::__derive_0_1::Module"));
     assert!(!text(&shown).contains("::pytree_core"));
 }
 
@@ -111,7 +111,7 @@ fn crate_path_is_default_or_given() {
     for name in ["Module", "Pytree", "Static", "Leaf", "Collection"] {
         let item = "struct Unit;";
         let of_core = text(&derive_for(name, item, Entry::Core));
-        assert!(of_core.contains("::pytree_core::"), "{name}");
+        assert!(of_core.contains("::pytree_core::__derive_0_1::"), "{name}");
         assert!(!of_core.contains("::pytree::"), "{name}");
         let of_facade = text(&derive_for(name, item, Entry::Facade));
         assert!(of_facade.contains("::pytree::core::"), "{name}");
@@ -152,10 +152,12 @@ fn each_kind_has_its_own_checks() {
     ];
     for (field, names, end) in checks {
         let expanded = text(&derive("Module", &format!("struct Model {{ {field} }}")));
-        let found = expanded.matches("<Fieldas::pytree_core::field::").count();
+        let found = expanded
+            .matches("<Fieldas::pytree_core::__derive_0_1::field::")
+            .count();
         assert_eq!(found, names.len(), "{field}");
         for name in names {
-            let check = format!("<Fieldas::pytree_core::field::{name}{end}<");
+            let check = format!("<Fieldas::pytree_core::__derive_0_1::field::{name}{end}<");
             assert!(expanded.contains(&check), "{check} for {field}");
         }
     }
@@ -173,19 +175,19 @@ fn generic_fields_are_bounded_by_kind() {
     ));
     for bound in [
         "M:'static,P:'static,S:'static,C:'static,O:'static,",
-        "M:::pytree_core::field::ModuleField,",
-        "Vec<P>:::pytree_core::field::ParamField,",
-        "S:::pytree_core::field::StateField,",
-        "C:::pytree_core::StaticValue,",
-        "for<'__a>Other:::pytree_core::PytreeOf<__L>,",
+        "M:::pytree_core::__derive_0_1::field::ModuleField,",
+        "Vec<P>:::pytree_core::__derive_0_1::field::ParamField,",
+        "S:::pytree_core::__derive_0_1::field::StateField,",
+        "C:::pytree_core::__derive_0_1::StaticValue,",
+        "for<'__a>Other:::pytree_core::__derive_0_1::PytreeOf<__L>,",
     ] {
         assert!(expanded.contains(bound), "{bound}");
     }
-    assert!(!expanded.contains("Other:::pytree_core::field::ModuleField"));
+    assert!(!expanded.contains("Other:::pytree_core::__derive_0_1::field::ModuleField"));
     let container = text(&derive("Pytree", "struct Pair<A>(A);"));
-    assert!(container.contains("A:::pytree_core::Pytree,"));
+    assert!(container.contains("A:::pytree_core::__derive_0_1::Pytree,"));
     let setting = text(&derive("Static", "struct Setting<A>(A);"));
-    assert!(setting.contains("A:::pytree_core::StaticValue,"));
+    assert!(setting.contains("A:::pytree_core::__derive_0_1::StaticValue,"));
 }
 
 #[test]
@@ -194,11 +196,10 @@ fn recursive_generic_field_is_checked_in_function() {
         "Module",
         "struct Node<T> where T: Copy, { #[param] value: T, children: Vec<Self> }",
     ));
-    assert!(expanded.contains("fn__is<__T:::pytree_core::field::ModuleField>(){}"));
-    assert!(
-        expanded
-            .contains("fn__check<T>()whereT:Copy,T:'static,T:::pytree_core::field::ParamField,{")
-    );
+    assert!(expanded.contains("fn__is<__T:::pytree_core::__derive_0_1::field::ModuleField>(){}"));
+    assert!(expanded.contains(
+        "fn__check<T>()whereT:Copy,T:'static,T:::pytree_core::__derive_0_1::field::ParamField,{"
+    ));
     assert!(expanded.contains("__is::<Vec<Node<T>>>();"));
     assert!(!expanded.contains("Vec<Node<T>>:"));
 }

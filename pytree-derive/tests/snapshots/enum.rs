@@ -1,35 +1,35 @@
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
 #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
 const _: () = {
-    use ::pytree_core::field::Fallback as _;
+    use ::pytree_core::__derive_0_1::field::Fallback as _;
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<Linear>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Linear>;
         &[
-            <Linear as ::pytree_core::field::ArrayNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::ArrayNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
             >>::CHECK,
-            <Linear as ::pytree_core::field::NumberNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::NumberNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS },
             >>::CHECK,
-            <Linear as ::pytree_core::field::LeafNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::LeafNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && __Probe::HOLDS_ARRAYS
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::field::IntegerNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::IntegerNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && !__Probe::HOLDS_ARRAYS
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::field::StaticNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::StaticNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __Probe::IS_VALUE
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::field::OtherNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::OtherNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE
@@ -38,64 +38,69 @@ const _: () = {
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<f32>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<f32>;
         &[
-            <f32 as ::pytree_core::field::ParamOfModule<
+            <f32 as ::pytree_core::__derive_0_1::field::ParamOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_PARAM },
             >>::CHECK,
-            <f32 as ::pytree_core::field::ParamNotFloat<
+            <f32 as ::pytree_core::__derive_0_1::field::ParamNotFloat<
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
             >>::CHECK,
-            <f32 as ::pytree_core::field::ParamNotLeaf<
+            <f32 as ::pytree_core::__derive_0_1::field::ParamNotLeaf<
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<String>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<String>;
         &[
-            <String as ::pytree_core::field::StaticOfModule<
+            <String as ::pytree_core::__derive_0_1::field::StaticOfModule<
                 {
                     !__Probe::IS_VALUE && __Probe::IS_MODULE
-                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            String,
+                        >::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::field::StaticOfArrays<
+            <String as ::pytree_core::__derive_0_1::field::StaticOfArrays<
                 {
                     !__Probe::IS_VALUE && !__Probe::IS_MODULE
-                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            String,
+                        >::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::field::StaticNotComparable<
+            <String as ::pytree_core::__derive_0_1::field::StaticNotComparable<
                 {
                     !__Probe::IS_VALUE
-                        && !(::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
-                        && !__Probe::IS_DEBUG
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            String,
+                        >::HOLDS_ARRAYS) && !__Probe::IS_DEBUG
                 },
             >>::CHECK,
         ]
     };
     #[automatically_derived]
-    impl ::pytree_core::field::NodeShapes for Layer {
-        const SHAPES: &'static [::pytree_core::shape::NodeShape] = {
+    impl ::pytree_core::__derive_0_1::field::NodeShapes for Layer {
+        const SHAPES: &'static [::pytree_core::__derive_0_1::shape::NodeShape] = {
             enum __Definition {}
             &[
-                ::pytree_core::shape::NodeShape {
-                    kind: ::pytree_core::shape::NodeKind::Struct,
+                ::pytree_core::__derive_0_1::shape::NodeShape {
+                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::Struct,
                     name: "Layer::Identity",
                     fields: &[],
                     statics: &[],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },
-                ::pytree_core::shape::NodeShape {
-                    kind: ::pytree_core::shape::NodeKind::TupleStruct,
+                ::pytree_core::__derive_0_1::shape::NodeShape {
+                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::TupleStruct,
                     name: "Layer::Linear",
                     fields: &[
-                        ::pytree_core::shape::Field {
+                        ::pytree_core::__derive_0_1::shape::Field {
                             name: "0",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::FieldKind::Module,
+                                ::pytree_core::__derive_0_1::FieldKind::Module,
                             ),
                         },
                     ],
@@ -103,14 +108,14 @@ const _: () = {
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },
-                ::pytree_core::shape::NodeShape {
-                    kind: ::pytree_core::shape::NodeKind::Struct,
+                ::pytree_core::__derive_0_1::shape::NodeShape {
+                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::Struct,
                     name: "Layer::Scale",
                     fields: &[
-                        ::pytree_core::shape::Field {
+                        ::pytree_core::__derive_0_1::shape::Field {
                             name: "factor",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::FieldKind::Param,
+                                ::pytree_core::__derive_0_1::FieldKind::Param,
                             ),
                         },
                     ],
@@ -122,14 +127,17 @@ const _: () = {
         };
     }
     #[automatically_derived]
-    impl ::pytree_core::Pytree for Layer {
-        fn visit<'__a>(&'__a self, __visitor: &mut dyn ::pytree_core::Visitor<'__a>) {
+    impl ::pytree_core::__derive_0_1::Pytree for Layer {
+        fn visit<'__a>(
+            &'__a self,
+            __visitor: &mut dyn ::pytree_core::__derive_0_1::Visitor<'__a>,
+        ) {
             match self {
                 Self::Identity {} => {
                     __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             0usize,
                         );
@@ -139,72 +147,83 @@ const _: () = {
                     __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
                             },
                             1usize,
                         );
-                    ::pytree_core::field::Probe::<Linear>::visit(__field_0, __visitor);
+                    ::pytree_core::__derive_0_1::field::Probe::<
+                        Linear,
+                    >::visit(__field_0, __visitor);
                     __visitor.exit();
                 }
                 Self::Scale { factor: __field_0, name: __field_1 } => {
                     __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
                             },
                             1usize,
                         );
                     __visitor
                         .aux(
-                            ::pytree_core::field::as_static([
-                                ::pytree_core::field::Probe::<String>::by_value(__field_1),
-                                ::pytree_core::field::Probe::<String>::by_debug(__field_1),
+                            ::pytree_core::__derive_0_1::field::as_static([
+                                ::pytree_core::__derive_0_1::field::Probe::<
+                                    String,
+                                >::by_value(__field_1),
+                                ::pytree_core::__derive_0_1::field::Probe::<
+                                    String,
+                                >::by_debug(__field_1),
                             ]),
                         );
-                    ::pytree_core::field::Probe::<f32>::visit(__field_0, __visitor);
+                    ::pytree_core::__derive_0_1::field::Probe::<
+                        f32,
+                    >::visit(__field_0, __visitor);
                     __visitor.exit();
                 }
             }
         }
         fn unflatten(
-            __source: &mut ::pytree_core::Unflattener<'_>,
-        ) -> ::core::result::Result<Self, ::pytree_core::TreeError> {
+            __source: &mut ::pytree_core::__derive_0_1::Unflattener<'_>,
+        ) -> ::core::result::Result<Self, ::pytree_core::__derive_0_1::TreeError> {
             if __source
                 .is_next(const {
-                    &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                    &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                 })
             {
                 return {
                     __source
                         .enter_fixed(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             0usize,
                         )?;
                     ::core::result::Result::Ok(
-                        ::pytree_core::Unflattener::exit(__source, Self::Identity {}),
+                        ::pytree_core::__derive_0_1::Unflattener::exit(
+                            __source,
+                            Self::Identity {},
+                        ),
                     )
                 };
             }
             if __source
                 .is_next(const {
-                    &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
+                    &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
                 })
             {
                 return {
                     __source
                         .enter_fixed(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[1usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
                             },
                             1usize,
                         )?;
-                    let __field_0 = ::pytree_core::field::Probe::<
+                    let __field_0 = ::pytree_core::__derive_0_1::field::Probe::<
                         Linear,
                     >::unflatten(__source)?;
                     ::core::result::Result::Ok(
-                        ::pytree_core::Unflattener::exit(
+                        ::pytree_core::__derive_0_1::Unflattener::exit(
                             __source,
                             Self::Linear { 0: __field_0 },
                         ),
@@ -213,32 +232,32 @@ const _: () = {
             }
             if __source
                 .is_next(const {
-                    &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
+                    &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
                 })
             {
                 return {
                     __source
                         .enter_fixed(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[2usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
                             },
                             1usize,
                         )?;
-                    let __field_1 = match ::pytree_core::field::Probe::<
+                    let __field_1 = match ::pytree_core::__derive_0_1::field::Probe::<
                         String,
                     >::unflatten_by_value(__source) {
                         ::core::option::Option::Some(__value) => __value?,
                         ::core::option::Option::None => {
-                            ::pytree_core::field::Probe::<
+                            ::pytree_core::__derive_0_1::field::Probe::<
                                 String,
                             >::unflatten_static(__source)?
                         }
                     };
-                    let __field_0 = ::pytree_core::field::Probe::<
+                    let __field_0 = ::pytree_core::__derive_0_1::field::Probe::<
                         f32,
                     >::unflatten(__source)?;
                     ::core::result::Result::Ok(
-                        ::pytree_core::Unflattener::exit(
+                        ::pytree_core::__derive_0_1::Unflattener::exit(
                             __source,
                             Self::Scale {
                                 factor: __field_0,
@@ -249,7 +268,7 @@ const _: () = {
                 };
             }
             ::core::result::Result::Err(
-                ::pytree_core::Unflattener::wrong_node(
+                ::pytree_core::__derive_0_1::Unflattener::wrong_node(
                     __source,
                     ::core::any::type_name::<Self>(),
                 ),
@@ -257,11 +276,12 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::PytreeOf<__L>
-    for Layer
+    impl<
+        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
+    > ::pytree_core::__derive_0_1::PytreeOf<__L> for Layer
     where
-        for<'__a> Linear: ::pytree_core::PytreeOf<__L>,
-        for<'__a> f32: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Linear: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> f32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
@@ -272,12 +292,14 @@ const _: () = {
             match self {
                 Self::Identity {} => {}
                 Self::Linear { 0: __field_0 } => {
-                    <Linear as ::pytree_core::PytreeOf<
+                    <Linear as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::each_leaf(__field_0, __visit);
                 }
                 Self::Scale { factor: __field_0, name: __field_1 } => {
-                    <f32 as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
+                    <f32 as ::pytree_core::__derive_0_1::PytreeOf<
+                        __L,
+                    >>::each_leaf(__field_0, __visit);
                 }
             }
         }
@@ -292,7 +314,7 @@ const _: () = {
                 (Self::Identity {}, Self::Identity {}) => true,
                 (Self::Linear { 0: __field_0 }, Self::Linear { 0: __field_0_other }) => {
                     true
-                        && <Linear as ::pytree_core::PytreeOf<
+                        && <Linear as ::pytree_core::__derive_0_1::PytreeOf<
                             __L,
                         >>::each_pair(__field_0, __field_0_other, __visit)
                 }
@@ -301,18 +323,22 @@ const _: () = {
                     Self::Scale { factor: __field_0_other, name: __field_1_other },
                 ) => {
                     true
-                        && <f32 as ::pytree_core::PytreeOf<
+                        && <f32 as ::pytree_core::__derive_0_1::PytreeOf<
                             __L,
                         >>::each_pair(__field_0, __field_0_other, __visit)
-                        && ::pytree_core::field::as_static([
-                            ::pytree_core::field::Probe::<String>::by_value(__field_1),
-                            ::pytree_core::field::Probe::<String>::by_debug(__field_1),
+                        && ::pytree_core::__derive_0_1::field::as_static([
+                            ::pytree_core::__derive_0_1::field::Probe::<
+                                String,
+                            >::by_value(__field_1),
+                            ::pytree_core::__derive_0_1::field::Probe::<
+                                String,
+                            >::by_debug(__field_1),
                         ])
-                            == ::pytree_core::field::as_static([
-                                ::pytree_core::field::Probe::<
+                            == ::pytree_core::__derive_0_1::field::as_static([
+                                ::pytree_core::__derive_0_1::field::Probe::<
                                     String,
                                 >::by_value(__field_1_other),
-                                ::pytree_core::field::Probe::<
+                                ::pytree_core::__derive_0_1::field::Probe::<
                                     String,
                                 >::by_debug(__field_1_other),
                             ])
@@ -329,16 +355,16 @@ const _: () = {
             match self {
                 Self::Identity {} => Self::Identity {},
                 Self::Linear { 0: __field_0 } => {
-                    let __field_0 = <Linear as ::pytree_core::PytreeOf<
+                    let __field_0 = <Linear as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::map_leaves(__field_0, __function);
                     Self::Linear { 0: __field_0 }
                 }
                 Self::Scale { factor: __field_0, name: __field_1 } => {
-                    let __field_0 = <f32 as ::pytree_core::PytreeOf<
+                    let __field_0 = <f32 as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::map_leaves(__field_0, __function);
-                    let __field_1 = ::pytree_core::field::Probe::<
+                    let __field_1 = ::pytree_core::__derive_0_1::field::Probe::<
                         String,
                     >::clone_static(__field_1);
                     Self::Scale {
@@ -350,38 +376,41 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::SelectPart<__L>
-    for Layer
+    impl<
+        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
+    > ::pytree_core::__derive_0_1::SelectPart<__L> for Layer
     where
-        for<'__a> Linear: ::pytree_core::PytreeOf<__L>,
-        for<'__a> f32: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Linear: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> f32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
-        type Part = ::pytree_core::Partition<Self, __L>;
+        type Part = ::pytree_core::__derive_0_1::Partition<Self, __L>;
         fn select_part(
-            __tree: ::pytree_core::Tree<__L>,
-        ) -> ::core::result::Result<Self::Part, ::pytree_core::TreeError> {
-            ::pytree_core::select_partition(__tree)
+            __tree: ::pytree_core::__derive_0_1::Tree<__L>,
+        ) -> ::core::result::Result<Self::Part, ::pytree_core::__derive_0_1::TreeError> {
+            ::pytree_core::__derive_0_1::select_partition(__tree)
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::field::ModuleField for Layer {}
+    impl ::pytree_core::__derive_0_1::field::ModuleField for Layer {}
     #[automatically_derived]
-    impl ::pytree_core::field::HoldsArrays for Layer {}
+    impl ::pytree_core::__derive_0_1::field::HoldsArrays for Layer {}
     #[automatically_derived]
-    impl ::pytree_core::Module for Layer {
-        fn registry(&self) -> ::pytree_core::Registry<'_> {
+    impl ::pytree_core::__derive_0_1::Module for Layer {
+        fn registry(&self) -> ::pytree_core::__derive_0_1::Registry<'_> {
             match self {
-                Self::Identity { .. } => ::pytree_core::Registry::Borrowed(const { &[] }),
+                Self::Identity { .. } => {
+                    ::pytree_core::__derive_0_1::Registry::Borrowed(const { &[] })
+                }
                 Self::Linear { .. } => {
-                    ::pytree_core::Registry::Borrowed(const {
-                        &[("0", ::pytree_core::FieldKind::Module)]
+                    ::pytree_core::__derive_0_1::Registry::Borrowed(const {
+                        &[("0", ::pytree_core::__derive_0_1::FieldKind::Module)]
                     })
                 }
                 Self::Scale { .. } => {
-                    ::pytree_core::Registry::Borrowed(const {
+                    ::pytree_core::__derive_0_1::Registry::Borrowed(const {
                         &[
-                            ("factor", ::pytree_core::FieldKind::Param),
-                            ("name", ::pytree_core::FieldKind::Static),
+                            ("factor", ::pytree_core::__derive_0_1::FieldKind::Param),
+                            ("name", ::pytree_core::__derive_0_1::FieldKind::Static),
                         ]
                     })
                 }
@@ -389,7 +418,10 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::ModuleType for Layer {
-        const REGISTRY: &'static [(&'static str, ::pytree_core::FieldKind)] = &[];
+    impl ::pytree_core::__derive_0_1::ModuleType for Layer {
+        const REGISTRY: &'static [(
+            &'static str,
+            ::pytree_core::__derive_0_1::FieldKind,
+        )] = &[];
     }
 };

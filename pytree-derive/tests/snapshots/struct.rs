@@ -1,23 +1,23 @@
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
 #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
 const _: () = {
-    use ::pytree_core::field::Fallback as _;
+    use ::pytree_core::__derive_0_1::field::Fallback as _;
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<Vec<Linear>>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Vec<Linear>>;
         &[
             <Vec<
                 Linear,
-            > as ::pytree_core::field::ArrayNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::ArrayNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::field::NumberNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::NumberNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::field::LeafNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::LeafNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && __Probe::HOLDS_ARRAYS
@@ -25,7 +25,7 @@ const _: () = {
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::field::IntegerNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::IntegerNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && !__Probe::HOLDS_ARRAYS
@@ -33,7 +33,7 @@ const _: () = {
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::field::StaticNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::StaticNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __Probe::IS_VALUE
@@ -41,7 +41,7 @@ const _: () = {
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::field::OtherNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::OtherNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE
@@ -50,135 +50,145 @@ const _: () = {
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<Array2<f32>>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Array2<f32>>;
         &[
             <Array2<
                 f32,
-            > as ::pytree_core::field::ParamOfModule<
+            > as ::pytree_core::__derive_0_1::field::ParamOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_PARAM },
             >>::CHECK,
             <Array2<
                 f32,
-            > as ::pytree_core::field::ParamNotFloat<
+            > as ::pytree_core::__derive_0_1::field::ParamNotFloat<
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
             >>::CHECK,
             <Array2<
                 f32,
-            > as ::pytree_core::field::ParamNotLeaf<
+            > as ::pytree_core::__derive_0_1::field::ParamNotLeaf<
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<u32>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<u32>;
         &[
-            <u32 as ::pytree_core::field::StateOfModule<
+            <u32 as ::pytree_core::__derive_0_1::field::StateOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
-            <u32 as ::pytree_core::field::StateNotLeaf<
+            <u32 as ::pytree_core::__derive_0_1::field::StateNotLeaf<
                 { !__Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<Array1<f32>>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Array1<f32>>;
         &[
             <Array1<
                 f32,
-            > as ::pytree_core::field::StateOfModule<
+            > as ::pytree_core::__derive_0_1::field::StateOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
             <Array1<
                 f32,
-            > as ::pytree_core::field::StateNotLeaf<
+            > as ::pytree_core::__derive_0_1::field::StateNotLeaf<
                 { !__Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<usize>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<usize>;
         &[
-            <usize as ::pytree_core::field::StaticOfModule<
+            <usize as ::pytree_core::__derive_0_1::field::StaticOfModule<
                 {
                     !__Probe::IS_VALUE && __Probe::IS_MODULE
-                        && (::pytree_core::field::Probe::<usize>::HOLDS_ARRAYS)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            usize,
+                        >::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <usize as ::pytree_core::field::StaticOfArrays<
+            <usize as ::pytree_core::__derive_0_1::field::StaticOfArrays<
                 {
                     !__Probe::IS_VALUE && !__Probe::IS_MODULE
-                        && (::pytree_core::field::Probe::<usize>::HOLDS_ARRAYS)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            usize,
+                        >::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <usize as ::pytree_core::field::StaticNotComparable<
+            <usize as ::pytree_core::__derive_0_1::field::StaticNotComparable<
                 {
                     !__Probe::IS_VALUE
-                        && !(::pytree_core::field::Probe::<usize>::HOLDS_ARRAYS)
-                        && !__Probe::IS_DEBUG
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            usize,
+                        >::HOLDS_ARRAYS) && !__Probe::IS_DEBUG
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::field::Probe<String>;
+        type __Probe = ::pytree_core::__derive_0_1::field::Probe<String>;
         &[
-            <String as ::pytree_core::field::StaticOfModule<
+            <String as ::pytree_core::__derive_0_1::field::StaticOfModule<
                 {
                     !__Probe::IS_VALUE && __Probe::IS_MODULE
-                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            String,
+                        >::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::field::StaticOfArrays<
+            <String as ::pytree_core::__derive_0_1::field::StaticOfArrays<
                 {
                     !__Probe::IS_VALUE && !__Probe::IS_MODULE
-                        && (::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            String,
+                        >::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::field::StaticNotComparable<
+            <String as ::pytree_core::__derive_0_1::field::StaticNotComparable<
                 {
                     !__Probe::IS_VALUE
-                        && !(::pytree_core::field::Probe::<String>::HOLDS_ARRAYS)
-                        && !__Probe::IS_DEBUG
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            String,
+                        >::HOLDS_ARRAYS) && !__Probe::IS_DEBUG
                 },
             >>::CHECK,
         ]
     };
     #[automatically_derived]
-    impl ::pytree_core::field::NodeShapes for Model {
-        const SHAPES: &'static [::pytree_core::shape::NodeShape] = {
+    impl ::pytree_core::__derive_0_1::field::NodeShapes for Model {
+        const SHAPES: &'static [::pytree_core::__derive_0_1::shape::NodeShape] = {
             enum __Definition {}
             &[
-                ::pytree_core::shape::NodeShape {
-                    kind: ::pytree_core::shape::NodeKind::Struct,
+                ::pytree_core::__derive_0_1::shape::NodeShape {
+                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::Struct,
                     name: "Model",
                     fields: &[
-                        ::pytree_core::shape::Field {
+                        ::pytree_core::__derive_0_1::shape::Field {
                             name: "layers",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::FieldKind::Module,
+                                ::pytree_core::__derive_0_1::FieldKind::Module,
                             ),
                         },
-                        ::pytree_core::shape::Field {
+                        ::pytree_core::__derive_0_1::shape::Field {
                             name: "weight",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::FieldKind::Param,
+                                ::pytree_core::__derive_0_1::FieldKind::Param,
                             ),
                         },
-                        ::pytree_core::shape::Field {
+                        ::pytree_core::__derive_0_1::shape::Field {
                             name: "steps",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::FieldKind::State(
-                                    ::pytree_core::CollectionId::of::<
-                                        ::pytree_core::kind::State,
+                                ::pytree_core::__derive_0_1::FieldKind::State(
+                                    ::pytree_core::__derive_0_1::CollectionId::of::<
+                                        ::pytree_core::__derive_0_1::kind::State,
                                     >(),
                                 ),
                             ),
                         },
-                        ::pytree_core::shape::Field {
+                        ::pytree_core::__derive_0_1::shape::Field {
                             name: "mean",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::FieldKind::State(
-                                    ::pytree_core::CollectionId::of::<BatchStat>(),
+                                ::pytree_core::__derive_0_1::FieldKind::State(
+                                    ::pytree_core::__derive_0_1::CollectionId::of::<BatchStat>(),
                                 ),
                             ),
                         },
@@ -191,8 +201,11 @@ const _: () = {
         };
     }
     #[automatically_derived]
-    impl ::pytree_core::Pytree for Model {
-        fn visit<'__a>(&'__a self, __visitor: &mut dyn ::pytree_core::Visitor<'__a>) {
+    impl ::pytree_core::__derive_0_1::Pytree for Model {
+        fn visit<'__a>(
+            &'__a self,
+            __visitor: &mut dyn ::pytree_core::__derive_0_1::Visitor<'__a>,
+        ) {
             match self {
                 Self {
                     layers: __field_0,
@@ -205,32 +218,42 @@ const _: () = {
                     __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             4usize,
                         );
                     __visitor
                         .aux(
-                            ::pytree_core::field::as_static([
-                                ::pytree_core::field::Probe::<usize>::by_value(__field_4),
-                                ::pytree_core::field::Probe::<usize>::by_debug(__field_4),
+                            ::pytree_core::__derive_0_1::field::as_static([
+                                ::pytree_core::__derive_0_1::field::Probe::<
+                                    usize,
+                                >::by_value(__field_4),
+                                ::pytree_core::__derive_0_1::field::Probe::<
+                                    usize,
+                                >::by_debug(__field_4),
                             ]),
                         );
                     __visitor
                         .aux(
-                            ::pytree_core::field::as_static([
-                                ::pytree_core::field::Probe::<String>::by_value(__field_5),
-                                ::pytree_core::field::Probe::<String>::by_debug(__field_5),
+                            ::pytree_core::__derive_0_1::field::as_static([
+                                ::pytree_core::__derive_0_1::field::Probe::<
+                                    String,
+                                >::by_value(__field_5),
+                                ::pytree_core::__derive_0_1::field::Probe::<
+                                    String,
+                                >::by_debug(__field_5),
                             ]),
                         );
-                    ::pytree_core::field::Probe::<
+                    ::pytree_core::__derive_0_1::field::Probe::<
                         Vec<Linear>,
                     >::visit(__field_0, __visitor);
-                    ::pytree_core::field::Probe::<
+                    ::pytree_core::__derive_0_1::field::Probe::<
                         Array2<f32>,
                     >::visit(__field_1, __visitor);
-                    ::pytree_core::field::Probe::<u32>::visit(__field_2, __visitor);
-                    ::pytree_core::field::Probe::<
+                    ::pytree_core::__derive_0_1::field::Probe::<
+                        u32,
+                    >::visit(__field_2, __visitor);
+                    ::pytree_core::__derive_0_1::field::Probe::<
                         Array1<f32>,
                     >::visit(__field_3, __visitor);
                     __visitor.exit();
@@ -238,43 +261,49 @@ const _: () = {
             }
         }
         fn unflatten(
-            __source: &mut ::pytree_core::Unflattener<'_>,
-        ) -> ::core::result::Result<Self, ::pytree_core::TreeError> {
+            __source: &mut ::pytree_core::__derive_0_1::Unflattener<'_>,
+        ) -> ::core::result::Result<Self, ::pytree_core::__derive_0_1::TreeError> {
             __source
                 .enter_fixed(
                     const {
-                        &<Self as ::pytree_core::field::NodeShapes>::SHAPES[0usize]
+                        &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                     },
                     4usize,
                 )?;
-            let __field_4 = match ::pytree_core::field::Probe::<
+            let __field_4 = match ::pytree_core::__derive_0_1::field::Probe::<
                 usize,
             >::unflatten_by_value(__source) {
                 ::core::option::Option::Some(__value) => __value?,
                 ::core::option::Option::None => {
-                    ::pytree_core::field::Probe::<usize>::unflatten_static(__source)?
+                    ::pytree_core::__derive_0_1::field::Probe::<
+                        usize,
+                    >::unflatten_static(__source)?
                 }
             };
-            let __field_5 = match ::pytree_core::field::Probe::<
+            let __field_5 = match ::pytree_core::__derive_0_1::field::Probe::<
                 String,
             >::unflatten_by_value(__source) {
                 ::core::option::Option::Some(__value) => __value?,
                 ::core::option::Option::None => {
-                    ::pytree_core::field::Probe::<String>::unflatten_static(__source)?
+                    ::pytree_core::__derive_0_1::field::Probe::<
+                        String,
+                    >::unflatten_static(__source)?
                 }
             };
-            let __field_0 = ::pytree_core::field::Probe::<
+            let __field_0 = ::pytree_core::__derive_0_1::field::Probe::<
                 Vec<Linear>,
             >::unflatten(__source)?;
-            let __field_1 = ::pytree_core::field::Probe::<
+            let __field_1 = ::pytree_core::__derive_0_1::field::Probe::<
                 Array2<f32>,
             >::unflatten(__source)?;
-            let __field_2 = ::pytree_core::field::Probe::<u32>::unflatten(__source)?;
-            let __field_3 = ::pytree_core::field::Probe::<
+            let __field_2 = ::pytree_core::__derive_0_1::field::Probe::<
+                u32,
+            >::unflatten(__source)?;
+            let __field_3 = ::pytree_core::__derive_0_1::field::Probe::<
                 Array1<f32>,
             >::unflatten(__source)?;
             ::core::result::Result::Ok(
-                ::pytree_core::Unflattener::exit(
+                ::pytree_core::__derive_0_1::Unflattener::exit(
                     __source,
                     Self {
                         layers: __field_0,
@@ -289,13 +318,14 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::PytreeOf<__L>
-    for Model
+    impl<
+        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
+    > ::pytree_core::__derive_0_1::PytreeOf<__L> for Model
     where
-        for<'__a> Vec<Linear>: ::pytree_core::PytreeOf<__L>,
-        for<'__a> Array2<f32>: ::pytree_core::PytreeOf<__L>,
-        for<'__a> u32: ::pytree_core::PytreeOf<__L>,
-        for<'__a> Array1<f32>: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Vec<Linear>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Array2<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> u32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Array1<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
@@ -314,14 +344,22 @@ const _: () = {
                 } => {
                     <Vec<
                         Linear,
-                    > as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
+                    > as ::pytree_core::__derive_0_1::PytreeOf<
+                        __L,
+                    >>::each_leaf(__field_0, __visit);
                     <Array2<
                         f32,
-                    > as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_1, __visit);
-                    <u32 as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_2, __visit);
+                    > as ::pytree_core::__derive_0_1::PytreeOf<
+                        __L,
+                    >>::each_leaf(__field_1, __visit);
+                    <u32 as ::pytree_core::__derive_0_1::PytreeOf<
+                        __L,
+                    >>::each_leaf(__field_2, __visit);
                     <Array1<
                         f32,
-                    > as ::pytree_core::PytreeOf<__L>>::each_leaf(__field_3, __visit);
+                    > as ::pytree_core::__derive_0_1::PytreeOf<
+                        __L,
+                    >>::each_leaf(__field_3, __visit);
                 }
             }
         }
@@ -354,43 +392,51 @@ const _: () = {
                     true
                         && <Vec<
                             Linear,
-                        > as ::pytree_core::PytreeOf<
+                        > as ::pytree_core::__derive_0_1::PytreeOf<
                             __L,
                         >>::each_pair(__field_0, __field_0_other, __visit)
                         && <Array2<
                             f32,
-                        > as ::pytree_core::PytreeOf<
+                        > as ::pytree_core::__derive_0_1::PytreeOf<
                             __L,
                         >>::each_pair(__field_1, __field_1_other, __visit)
-                        && <u32 as ::pytree_core::PytreeOf<
+                        && <u32 as ::pytree_core::__derive_0_1::PytreeOf<
                             __L,
                         >>::each_pair(__field_2, __field_2_other, __visit)
                         && <Array1<
                             f32,
-                        > as ::pytree_core::PytreeOf<
+                        > as ::pytree_core::__derive_0_1::PytreeOf<
                             __L,
                         >>::each_pair(__field_3, __field_3_other, __visit)
-                        && ::pytree_core::field::as_static([
-                            ::pytree_core::field::Probe::<usize>::by_value(__field_4),
-                            ::pytree_core::field::Probe::<usize>::by_debug(__field_4),
+                        && ::pytree_core::__derive_0_1::field::as_static([
+                            ::pytree_core::__derive_0_1::field::Probe::<
+                                usize,
+                            >::by_value(__field_4),
+                            ::pytree_core::__derive_0_1::field::Probe::<
+                                usize,
+                            >::by_debug(__field_4),
                         ])
-                            == ::pytree_core::field::as_static([
-                                ::pytree_core::field::Probe::<
+                            == ::pytree_core::__derive_0_1::field::as_static([
+                                ::pytree_core::__derive_0_1::field::Probe::<
                                     usize,
                                 >::by_value(__field_4_other),
-                                ::pytree_core::field::Probe::<
+                                ::pytree_core::__derive_0_1::field::Probe::<
                                     usize,
                                 >::by_debug(__field_4_other),
                             ])
-                        && ::pytree_core::field::as_static([
-                            ::pytree_core::field::Probe::<String>::by_value(__field_5),
-                            ::pytree_core::field::Probe::<String>::by_debug(__field_5),
+                        && ::pytree_core::__derive_0_1::field::as_static([
+                            ::pytree_core::__derive_0_1::field::Probe::<
+                                String,
+                            >::by_value(__field_5),
+                            ::pytree_core::__derive_0_1::field::Probe::<
+                                String,
+                            >::by_debug(__field_5),
                         ])
-                            == ::pytree_core::field::as_static([
-                                ::pytree_core::field::Probe::<
+                            == ::pytree_core::__derive_0_1::field::as_static([
+                                ::pytree_core::__derive_0_1::field::Probe::<
                                     String,
                                 >::by_value(__field_5_other),
-                                ::pytree_core::field::Probe::<
+                                ::pytree_core::__derive_0_1::field::Probe::<
                                     String,
                                 >::by_debug(__field_5_other),
                             ])
@@ -414,26 +460,26 @@ const _: () = {
                 } => {
                     let __field_0 = <Vec<
                         Linear,
-                    > as ::pytree_core::PytreeOf<
+                    > as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::map_leaves(__field_0, __function);
                     let __field_1 = <Array2<
                         f32,
-                    > as ::pytree_core::PytreeOf<
+                    > as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::map_leaves(__field_1, __function);
-                    let __field_2 = <u32 as ::pytree_core::PytreeOf<
+                    let __field_2 = <u32 as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::map_leaves(__field_2, __function);
                     let __field_3 = <Array1<
                         f32,
-                    > as ::pytree_core::PytreeOf<
+                    > as ::pytree_core::__derive_0_1::PytreeOf<
                         __L,
                     >>::map_leaves(__field_3, __function);
-                    let __field_4 = ::pytree_core::field::Probe::<
+                    let __field_4 = ::pytree_core::__derive_0_1::field::Probe::<
                         usize,
                     >::clone_static(__field_4);
-                    let __field_5 = ::pytree_core::field::Probe::<
+                    let __field_5 = ::pytree_core::__derive_0_1::field::Probe::<
                         String,
                     >::clone_static(__field_5);
                     Self {
@@ -449,52 +495,58 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<__L: ::pytree_core::Leaf + ::core::clone::Clone> ::pytree_core::SelectPart<__L>
-    for Model
+    impl<
+        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
+    > ::pytree_core::__derive_0_1::SelectPart<__L> for Model
     where
-        for<'__a> Vec<Linear>: ::pytree_core::PytreeOf<__L>,
-        for<'__a> Array2<f32>: ::pytree_core::PytreeOf<__L>,
-        for<'__a> u32: ::pytree_core::PytreeOf<__L>,
-        for<'__a> Array1<f32>: ::pytree_core::PytreeOf<__L>,
+        for<'__a> Vec<Linear>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Array2<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> u32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Array1<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
-        type Part = ::pytree_core::Partition<Self, __L>;
+        type Part = ::pytree_core::__derive_0_1::Partition<Self, __L>;
         fn select_part(
-            __tree: ::pytree_core::Tree<__L>,
-        ) -> ::core::result::Result<Self::Part, ::pytree_core::TreeError> {
-            ::pytree_core::select_partition(__tree)
+            __tree: ::pytree_core::__derive_0_1::Tree<__L>,
+        ) -> ::core::result::Result<Self::Part, ::pytree_core::__derive_0_1::TreeError> {
+            ::pytree_core::__derive_0_1::select_partition(__tree)
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::field::ModuleField for Model {}
+    impl ::pytree_core::__derive_0_1::field::ModuleField for Model {}
     #[automatically_derived]
-    impl ::pytree_core::field::HoldsArrays for Model {}
+    impl ::pytree_core::__derive_0_1::field::HoldsArrays for Model {}
     #[automatically_derived]
-    impl ::pytree_core::Module for Model {
-        fn registry(&self) -> ::pytree_core::Registry<'_> {
-            ::pytree_core::Registry::Borrowed(
-                <Self as ::pytree_core::ModuleType>::REGISTRY,
+    impl ::pytree_core::__derive_0_1::Module for Model {
+        fn registry(&self) -> ::pytree_core::__derive_0_1::Registry<'_> {
+            ::pytree_core::__derive_0_1::Registry::Borrowed(
+                <Self as ::pytree_core::__derive_0_1::ModuleType>::REGISTRY,
             )
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::ModuleType for Model {
-        const REGISTRY: &'static [(&'static str, ::pytree_core::FieldKind)] = &[
-            ("layers", ::pytree_core::FieldKind::Module),
-            ("weight", ::pytree_core::FieldKind::Param),
+    impl ::pytree_core::__derive_0_1::ModuleType for Model {
+        const REGISTRY: &'static [(
+            &'static str,
+            ::pytree_core::__derive_0_1::FieldKind,
+        )] = &[
+            ("layers", ::pytree_core::__derive_0_1::FieldKind::Module),
+            ("weight", ::pytree_core::__derive_0_1::FieldKind::Param),
             (
                 "steps",
-                ::pytree_core::FieldKind::State(
-                    ::pytree_core::CollectionId::of::<::pytree_core::kind::State>(),
+                ::pytree_core::__derive_0_1::FieldKind::State(
+                    ::pytree_core::__derive_0_1::CollectionId::of::<
+                        ::pytree_core::__derive_0_1::kind::State,
+                    >(),
                 ),
             ),
             (
                 "mean",
-                ::pytree_core::FieldKind::State(
-                    ::pytree_core::CollectionId::of::<BatchStat>(),
+                ::pytree_core::__derive_0_1::FieldKind::State(
+                    ::pytree_core::__derive_0_1::CollectionId::of::<BatchStat>(),
                 ),
             ),
-            ("size", ::pytree_core::FieldKind::Static),
-            ("name", ::pytree_core::FieldKind::Static),
+            ("size", ::pytree_core::__derive_0_1::FieldKind::Static),
+            ("name", ::pytree_core::__derive_0_1::FieldKind::Static),
         ];
     }
 };

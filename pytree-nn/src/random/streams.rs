@@ -1,8 +1,8 @@
 //! Changes all streams of a model.
 
+use pytree_core::__derive_0_1::field::NodeShapes;
 use pytree_core::boundary::{flatten_with_references, unflatten_with_references};
 use pytree_core::bug::{bug, expect_next};
-use pytree_core::field::NodeShapes;
 use pytree_core::shape::{NodeKind, Shape};
 use pytree_core::{Contents, PytreeOf, StaticData, TreeDef, graph};
 use pytree_transform::Tensor;
