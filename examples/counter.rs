@@ -19,7 +19,7 @@
 //!     right.count = 0 (State)
 //!     right.bias = 0.0 (Param)
 //!     treedef: PyTreeDef(Pair { left: Counter { count: *, bias: * }, right: Counter { count: *, bias: * }, unit = 'steps' })
-//!     cannot unflatten: expected 4 leaves, found 3 (the first without a leaf is right.bias); pass one leaf for each `*` of the treedef
+//!     cannot unflatten: expected 4 leaves, found 3 (the first missing leaf is right.bias); pass one leaf for each `*` of the treedef
 
 use std::fmt;
 

@@ -312,12 +312,14 @@ fn captured_streams_are_not_drawn_from() {
     let text =
         message(|| jit(move |x: Tensor| x + captured.next_key().uniform(DType::F32, []))(ones()));
     assert!(
-        text.starts_with("cannot read a reference inside of `jit` that was made outside of it"),
+        text.starts_with("cannot read a reference inside of `jit` that was created outside of it"),
         "{text}"
     );
     let text = message(|| vmap(|x: Tensor| x + layer.next_key().uniform(DType::F32, []))(ones()));
     assert!(
-        text.starts_with("cannot write a reference inside of `vmap` that was made outside of it"),
+        text.starts_with(
+            "cannot write a reference inside of `vmap` that was created outside of it"
+        ),
         "{text}"
     );
     let kept = Mutex::new(None);

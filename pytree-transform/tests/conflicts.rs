@@ -218,7 +218,7 @@ fn effects_happen_once_and_conflicts_are_errors() {
     });
     let text = panics(|| f((total.clone(), other.clone())));
     assert!(
-        text.starts_with("cannot write what a compiled function with effects computed: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove what prints or calls back (jit at "),
+        text.starts_with("cannot write the results of a compiled function with effects: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove the effects, such as printing (jit at "),
         "{text}"
     );
     assert!(text.contains("conflicts.rs:"), "{text}");
@@ -245,7 +245,7 @@ fn refused(name: &str, call: impl Fn(&(Number, Number), &(dyn Fn() + Sync))) {
     let pair = (number(1.0), number(2.0));
     let text = panics(|| call(&pair, &|| set_elsewhere(&pair.1, 9.0)));
     let message =
-        format!("cannot write what `{name}` computed: another thread wrote the reference at ");
+        format!("cannot write the results of `{name}`: another thread wrote the reference at ");
     assert!(text.starts_with(&message), "{text}");
     assert!(
         text.contains("compile the function that calls it with `jit`, whose calls are repeated, or hold a lock around the calls"),

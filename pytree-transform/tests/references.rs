@@ -502,7 +502,7 @@ fn captured_references_cannot_be_written() {
     let count = Ref::new(Tensor::from(1.0));
     let inside = |what: &str| {
         format!(
-            "cannot write a reference inside of `{what}` that was made outside of it: what is traced would leak out; pass it as part of the argument; the value it holds in the end is written back"
+            "cannot write a reference inside of `{what}` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back"
         )
     };
     let x = Tensor::from([1.0, 2.0]);
@@ -548,7 +548,7 @@ fn captured_references_cannot_be_written() {
     let text = panics(|| stale(x.clone()));
     assert_eq!(
         text,
-        "cannot read a reference inside of `jit` that was made outside of it: its value would become a constant of what is recorded; pass it as part of the argument"
+        "cannot read a reference inside of `jit` that was created outside of it: its value would become a constant of the recorded function; pass it as part of the argument"
     );
     let captured = count.clone();
     let deep = jit(move |x: Tensor| grad(|x: &Tensor| (x * captured.get()).sum())(&x));
@@ -574,7 +574,7 @@ fn reference_made_inside_is_rejected_outside() {
         x
     })(x.clone());
     let escaped = kept.lock().unwrap().take().unwrap();
-    let over = "a reference that was made inside of `vmap`, which has finished or runs on another thread; return it as part of the result, where it becomes one that lasts";
+    let over = "a reference that was created inside of `vmap`, which has finished or runs on another thread; return it as part of the result, and use the reference in that result";
     assert_eq!(panics(|| escaped.get()), format!("cannot read {over}"));
     assert_eq!(
         panics(|| escaped.set(x.clone())),

@@ -42,7 +42,7 @@ fn wrong_leaf_counts_are_reported() {
         .unwrap_err()
         .to_string();
     assert!(
-        few.contains("expected 2 leaves, found 1 (the first without a leaf is count)"),
+        few.contains("expected 2 leaves, found 1 (the first missing leaf is count)"),
         "{few}"
     );
     let many = tree::unflatten::<Pair, Tensor>(&treedef, [leaves.clone(), leaves].concat())

@@ -407,7 +407,7 @@ fn captured_model_is_not_written() {
     let error = error.expect_err("it panics").downcast::<String>();
     out.say(format_args!("Error: {}", error.expect("it says why")));
     out.expect(
-        "Error: cannot write a reference inside of `vmap` that was made outside of it: what is traced would leak out; pass it as part of the argument; the value it holds in the end is written back",
+        "Error: cannot write a reference inside of `vmap` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back",
     );
     assert_eq!(foo.count.get(), Tensor::from(0));
 }

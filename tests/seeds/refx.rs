@@ -66,7 +66,7 @@ fn reference_of_other_level_is_not_written() {
     let mut out = Printed::default();
     out.say(error.downcast::<String>().expect("it says why"));
     out.expect(
-        "cannot write a reference inside of `jit` that was made outside of it: what is traced would leak out; pass it as part of the argument; the value it holds in the end is written back",
+        "cannot write a reference inside of `jit` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back",
     );
     assert_eq!(r.get(), Tensor::from(1));
 }

@@ -1,4 +1,5 @@
-//! Reports mistakes of the library itself. The other crates use it, too; it is not part of the public interface.
+//! Reports bugs of the library itself. The other crates use this module, too, but it is not part of the public
+//! interface.
 
 use std::fmt::Display;
 use std::iter::Zip;
@@ -33,10 +34,10 @@ pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: 
     }
 }
 
-/// Returns the items at a position or range. If it is out of bounds, the library has a bug.
+/// Returns the items at the position or range `at`. If `at` is out of bounds, the library has a bug.
 ///
 /// # Panics
-/// If the position or range is out of bounds.
+/// If `at` is out of bounds.
 #[inline]
 #[track_caller]
 pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
@@ -50,10 +51,10 @@ pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
     }
 }
 
-/// Unwraps a value. If it is `None`, the library has a bug.
+/// Unwraps a value. If the value is `None`, the library has a bug.
 ///
 /// # Panics
-/// If it is `None`.
+/// If the value is `None`.
 #[inline]
 #[track_caller]
 pub fn expect_some<T>(value: Option<T>, expected: &'static str) -> T {

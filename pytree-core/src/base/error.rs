@@ -1,4 +1,4 @@
-//! The errors of tree operations. Each lists all mismatches, not only the first.
+//! The errors of tree operations. Each error lists all mismatches, not only the first.
 
 mod place;
 mod reference;
@@ -13,14 +13,14 @@ pub use self::reference::{Access, ReferenceError, Unrepeated};
 pub use self::registration::RegistrationProblem;
 use crate::base::path::KeyPath;
 
-/// The error of an operation on trees. After an error nothing has changed.
+/// The error of an operation on trees. An operation that returns an error has changed nothing.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// The number of leaves differs from the treedef.
+    /// The number of passed leaves differs from the number of leaves of the treedef.
     #[error(
         "{doing}: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",
-        .first_missing.as_ref().map(|path| format!(" (the first without a leaf is {})", path.or_root())).unwrap_or_default()
+        .first_missing.as_ref().map(|path| format!(" (the first missing leaf is {})", path.or_root())).unwrap_or_default()
     )]
     LeafCount {
         /// The operation, as named at the beginning of the message.
@@ -29,10 +29,10 @@ pub enum TreeError {
         expected: usize,
         /// The number of leaves that were passed.
         found: usize,
-        /// The first place without a leaf, if there were too few.
+        /// The path of the first missing leaf, if too few leaves were passed.
         first_missing: Option<KeyPath>,
     },
-    /// Some leaves are of another type than expected.
+    /// Some leaves have a wrong type.
     #[error("{doing}: {}", list(.mismatches))]
     LeafTypes {
         /// The operation, as named at the beginning of the message.
@@ -40,12 +40,12 @@ pub enum TreeError {
         /// All leaves of a wrong type.
         mismatches: Vec<LeafMismatch>,
     },
-    /// A node of the treedef is of another type than the value to be built.
+    /// The type of a node of the treedef differs from the type of the value to be built.
     #[error("cannot build {expected} at {}: the treedef has {found} there; use the treedef of a value of the same type", .path.or_root())]
     NodeType {
         /// The path of the node.
         path: KeyPath,
-        /// The type to be built, with its fields or types if the names are equal.
+        /// The type to be built. If both names are equal, the fields or the Rust types are included.
         expected: String,
         /// The node that the treedef has.
         found: String,
@@ -63,7 +63,7 @@ pub enum TreeError {
         found: usize,
     },
     /// A static value has another type than its field.
-    #[error("cannot build the value at {}: a static value is of another type than `{expected}`", .path.or_root())]
+    #[error("cannot build the value at {}: expected a static value of type `{expected}`, found a value of another type", .path.or_root())]
     StaticType {
         /// The path of the node.
         path: KeyPath,
@@ -88,7 +88,7 @@ pub enum TreeError {
         differences: Vec<Difference>,
     },
     /// A tree is not a prefix of another.
-    #[error("{doing}: the first tree is not a prefix: {}; above the leaves of a prefix are the nodes of the full tree, and each leaf replaces a whole subtree", list(.misfits))]
+    #[error("{doing}: the first tree is not a prefix: {}; a prefix has the same nodes as the full tree down to its leaves, and each of its leaves replaces a whole subtree", list(.misfits))]
     Prefix {
         /// The operation, as named at the beginning of the message.
         doing: &'static str,
@@ -100,15 +100,15 @@ pub enum TreeError {
     NoSubtree {
         /// The requested path.
         path: KeyPath,
-        /// The longest part of the path that leads to a node.
+        /// The longest prefix of the path that leads to a node.
         reached: KeyPath,
         /// The kind of node at `reached`.
         found: String,
-        /// The path of its most similar child.
+        /// The path of the child of this node whose key is the most similar, if any.
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.
-    #[error("cannot transpose: the tree is not of the outer structure with the inner one at each leaf: {}", list(.differences))]
+    #[error("cannot transpose: expected the outer structure with the inner structure at each of its leaves: {}", list(.differences))]
     Transpose {
         /// All differences between the expected structure and the tree, from the root down.
         differences: Vec<Difference>,
@@ -116,10 +116,10 @@ pub enum TreeError {
     /// Parts cannot be merged into a whole tree.
     #[error("cannot merge: {}; merge a part with its own complement", list(.problems))]
     Merge {
-        /// Each place whose leaf is in no part or in several, or where the structures of the parts differ.
+        /// Each leaf that is in no part or in more than one, and each difference between the structures of the parts.
         problems: Vec<MergeProblem>,
     },
-    /// The entries of a flat state or of pure dictionaries do not fit the places of the structure.
+    /// The entries of a flat state or of pure dictionaries do not match the leaves of the structure.
     #[error("{doing}: {}", list(.problems))]
     Places {
         /// The operation, as named at the beginning of the message.
@@ -127,8 +127,8 @@ pub enum TreeError {
         /// All problems.
         problems: Vec<PlaceProblem>,
     },
-    /// Leaves cannot be popped, because their places always hold a value.
-    #[error("cannot pop leaves whose places always hold a value: {}; put the value into an `Option`, a `Vec` or a map, or exclude it from the filter", list(.paths))]
+    /// Leaves cannot be popped, because the types of their parents require them.
+    #[error("cannot pop leaves that must be present: {}; put the value into an `Option`, a `Vec` or a map, or exclude it from the filter", list(.paths))]
     Held {
         /// The paths of these leaves.
         paths: Vec<KeyPath>,
@@ -145,7 +145,7 @@ pub enum TreeError {
         /// Each of the following filters, as displayed.
         filters: Vec<String>,
     },
-    /// A filter that must select leaves selects none.
+    /// A filter that must select at least one leaf selects none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
     NothingSelected {
         /// The filter.
@@ -163,7 +163,7 @@ pub enum TreeError {
         /// All problems.
         problems: Vec<RegistrationProblem>,
     },
-    /// A path does not lead to a leaf that is present.
+    /// No leaf is present at the requested path.
     #[error("no leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]
     NoLeaf {
         /// The requested path.
@@ -203,14 +203,14 @@ pub enum TreeError {
         .path.or_root(), unfit(.problem)
     )]
     Replacement {
-        /// The path of the place.
+        /// The path of the value to be replaced.
         path: KeyPath,
         /// The type of the value.
         value: String,
         /// The reason why the model cannot be built with the value.
         problem: Box<Self>,
     },
-    /// A selector does not lead to a place of the model.
+    /// A selector does not select a leaf or a node of the model.
     #[error("cannot find the selected `{selected}`: {mistake}")]
     Selection {
         /// The selected type.
@@ -229,7 +229,7 @@ pub enum TreeError {
         found: Vec<usize>,
     },
     /// A leaf is in another part of the partition.
-    #[error("the leaf at {} is absent: it is in another part, or, of a gradient, the loss does not depend on it", .path.or_root())]
+    #[error("the leaf at {} is absent: it is in another part of the partition, or this is a gradient and the loss does not depend on the leaf", .path.or_root())]
     InAnotherPart {
         /// The requested path.
         path: KeyPath,
@@ -256,8 +256,9 @@ pub enum TreeError {
         /// What was expected at this position.
         expected: &'static str,
     },
-    /// A static value cannot be built, because its treedef was read from bytes, which hold only its text.
-    #[error("cannot build the value at {}: of a `{type_name}` that was read from bytes only the text `{text}` is known; unflatten with the treedef of a value", .path.or_root())]
+    /// A static value cannot be built: its treedef was read from bytes, which hold only the displayed text of the
+    /// value.
+    #[error("cannot build the value at {}: the treedef was read from bytes, which hold only the text `{text}` of this `{type_name}`; unflatten with the treedef of a value", .path.or_root())]
     OpaqueStatic {
         /// The path of the node.
         path: KeyPath,
@@ -296,8 +297,8 @@ impl fmt::Debug for TreeError {
 }
 
 impl TreeError {
-    /// Returns whether another thread has written a reference after the call read it. The call may be repeated; see
-    /// [`boundary::repeated`](crate::references::boundary::repeated).
+    /// Returns whether another thread has written a reference after the call read the reference. The call may be
+    /// repeated; see [`boundary::repeated`](crate::references::boundary::repeated).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
     }
@@ -379,7 +380,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Writes why a value does not fit its place.
+/// Formats the reason why a value cannot replace another value.
 fn unfit(problem: &TreeError) -> String {
     match problem {
         TreeError::NodeType {
@@ -392,11 +393,12 @@ fn unfit(problem: &TreeError) -> String {
     }
 }
 
-/// Why a selector does not lead to a place. A place is found by the addresses of the leaves at and below it.
+/// Why a selector does not select a leaf or a node of the model. A selected node is found by the memory addresses of
+/// its leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SelectionMistake {
-    /// There are no leaves at or below the place.
+    /// The selected value has no leaves.
     NoLeaves,
     /// The leaves have size zero, and therefore no address of their own.
     NoSize,
@@ -408,7 +410,7 @@ impl fmt::Display for SelectionMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoLeaves => {
-                "it has no leaves, and a place is found by its leaves; use `edit::replace_at` with its path, or select the node above it"
+                "it has no leaves, and a selected node is found by the addresses of its leaves; use `edit::replace_at` with its path, or select the node above it"
             }
             Self::NoSize => {
                 "its leaves are of size zero and have no address of their own; use `edit::replace_at` with its path, or select the node above it"
@@ -420,10 +422,10 @@ impl fmt::Display for SelectionMistake {
     }
 }
 
-/// A place where a prefix does not fit.
+/// A difference between a prefix and a full tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixMisfit {
-    /// The position of the full tree that the prefix does not fit; `None` if there is only one tree.
+    /// The position of the full tree among the further trees of the call; `None` if there is only one full tree.
     pub tree: Option<usize>,
     /// The difference between the prefix (first) and the full tree (second).
     pub difference: Difference,
@@ -432,19 +434,19 @@ pub struct PrefixMisfit {
 impl fmt::Display for PrefixMisfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(tree) = self.tree {
-            write!(f, "in tree {tree} of the rest: ")?;
+            write!(f, "in `rest[{tree}]`: ")?;
         }
         self.difference.fmt(f)
     }
 }
 
-/// Why parts do not merge at a place.
+/// Why parts cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeProblem {
-    /// The leaf of the place is in no part.
+    /// The leaf at this path is in no part.
     Missing(KeyPath),
-    /// The leaf of the place is in more than one part.
+    /// The leaf at this path is in more than one part.
     Twice(KeyPath),
     /// The parts have different structures.
     Structure(Difference),
@@ -471,7 +473,7 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     )
 }
 
-/// Returns the message of a panic because leaves of a reference cannot be borrowed.
+/// Returns the message of the panic that leaves behind a reference cannot be borrowed.
 pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
     let place = if path.keys().is_empty() {
         String::new()
@@ -483,7 +485,7 @@ pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
     )
 }
 
-/// Returns the message of a panic because a tree cannot contain a weak edge with a target.
+/// Returns the message of the panic that a tree cannot contain a weak edge with a target.
 pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     format!(
         "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no weak edges; use the function with the same name in `graph`, which keeps the edge",
@@ -491,10 +493,10 @@ pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     )
 }
 
-/// Returns the message of a panic because a tree cannot contain a cycle.
+/// Returns the message of the panic that a tree cannot contain a cycle.
 pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
     format!(
-        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use the function of `graph` with the same name, which keeps them",
+        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use the function with the same name in `graph`, which keeps the cycle",
         path.or_root(),
         back.or_root()
     )
@@ -533,15 +535,15 @@ fn no_static(filter: &str, places: &[KeyPath]) -> String {
         return "the model has no static field of that type".to_owned();
     }
     format!(
-        "the filter {filter} selects no static field of that type, by path alone; there are {}",
+        "the filter {filter} selects no static field of that type; static fields have no kind, so select one of these by its path: {}",
         list(places)
     )
 }
 
-/// Returns the names of a filter that no path contains, or else a hint.
+/// Formats the names of a filter that no path contains. If there are none, returns a general hint.
 fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
     if misspelt.is_empty() {
-        return "; choose leaves of a kind and path that are there".to_owned();
+        return "; use a kind and a path that the tree has".to_owned();
     }
     let reported = misspelt.iter().map(|(name, nearest)| {
         let nearest = nearest.as_ref().map_or_else(String::new, |nearest| {

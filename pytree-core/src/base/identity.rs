@@ -7,19 +7,20 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// The identity of a shared node or reference: its address, while it is borrowed.
+/// The identity of a shared node or a reference: its memory address. No two nodes have the same identity while both are
+/// alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(usize);
 
 impl Identity {
-    /// Returns the identity of the value that several handles share.
+    /// Returns the identity of the value behind an [`Arc`]. All its handles have the same identity.
     pub(crate) fn of<T: ?Sized>(node: &Arc<T>) -> Self {
         Self(Arc::as_ptr(node).cast::<()>() as usize)
     }
 }
 
 impl Identity {
-    /// Returns the identity of a shared value, given the value itself.
+    /// Returns the identity of a shared value from a borrow of the value.
     pub(crate) fn of_cell<T>(cell: &T) -> Self {
         Self(std::ptr::from_ref(cell).cast::<()>() as usize)
     }
@@ -56,7 +57,7 @@ pub(crate) struct IdentityMap {
 const FEW: usize = 16;
 
 impl IdentityMap {
-    /// Adds an identity, or returns the number that it already has.
+    /// Gives an identity the next number. If the identity already has a number, returns that number as the error.
     #[inline]
     pub(crate) fn insert(&mut self, identity: Identity) -> Result<(), usize> {
         if self.table.is_empty() {
@@ -80,13 +81,13 @@ impl IdentityMap {
         Ok(())
     }
 
-    /// Adds an identity with a given number, if it is new.
+    /// Gives an identity the number `number`, unless the identity already has one.
     pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
         self.next = number;
         let _ = self.insert(identity);
     }
 
-    /// Returns the number of an identity that was met.
+    /// Returns the number of an identity; `None` if the identity has none.
     pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
         if self.table.is_empty() {
             let mut few = self.few.iter();
@@ -97,7 +98,7 @@ impl IdentityMap {
         self.table.get(&identity).copied()
     }
 
-    /// Returns a map that keeps the numbers of some of the identities.
+    /// Returns a map of the given identities, each with the number that it has in this map.
     pub(crate) fn only(&self, identities: impl Iterator<Item = Identity>) -> Self {
         let mut kept = Self::default();
         for identity in identities {
@@ -108,12 +109,12 @@ impl IdentityMap {
         kept
     }
 
-    /// Returns how many numbers were assigned.
+    /// Returns the next number: the count of all assigned and skipped numbers.
     pub(crate) fn len(&self) -> usize {
         self.next
     }
 
-    /// Skips numbers, for nodes that have no identity any more.
+    /// Skips `count` numbers. They belong to the shared nodes of a treedef, whose identities are unknown.
     pub(crate) fn skip(&mut self, count: usize) {
         self.next += count;
     }

@@ -1,14 +1,14 @@
 //! The kinds of the fields of a module, and of its leaves.
 //!
 //! A field has a [`FieldKind`]. The outermost parameter or state field on the path of a leaf determines the kind of the
-//! leaf. A collection is a *type*, so a misspelt one does not compile.
+//! leaf. A collection is a *type*, so a misspelt collection does not compile.
 
 use std::fmt;
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 
-/// A named group of states, for instance [`BatchStat`]. Derive it on a unit struct.
+/// A named group of states, for instance [`BatchStat`]. Derive this trait on a unit struct.
 ///
 /// # Examples
 /// ```
@@ -22,7 +22,7 @@ use crate::base::error::TreeError;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a collection",
     label = "`#[state(…)]` names a collection",
-    note = "write `#[derive(Collection)] struct {Self};`, or take one of `pytree_core::kind`"
+    note = "write `#[derive(Collection)] struct {Self};`, or use a collection of `pytree_core::kind`"
 )]
 pub trait Collection: 'static {
     /// The name shown in summaries and checkpoints.
@@ -32,13 +32,13 @@ pub trait Collection: 'static {
 /// The greatest length of a collection's name, in bytes.
 pub(crate) const NAME_LIMIT: usize = 46;
 
-/// A [`Collection`] as a value: two are equal if their names are.
+/// A [`Collection`] as a value. Two values are equal if their names are equal.
 ///
-/// It holds its name and not a pointer to it: so it is `Copy`, also where a name is read from bytes, and no table of
-/// names grows with what a process reads.
+/// The value contains the bytes of the name instead of a pointer. So it is `Copy` even if the name was read from a
+/// file, and no global table of names grows with the files that a process reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId {
-    /// The name, then zeros.
+    /// The name, padded with zeros.
     bytes: [u8; NAME_LIMIT],
     length: u8,
 }
@@ -56,7 +56,8 @@ impl CollectionId {
         }
     }
 
-    /// Returns the collection with a name that is known only at run time. It equals every collection with that name.
+    /// Returns the collection named `name`, which may be known only at run time. The result equals every collection
+    /// with the same name.
     ///
     /// # Errors
     /// [`TreeError::Build`] if the name is longer than 46 bytes.
@@ -97,7 +98,7 @@ impl CollectionId {
             .map(str::from_utf8)
         {
             Some(Ok(name)) => name,
-            _ => bug("the name of a collection to be a text"),
+            _ => bug("the name of a collection to be valid UTF-8"),
         }
     }
 }
@@ -108,7 +109,7 @@ impl fmt::Debug for CollectionId {
     }
 }
 
-/// The kind of a field of a module: a value of the name-to-kind registry.
+/// The kind of a field of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldKind {
     /// Trained: `#[param]`.
@@ -150,7 +151,7 @@ pub enum LeafKind {
 }
 
 impl LeafKind {
-    /// Returns the kind for a field by reference; see [`of_field`](Self::of_field).
+    /// Returns the same as [`of_field`](Self::of_field) for a borrowed kind.
     #[inline]
     pub(crate) fn of(field: &FieldKind) -> Option<Self> {
         match field {
@@ -191,15 +192,15 @@ macro_rules! collections {
 }
 
 collections! {
-    /// States whose field names no collection: `#[state]`.
+    /// States without a collection of their own, marked `#[state]`.
     State;
     /// Running statistics of normalization layers.
     BatchStat;
-    /// Keys and values kept between decoding steps.
+    /// Keys and values of attention, kept between decoding steps.
     Cache;
     /// Values captured during a forward pass.
     Intermediate;
-    /// Zeros that are added to a value to find its gradient.
+    /// Zeros that are added to an intermediate value: the gradient of the zeros is the gradient of the value.
     Perturbation;
     /// Random keys and counts.
     RngState;

@@ -1,4 +1,4 @@
-//! Key paths: the place of a leaf or a node in a tree.
+//! Key paths, which lead from the root of a tree to a leaf or a node.
 //!
 //! A path is displayed as in Rust or Python, `layers[0].weight` or `['a'][1].x`. Parsing the displayed text returns the
 //! same path.
@@ -20,13 +20,13 @@ pub enum Key {
     Index(i128),
     /// A text key of a map: `['a']`.
     Text(String),
-    /// A key of a map that is neither a number nor a text, as it displays: `[(1, 2)]`.
+    /// The displayed text of a map key that is neither an integer nor a text: `[(1, 2)]`.
     Other(String),
 }
 
 impl Key {
-    /// Returns the key that is displayed as `text` in brackets. A text that reads as a number or a quoted string
-    /// becomes that key, so that a path survives a round trip.
+    /// Returns the key that is displayed as `text` in brackets. An integer becomes [`Index`](Self::Index) and a quoted
+    /// string becomes [`Text`](Self::Text), because parsing the displayed path gives these keys.
     pub(crate) fn of_display(text: &str) -> Self {
         match parse_bracket(&format!("{text}]")) {
             Some((key, "")) => key,
@@ -70,7 +70,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The place of a leaf or a node in a tree: a sequence of [`Key`]s from the root.
+/// The path from the root of a tree to a leaf or a node: a sequence of [`Key`]s.
 ///
 /// # Examples
 /// ```
@@ -104,12 +104,12 @@ impl KeyPath {
         self.0.pop()
     }
 
-    /// Returns whether this path leads to `other` or to a node above it.
+    /// Returns whether this path equals `other` or leads to a node above `other`.
     pub fn is_prefix_of(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
     }
 
-    /// Joins the steps without punctuation by `separator`: `layers/0/weight`.
+    /// Joins the steps, without their punctuation, with `separator`: `layers/0/weight`.
     pub fn join(&self, separator: &str) -> String {
         let mut text = String::new();
         for (position, key) in self.0.iter().enumerate() {
@@ -134,7 +134,7 @@ impl KeyPath {
         format!("({}{comma})", steps.join(", "))
     }
 
-    /// Formats the path for messages, where the root has a name, too.
+    /// Formats the path for messages, in which the empty path is `the root`.
     pub fn or_root(&self) -> String {
         if self.0.is_empty() {
             "the root".to_owned()
@@ -151,7 +151,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A [`KeyPath`], or its text: `tree.get("layers[0]")`.
+/// A [`KeyPath`], or the text of a path, as in `tree.get("layers[0]")`.
 pub trait AsKeyPath {
     /// Returns the path.
     ///
@@ -232,7 +232,7 @@ fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
     Ok(path)
 }
 
-/// Returns the character that an escape denotes, given the character after its backslash.
+/// Parses an escape sequence, given the characters after its backslash, and returns the character that it denotes.
 fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     let digits = match characters.next()?.1 {
         'n' => return Some('\n'),
@@ -250,7 +250,7 @@ fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     char::from_u32(code)
 }
 
-/// Parses the rest of a key after `[`, including `]`.
+/// Parses a key in brackets, given the text after `[`. Returns the key and the text after `]`.
 fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
     let quote = inner.chars().next()?;
     if quote == '\'' || quote == '"' {

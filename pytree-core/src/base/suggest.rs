@@ -1,23 +1,26 @@
 //! "Did you mean": finds the most similar candidate with bounded work.
 //!
-//! Counting the edits between two texts takes time in the product of their lengths, and a report may compare many texts
-//! with many candidates. So a report has an [`Effort`]. Each comparison spends some of it, and each text may use a part
-//! of it. When the effort is spent, later texts get no suggestion. Candidates that share their beginning and end with
-//! the text are compared first, so a typing error is found even if not all candidates are compared.
+//! The time to count the edits between two texts grows with the product of their lengths, and a report may compare many
+//! texts with many candidates. So a report has a budget of work, an [`Effort`]. Each comparison spends part of the
+//! budget, and each text may spend only a share. When the budget is spent, later texts get no suggestion. Candidates
+//! that share their beginning and end with the text are compared first, so a typing error is found even if not all
+//! candidates are compared.
 
-/// The work of a whole report, in cells of the table of edits: some tens of milliseconds in a debug build.
+/// The budget of a whole report, in cells of the edit-distance table. It takes some tens of milliseconds in a debug
+/// build.
 const OF_A_REPORT: usize = 4_000_000;
 
-/// The part of the work that a single text may use. Reports list no more texts than these.
+/// The number of shares of the budget. A single text may spend one share, and a report lists at most this many texts.
 const TEXTS: usize = 20;
 
-/// The work of looking at a candidate at all.
+/// The cost of looking at a candidate, without reading its text.
 const OF_A_CANDIDATE: usize = 32;
 
-/// The greatest number of path keys that are collected as candidates. All paths of a deep and long tree are too many.
+/// The greatest number of path keys that are collected as candidates, because the paths of a deep tree with many leaves
+/// have too many keys in total.
 pub(crate) const LOOKED_AT: usize = 1_000_000;
 
-/// The work that the suggestions of a report may still do.
+/// The remaining budget of work for the suggestions of a report.
 ///
 /// # Examples
 /// ```
@@ -41,16 +44,16 @@ impl Default for Effort {
 struct Candidate<T, S> {
     item: T,
     text: S,
-    /// A lower bound of the number of edits, in bytes.
+    /// An upper bound of the number of edits, in bytes.
     most: usize,
 }
 
 impl Effort {
-    /// Returns the candidate with the fewest edits from `asked`, and the number of edits; of equally similar
-    /// candidates, the first.
+    /// Returns the candidate with the fewest edits from `asked`, and the number of edits. If several candidates are
+    /// equally similar, returns the first.
     ///
-    /// Each candidate is an item with its text. Candidates are taken from the iterator while there is work left, so put
-    /// the likely candidates first.
+    /// Each candidate is an item with its text. Candidates are taken from the iterator until the budget is spent, so
+    /// put the likely candidates first.
     pub fn nearest<T, S: AsRef<str>>(
         &mut self,
         asked: &str,
@@ -101,7 +104,8 @@ impl Effort {
     }
 }
 
-/// Returns the bytes of the longer text outside of the common beginning and the common end.
+/// Returns an upper bound of the edits between two texts: the bytes of the longer text without the common beginning and
+/// the common end.
 fn most_edits(left: &str, right: &str) -> usize {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     let same = |(left, right): &(&u8, &u8)| left == right;
@@ -110,7 +114,7 @@ fn most_edits(left: &str, right: &str) -> usize {
     left.len().max(right.len()) - start - rest.take_while(same).count()
 }
 
-/// Returns the number of edits between two texts, if it is at most `limit` and there is work left to count them.
+/// Returns the number of edits between two texts, if the number is at most `limit` and the budget `work` suffices.
 fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -> Option<usize> {
     *work = work.checked_sub(right.len())?;
     let right: Vec<char> = right.chars().collect();
@@ -125,7 +129,7 @@ fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -
     if left.is_empty() || right.is_empty() {
         return Some(left.len().max(right.len()));
     }
-    // A path with so few edits uses only cells within the limit of the diagonal.
+    // At most `limit` edits need only the cells that are at most `limit` away from the diagonal.
     let limit = limit.min(left.len().max(right.len()));
     let width = (2 * limit + 1).min(right.len());
     let cells = left.len().saturating_mul(width);
@@ -163,7 +167,7 @@ fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -
 mod tests {
     use super::{Effort, OF_A_REPORT, distance_within, most_edits};
 
-    /// Computes the textbook's table of edits.
+    /// Counts the edits with the complete table, as in a textbook.
     fn table(left: &str, right: &str) -> usize {
         let right: Vec<char> = right.chars().collect();
         let mut row: Vec<usize> = (0..=right.len()).collect();
@@ -235,7 +239,7 @@ mod tests {
             let _ = effort.nearest(&asked, candidates.map(|other| (other, other)));
         }
         assert!(pulled < 10_000, "{pulled} candidates were looked at");
-        // One text of a report takes no more than its part, whatever it is compared with.
+        // A single text spends at most its share of the budget, even if both texts are very long.
         let mut effort = Effort::default();
         let huge = "y".repeat(10_000_000);
         assert_eq!(effort.nearest(&"x".repeat(1_000_000), [((), &huge)]), None);
@@ -248,7 +252,7 @@ mod tests {
         let mut names: Vec<String> = (0..1_000).map(|at| format!("{at:x<300}")).collect();
         names.push(format!("encoder.{}.weight", "y".repeat(300)));
         let asked = format!("encoder.{}.wieght", "y".repeat(300));
-        // The last one is looked at, and is nearest, though the table of all would be too large.
+        // The most similar candidate is found, although the tables of all candidates would exceed the budget.
         let short = names.iter().rev().map(|name| (name, name));
         let found = Effort::default().nearest(&asked, short);
         assert_eq!(found.map(|(_, distance)| distance), Some(2));
@@ -269,7 +273,7 @@ mod tests {
             let names = names.iter().map(|name| (*name, name));
             Effort::default().nearest("abcd", names)
         };
-        // The one in letters that differ looks likelier by its end, and is compared first.
+        // `XYZd` has the smaller upper bound, because of its common end, and is compared first.
         assert_eq!(found(["XYZd", "xabcdx"]), Some(("xabcdx", 2)));
         assert_eq!(found(["xabcdx", "XYcd"]), Some(("xabcdx", 2)));
         assert_eq!(found(["XYcd", "xabcdx"]), Some(("XYcd", 2)));
@@ -290,7 +294,7 @@ mod tests {
         }
     }
 
-    /// How many candidates are looked at, and the work that is left.
+    /// Returns the number of candidates that were looked at, and the remaining budget.
     fn looked_at(lengths: impl IntoIterator<Item = usize>) -> (usize, usize) {
         let mut effort = Effort::default();
         let mut count = 0;
@@ -301,19 +305,19 @@ mod tests {
 
     #[test]
     fn work_is_counted() {
-        // A text may use 200 000, half of it to look at candidates: 32 and the length for each.
+        // A text may spend 200 000, half of it on looking at candidates: 32 plus the length for each.
         assert_eq!(looked_at((0..).map(|_| 68)).0, 1_000);
         assert_eq!(
             looked_at((0..).map(|at| if at == 999 { 67 } else { 68 })).0,
             1_000
         );
         assert_eq!(looked_at((0..).map(|_| 200_000)).0, 3_125);
-        // What is not used is left for other texts.
+        // Unspent budget remains for other texts.
         assert_eq!(looked_at([]), (0, OF_A_REPORT));
         assert_eq!(looked_at([200_000]), (1, OF_A_REPORT - 32));
         assert_eq!(looked_at([1]), (1, OF_A_REPORT - 33 - 2));
         assert_eq!(looked_at([1, 1]), (2, OF_A_REPORT - 66 - 4));
-        // A comparison takes the bytes of the candidate and the cells of the table within the limit.
+        // A comparison costs the bytes of the candidate plus the cells of the table within the limit.
         let left = |left: &str, right: &str, limit: usize, mut work: usize| {
             let letters: Vec<char> = left.chars().collect();
             let found = distance_within(&letters, right, limit, &mut work);

@@ -51,7 +51,7 @@ fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
     }
-    // A text that does not begin with it, since a combining mark is escaped at the beginning only.
+    // `escape_debug` escapes a combining mark only at the beginning of a text, so the text begins with another letter.
     let text: String = ['a', character].into_iter().collect();
     text.escape_debug().nth(1) == Some(character)
 }

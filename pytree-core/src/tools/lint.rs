@@ -124,7 +124,7 @@ impl fmt::Display for Finding {
             ),
             Self::NotTrainable { path, found } => write!(
                 f,
-                "the parameter at {} is {found}: expected a float array or number, of which gradients exist; make it a state (`#[state]`)",
+                "the parameter at {} is {found}: expected a float array or number, because only floats have gradients; make it a state (`#[state]`)",
                 path.or_root()
             ),
             Self::WithoutKind { path } => write!(

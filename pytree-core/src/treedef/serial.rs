@@ -119,8 +119,8 @@ impl TreeDef {
     ///
     /// The result is equal to the written treedef and unflattens to the same types, unless a static value was written
     /// only as a text, such as the constructor of a trait object. Such a value differs from every other value, and no
-    /// value can be built from it. A shape that is read fits any type with the same name, the same fields and kinds, and
-    /// the same static fields.
+    /// value can be built from it. A shape that is read fits any type with the same name, the same fields and kinds,
+    /// and the same static fields.
     ///
     /// # Errors
     /// Returns [`TreeError::Bytes`] if the bytes are not a complete and consistent treedef: static values nest at most

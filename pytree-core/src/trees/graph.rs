@@ -1,12 +1,12 @@
 //! Functions that visit a shared node once and keep the sharing.
 //!
-//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places lists its leaves once, at the
-//! first place, and is a single node again in a value built by these functions. A node may contain itself. The functions of
+//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places lists its leaves once, at the first
+//! place, and is a single node again in a value built by these functions. A node may contain itself. The functions of
 //! [`tree`](mod@crate::tree) visit a shared node at each of its places. Without shared nodes the two modules agree.
 //!
 //! [`flatten`] and [`flatten_any`] read all references at one instant, and so do the functions made of them, such as
-//! [`partition::split`](crate::partition::split) and [`partition::filter`](crate::partition::filter). The others read one
-//! reference after the other; of these, `map` and `map2` call code of the user while they read.
+//! [`partition::split`](crate::partition::split) and [`partition::filter`](crate::partition::filter). The others read
+//! one reference after the other; of these, `map` and `map2` call code of the user while they read.
 //!
 //! # Panics
 //! All functions that visit a value panic if it is nested more than 256 nodes deep.

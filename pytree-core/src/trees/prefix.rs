@@ -201,7 +201,7 @@ impl<L> Tree<L> {
                 continue;
             }
             for mut conflict in suffix.misfits(tree.treedef(), Fit::CommonSuffix) {
-                conflict.right = format!("{} in tree {position} of the rest", conflict.right);
+                conflict.right = format!("{} in `rest[{position}]`", conflict.right);
                 conflicts.push(conflict);
             }
         }

@@ -118,8 +118,8 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// Builds a value from a structure and its leaves.
 ///
 /// # Errors
-/// If there are too few or too many leaves, if the structure is of another type than `T`, or if a leaf is of another type
-/// than its place.
+/// If there are too few or too many leaves, if the structure is of another type than `T`, or if a leaf is of another
+/// type than its place.
 ///
 /// # Examples
 /// ```
@@ -246,8 +246,8 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
 /// leaves. The leaves may be of various types.
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function` returns a
-/// leaf of another type than its place.
+/// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function`
+/// returns a leaf of another type than its place.
 ///
 /// # Examples
 /// ```

@@ -85,7 +85,7 @@ fn a_leaf_is_found_by_its_path_only() {
     assert_eq!(first.get("[0]"), Ok(&1.0));
     assert_eq!(
         first.get("[1]").unwrap_err().to_string(),
-        "the leaf at [1] is absent: it is in another part, or, of a gradient, the loss does not depend on it"
+        "the leaf at [1] is absent: it is in another part of the partition, or this is a gradient and the loss does not depend on the leaf"
     );
     assert_eq!(
         first.get("[7]").unwrap_err().to_string(),

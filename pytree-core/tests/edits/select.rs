@@ -176,7 +176,7 @@ fn selection_without_leaves_or_outside_is_rejected() {
     let empty = (Vec::<f32>::new(), 1.0_f32);
     assert_eq!(
         text(at(|m: &(Vec<f32>, f32)| &m.0).path(&empty).unwrap_err()),
-        "cannot find the selected `Vec<f32>`: it has no leaves, and a place is found by its leaves; use `edit::replace_at` with its path, or select the node above it"
+        "cannot find the selected `Vec<f32>`: it has no leaves, and a selected node is found by the addresses of its leaves; use `edit::replace_at` with its path, or select the node above it"
     );
     static OUTSIDE: f32 = 1.0;
     let outside = at(|_: &Mlp| &OUTSIDE);

@@ -51,7 +51,7 @@ fn a_misspelt_name_is_corrected() {
 fn a_filter_that_accepts_nothing_says_so() {
     assert_eq!(
         chosen(&(Filter::param() & Filter::any_state())).unwrap_err(),
-        "the filter (param & state) selects no leaf; choose leaves of a kind and path that are there"
+        "the filter (param & state) selects no leaf; use a kind and a path that the tree has"
     );
     assert!(
         chosen(&Filter::path("[2]"))

@@ -110,7 +110,7 @@ fn error_names_the_operation() {
     let error = Tree::new(treedef.clone(), vec![1]).unwrap_err().to_string();
     assert!(
         error.starts_with(
-            "cannot make a tree: expected 2 leaves, found 1 (the first without a leaf is [1])"
+            "cannot make a tree: expected 2 leaves, found 1 (the first missing leaf is [1])"
         ),
         "{error}"
     );

@@ -32,7 +32,7 @@ fn a_name_is_registered_once() {
         ("is_training", "Static"),
     ] {
         let text = format!(
-            "`{name}` is registered already, as {kind}; `set` gives it another value, `set_kind` another kind"
+            "`{name}` is already registered as {kind}; change its value with `set`, or its kind with `set_kind`"
         );
         let mut model = model();
         assert_eq!(said(model.register_param(name, 1.0)), head(PARAM, &text));
@@ -88,21 +88,21 @@ fn parameter_reports_all_leaves_without_gradient() {
     assert_eq!(
         text,
         head(PARAM, "5 places:
-  `scale` is registered already, as Param; `set` gives it another value, `set_kind` another kind
-  at scale[1][0]: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state
-  at scale[1][1]: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state
-  at scale[2]: expected a float array or number, of which gradients exist, found bool[1,1]; give it floats, or make the field a state
-  at scale[3]: expected a float array or number, of which gradients exist, found &str; give it floats, or make the field a state"
+  `scale` is already registered as Param; change its value with `set`, or its kind with `set_kind`
+  at scale[1][0]: expected a float array or number, because only floats have gradients, found i32[]; give it floats, or make the field a state
+  at scale[1][1]: expected a float array or number, because only floats have gradients, found i32[]; give it floats, or make the field a state
+  at scale[2]: expected a float array or number, because only floats have gradients, found bool[1,1]; give it floats, or make the field a state
+  at scale[3]: expected a float array or number, because only floats have gradients, found &str; give it floats, or make the field a state"
         )
     );
     let one = head(
         CHANGE,
-        "at scale: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state",
+        "at scale: expected a float array or number, because only floats have gradients, found i32[]; give it floats, or make the field a state",
     );
     assert_eq!(said(model.set("scale", 1_i32)), one);
     let steps = head(
         KIND,
-        "at steps: expected a float array or number, of which gradients exist, found i32[]; give it floats, or make the field a state",
+        "at steps: expected a float array or number, because only floats have gradients, found i32[]; give it floats, or make the field a state",
     );
     assert_eq!(said(model.set_kind("steps", FieldKind::Param)), steps);
 }
@@ -177,7 +177,7 @@ fn leaves_are_of_the_modules_type() {
 fn static_fields_are_no_trees() {
     let mut model = model();
     let is_static = String::from(
-        "`is_training` is a static field, not a tree; use `get_static` and `set_static`, or register it anew",
+        "`is_training` is a static field, not a tree; use `get_static` and `set_static`, or register the field again",
     );
     assert_eq!(said(model.get("is_training")), head(READ, &is_static));
     assert_eq!(said(model.get_mut("is_training")), head(READ, &is_static));
@@ -190,7 +190,7 @@ fn static_fields_are_no_trees() {
         head(KIND, &is_static)
     );
     let is_tree = String::from(
-        "`scale` is a tree, not a static field; use `get` and `set`, or register it anew",
+        "`scale` is a tree, not a static field; use `get` and `set`, or register the field again",
     );
     assert_eq!(
         said(model.get_static::<f32>("scale")),

@@ -51,7 +51,7 @@ fn parameter_without_gradient_is_found() {
     assert_eq!(
         said(&model),
         [
-            "the parameter at a is i32[1]: expected a float array or number, of which gradients exist; make it a state (`#[state]`)"
+            "the parameter at a is i32[1]: expected a float array or number, because only floats have gradients; make it a state (`#[state]`)"
         ]
     );
 }

@@ -159,7 +159,7 @@ fn a_reference_is_not_written_by_what_makes_its_new_value() {
         }));
         *outcome.unwrap_err().downcast::<String>().unwrap()
     };
-    let text = "cannot write a reference inside of its own `update` or `modify`: the value that this is making would replace what is written; change the value that the function was given";
+    let text = "cannot write a reference inside of its own `update` or `modify`: the result of the function would replace the written value; change the value that the function was given";
     assert_eq!(inside(&|| count.set(5)), text);
     assert_eq!(inside(&|| count.update(|value| value)), text);
     assert_eq!(inside(&|| count.modify(|value| *value = 3)), text);

@@ -50,7 +50,7 @@ fn a_tree_refuses_it_with_its_path() {
     let holder = ("before", list());
     assert_eq!(
         panics(|| tree::structure(&holder)),
-        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use the function of `graph` with the same name, which keeps them"
+        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use the function with the same name in `graph`, which keeps the cycle"
     );
     assert!(panics(|| tree::flatten::<i32, _>(&list())).contains("[2].0 leads back to the root"));
 }

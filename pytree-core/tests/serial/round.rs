@@ -226,7 +226,7 @@ fn function_is_not_built_from_bytes() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot build the value at [0]: of a `fn(f32) -> f32` that was read from bytes only the text `a function` is known; \
+        "cannot build the value at [0]: the treedef was read from bytes, which hold only the text `a function` of this `fn(f32) -> f32`; \
          unflatten with the treedef of a value"
     );
 }

@@ -316,9 +316,9 @@ fn conflicts_of_all_trees_are_reported() {
     assert_eq!(
         texts,
         [
-            "node type at [1]: a list of 1 against a tuple of 1 in tree 0 of the rest",
-            "node type at [0]: a tuple of 2 against a list of 1 in tree 2 of the rest",
-            "number of children at the root: 2 against 1 in tree 3 of the rest",
+            "node type at [1]: a list of 1 against a tuple of 1 in `rest[0]`",
+            "node type at [0]: a tuple of 2 against a list of 1 in `rest[2]`",
+            "number of children at the root: 2 against 1 in `rest[3]`",
         ]
     );
 }

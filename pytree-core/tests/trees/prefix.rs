@@ -283,7 +283,7 @@ fn errors_of_a_single_tree_are_reported() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot take the subtrees at the leaves of a prefix: the first tree is not a prefix: node type at [0]: a list of 1 against a tuple of 1; above the leaves of a prefix are the nodes of the full tree, and each leaf replaces a whole subtree"
+        "cannot take the subtrees at the leaves of a prefix: the first tree is not a prefix: node type at [0]: a list of 1 against a tuple of 1; a prefix has the same nodes as the full tree down to its leaves, and each of its leaves replaces a whole subtree"
     );
     let error = prefix.broadcast_to(full.treedef()).unwrap_err();
     assert_eq!(
@@ -324,8 +324,8 @@ fn trees_are_mapped_together_with_all_errors_at_once() {
     assert_eq!(
         reported,
         [
-            "in tree 0 of the rest: number of children at the root: 2 against 1",
-            "in tree 2 of the rest: keys at [1]: ['a'] against ['b']; 'a' is missing, 'b' is too much",
+            "in `rest[0]`: number of children at the root: 2 against 1",
+            "in `rest[2]`: keys at [1]: ['a'] against ['b']; 'a' is missing, 'b' is too much",
         ]
     );
 }

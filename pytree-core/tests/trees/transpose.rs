@@ -56,7 +56,7 @@ fn all_differences_are_told() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot transpose: the tree is not of the outer structure with the inner one at each leaf: 2 places:\n  node type at [1]: a tuple of 2 against a list of 2\n  number of children at [2]: 2 against 1"
+        "cannot transpose: expected the outer structure with the inner structure at each of its leaves: 2 places:\n  node type at [1]: a tuple of 2 against a list of 2\n  number of children at [2]: 2 against 1"
     );
 }
 
@@ -78,7 +78,7 @@ fn a_leaf_is_no_subtree_here() {
     let some = integers(&tree!([Some(1)])).transpose(tree!([0]).treedef(), Some(&TreeDef::leaf()));
     assert_eq!(
         some.unwrap_err().to_string(),
-        "cannot transpose: the tree is not of the outer structure with the inner one at each leaf: node type at [0]: a leaf against `Some`"
+        "cannot transpose: expected the outer structure with the inner structure at each of its leaves: node type at [0]: a leaf against `Some`"
     );
 }
 

@@ -102,7 +102,7 @@ fn shared_layer_is_set_once() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot set a static field of type `Mode`: the filter path([1][0]) selects no static field of that type, by path alone; there are [0].mode"
+        "cannot set a static field of type `Mode`: the filter path([1][0]) selects no static field of that type; static fields have no kind, so select one of these by its path: [0].mode"
     );
 }
 
@@ -116,7 +116,7 @@ fn what_is_set_nowhere_is_an_error() {
     };
     assert_eq!(
         message(Filter::path("blocks[0].linear")),
-        "cannot set a static field of type `Mode`: the filter path(blocks[0].linear) selects no static field of that type, by path alone; there are 5 places:
+        "cannot set a static field of type `Mode`: the filter path(blocks[0].linear) selects no static field of that type; static fields have no kind, so select one of these by its path: 5 places:
   blocks[0].norm.mode
   blocks[0].dropout.mode
   blocks[1].norm.mode

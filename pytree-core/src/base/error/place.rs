@@ -1,10 +1,10 @@
-//! Why entries do not make a state.
+//! Why entries do not match the leaves of a structure.
 
 use std::fmt;
 
 use crate::base::path::KeyPath;
 
-/// Why an entry of a flat state or of pure dictionaries has no place, or a place has no entry.
+/// Why the entries of a flat state or of pure dictionaries do not match the leaves of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlaceProblem {
@@ -15,20 +15,20 @@ pub enum PlaceProblem {
         /// The most similar existing path.
         nearest: Option<KeyPath>,
     },
-    /// The path leads to a later place of a shared node, whose leaves are listed at its first place.
+    /// The path leads through a repeated occurrence of a shared node. Its leaves are listed only below its first path.
     Alias {
         /// The given path.
         path: KeyPath,
-        /// The path of the same leaf below the first place.
+        /// The path of the same leaf below the first path of the node.
         first: KeyPath,
     },
-    /// The place has no entry.
+    /// The leaf at this path has no entry.
     Missing(KeyPath),
-    /// The place has more than one entry.
+    /// The leaf at this path has more than one entry.
     Twice(KeyPath),
-    /// An entry is below another entry, which is a leaf.
+    /// The path of an entry continues below another entry, which is a leaf.
     BelowLeaf {
-        /// The path of the entry below.
+        /// The longer path.
         path: KeyPath,
         /// The path of the leaf.
         leaf: KeyPath,
@@ -47,7 +47,7 @@ impl fmt::Display for PlaceProblem {
             }
             Self::Alias { path, first } => write!(
                 f,
-                "{} is the same leaf as {}; pass it once, at that path",
+                "{} is the same leaf as {}; pass the leaf once, at the second path",
                 path.or_root(),
                 first.or_root()
             ),

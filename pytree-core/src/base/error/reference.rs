@@ -28,7 +28,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// Why a call that is in conflict with another thread is not repeated.
+/// Why a call is not repeated after a conflict with another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepeated {
@@ -41,21 +41,21 @@ pub enum Unrepeated {
     Effects,
 }
 
-/// A reference is used where it may not be used, or by two threads at once.
+/// A reference is used where its use is not allowed, or by two threads at once.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
     /// The reference was created outside of the transformation in which it is used.
     #[error(
-        "cannot {access} a reference inside of `{transformation}` that was made outside of it: {}; pass it as part of the argument{}",
+        "cannot {access} a reference inside of `{transformation}` that was created outside of it: {}; pass it as part of the argument{}",
         match .access {
-            Access::Read => "its value would become a constant of what is recorded",
-            Access::Write => "what is traced would leak out",
-            Access::Return => "the function would return another reference",
+            Access::Read => "its value would become a constant of the recorded function",
+            Access::Write => "traced values would leak out of the transformation",
+            Access::Return => "the function would return a different reference",
         },
         match .access {
             Access::Read | Access::Return => "",
-            Access::Write => "; the value it holds in the end is written back",
+            Access::Write => "; its final value is written back",
         }
     )]
     Captured {
@@ -66,21 +66,21 @@ pub enum ReferenceError {
     },
     /// The function that computes the new value of the reference writes the reference.
     #[error(
-        "cannot write a reference inside of its own `update` or `modify`: the value that this is making would replace what is written; change the value that the function was given"
+        "cannot write a reference inside of its own `update` or `modify`: the result of the function would replace the written value; change the value that the function was given"
     )]
     Updating,
-    /// References of this kind may not be written at the moment.
+    /// The enclosing `refs::with_mutable` does not accept references of this kind.
     #[error(
-        "cannot write a reference {}: inside of `refs::with_mutable`, only kinds that it accepts are written; write it outside, let the function accept it, or say the kind by `Ref::param` or `Ref::state`",
+        "cannot write a reference {}: inside of `refs::with_mutable`, only references of accepted kinds may be written; write the reference outside, accept its kind, or create it with a kind by `Ref::param` or `Ref::state`",
         .kind.map_or_else(|| "without a kind of its own".to_owned(), |kind| format!("of kind {kind}"))
     )]
     NotMutable {
-        /// The kind that the reference itself determines.
+        /// The kind that the reference was created with, if any.
         kind: Option<LeafKind>,
     },
     /// Another thread wrote the reference after the call read it. Nothing that the call computed is written.
     #[error(
-        "cannot write what {} computed: another thread wrote the reference at {} while it ran, so the result is out of date and nothing is written; {}",
+        "cannot write the results of {}: another thread wrote the reference at {} while it ran, so the result is out of date and nothing is written; {}",
         match .unrepeated {
             Unrepeated::Caller => "the code between flattening and unflattening a value".to_owned(),
             Unrepeated::Function(name) => format!("`{name}`"),
@@ -90,18 +90,18 @@ pub enum ReferenceError {
         match .unrepeated {
             Unrepeated::Caller => "repeat both steps, for instance by `boundary::repeated`, or hold a lock around them",
             Unrepeated::Function(_) => "compile the function that calls it with `jit`, whose calls are repeated, or hold a lock around the calls",
-            Unrepeated::Effects => "it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove what prints or calls back",
+            Unrepeated::Effects => "it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove the effects, such as printing",
         }
     )]
     Conflict {
-        /// The path of the reference in the value that the call has read.
+        /// The path of the reference in the argument of the call.
         path: KeyPath,
         /// Why the call is not repeated.
         unrepeated: Unrepeated,
     },
     /// The reference was created inside a transformation that has finished, or that runs on another thread.
     #[error(
-        "cannot {access} a reference that was made inside of `{transformation}`, which has finished or runs on another thread; return it as part of the result, where it becomes one that lasts"
+        "cannot {access} a reference that was created inside of `{transformation}`, which has finished or runs on another thread; return it as part of the result, and use the reference in that result"
     )]
     Over {
         /// The use that was attempted.

@@ -67,7 +67,7 @@ pub enum RegistrationProblem {
         /// The value that the field holds.
         found: String,
     },
-    /// A name is not an identifier, so that paths could not contain it.
+    /// A name is not an identifier, so a path cannot contain the name.
     NotAName {
         /// The name.
         name: String,
@@ -84,7 +84,7 @@ impl fmt::Display for RegistrationProblem {
         match self {
             Self::Registered { name, kind } => write!(
                 f,
-                "`{name}` is registered already, as {}; `set` gives it another value, `set_kind` another kind",
+                "`{name}` is already registered as {}; change its value with `set`, or its kind with `set_kind`",
                 kind.map_or("Subtree".to_owned(), |kind| kind.to_string())
             ),
             Self::NotRegistered { name, nearest } => {
@@ -96,7 +96,7 @@ impl fmt::Display for RegistrationProblem {
             }
             Self::NotTrainable { path, found } => write!(
                 f,
-                "at {path}: expected a float array or number, of which gradients exist, found {found}; give it floats, or make the field a state"
+                "at {path}: expected a float array or number, because only floats have gradients, found {found}; give it floats, or make the field a state"
             ),
             Self::WithoutKind { path } => write!(
                 f,
@@ -119,11 +119,11 @@ impl fmt::Display for RegistrationProblem {
                 is_static: true,
             } => write!(
                 f,
-                "`{name}` is a static field, not a tree; use `get_static` and `set_static`, or register it anew"
+                "`{name}` is a static field, not a tree; use `get_static` and `set_static`, or register the field again"
             ),
             Self::StaticField { name, .. } => write!(
                 f,
-                "`{name}` is a tree, not a static field; use `get` and `set`, or register it anew"
+                "`{name}` is a tree, not a static field; use `get` and `set`, or register the field again"
             ),
             Self::StaticType {
                 name,
