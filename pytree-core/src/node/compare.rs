@@ -26,7 +26,7 @@ pub struct LeafDiff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeafChange {
-    /// The types of leaves that are not both arrays or numbers.
+    /// The types, unless both leaves are arrays or numbers.
     Type,
     /// The shapes.
     Shape,
@@ -103,7 +103,7 @@ fn compare_arrays(
     values.map(|values| (LeafChange::Values, Some(values)))
 }
 
-/// Returns the elements of an array of integers that an `f64` may round.
+/// Returns the elements of an array of 64-bit integers, which an `f64` may round; `None` for other leaves.
 pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     match info.element {
         ElementType::I64 => {
@@ -118,8 +118,8 @@ pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     }
 }
 
-/// Compares elements in row-major order. If exact elements exist, they determine whether two elements differ.
-#[allow(clippy::float_cmp, reason = "a difference is any at all")]
+/// Compares elements in row-major order. If `exact` is given, its integers determine whether two elements differ.
+#[allow(clippy::float_cmp, reason = "every difference counts")]
 fn compare_values(
     shape: &[usize],
     left: &[f64],
@@ -170,7 +170,7 @@ fn compare_values(
     })
 }
 
-/// Returns the index along each axis of an element in row-major order.
+/// Returns the index along each axis of the element at a position in row-major order.
 fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
     let mut rest = element;
     let mut index: Vec<usize> = shape
@@ -186,7 +186,7 @@ fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Returns the displayed text of a leaf in a tree.
+/// Displays a leaf as in a tree.
 struct Shown<'l>(&'l dyn Leaf);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,7 +212,7 @@ pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
 }
 
 impl LeafDiff {
-    /// Returns the columns of the table that follow the two leaves.
+    /// Returns the columns of the difference table that follow the columns of the two leaves.
     pub(crate) fn columns(&self) -> [String; 4] {
         let Some(values) = &self.values else {
             let what = match self.change {
@@ -242,7 +242,7 @@ impl LeafDiff {
     }
 }
 
-/// Formats an element of an array whose display is `array`, with the digits of its dtype.
+/// Formats an element with the digits of its dtype, which begins `array`, the displayed form of the array.
 #[allow(clippy::cast_possible_truncation, reason = "it was an f32")]
 fn shown_as(array: &str, element: f64) -> String {
     if array.starts_with("f32") {

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use crate::base::bug::bug;
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 
-/// The position in the sorted keys of each entry of a map, in insertion order; empty if the order is unknown or sorted.
-/// It is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict).
+/// The insertion order of a map: for each entry, its position among the sorted keys. It is `None` if the order is
+/// unknown or equals the order of the keys.
 ///
-/// It equals any other insertion order: maps with the same keys have the same structure, however they were filled.
+/// An insertion order is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict). All
+/// insertion orders are equal, because maps with the same keys have the same structure, however they were filled.
 #[derive(Clone, Debug, Default)]
 pub struct InsertionOrder(Option<Arc<[u32]>>);
 
 impl InsertionOrder {
-    /// The order of the keys.
+    /// The insertion order of a map whose entries were inserted in the order of their keys.
     pub const SORTED: &'static Self = &Self(None);
 
     /// Creates the order of entries, given their positions among the sorted keys.
@@ -82,8 +83,8 @@ impl StaticValue for InsertionOrder {
     }
 }
 
-/// Sorts the entries of a map by key and returns their insertion order. If several keys are equal, the last value is
-/// kept, at the place of the first.
+/// Sorts the entries of a map by key, and returns the keys, the values and the insertion order. If several keys are
+/// equal, the first key determines the position, and the last value is kept.
 pub(crate) fn sort_entries<T>(
     entries: Vec<(StaticBox, T)>,
 ) -> (Vec<StaticBox>, Vec<T>, InsertionOrder) {

@@ -1,7 +1,7 @@
-//! Leaves: the values at the ends of a pytree.
+//! Leaves: the values of a pytree that have no children.
 //!
-//! A leaf is anything that is not a node: a number, a string, an array, a tensor, a user's own type. The type of a leaf
-//! is compared only where one type is required. Nothing here does arithmetic.
+//! A leaf is a number, a string, an array, a tensor or a value of a user's type. The types of leaves are compared only
+//! where a certain type is required. This module does no arithmetic.
 
 mod array_info;
 
@@ -15,7 +15,7 @@ use crate::base::text::write_quoted;
 use crate::node::compare::same;
 use crate::node::shape::NodeShape;
 
-/// A value at the end of a pytree.
+/// A value of a pytree that has no children.
 ///
 /// Numbers, strings, ndarray's owned arrays and tensors are leaves. `#[derive(Leaf)]` makes a user's type a leaf.
 pub trait Leaf: Any + fmt::Debug + Send + Sync {
@@ -31,16 +31,16 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// Moves the leaf into `slot`, an `Option` of its type.
     ///
     /// # Errors
-    /// The leaf itself, if `slot` holds another type.
+    /// Returns the leaf itself if `slot` is an `Option` of another type.
     fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>>;
 
     /// Returns the name of the leaf's type, for messages.
     fn type_name(&self) -> &'static str;
 
-    /// Returns the shape of the leaf's node in a treedef. The shape stores the type of the leaf.
+    /// Returns the node shape of the leaf in a treedef. This shape stores the Rust type of the leaf.
     fn leaf_shape(&self) -> &'static NodeShape;
 
-    /// Returns the inner leaf, if this leaf only wraps another one. The elements of the inner leaf are then used.
+    /// Returns the inner leaf, if this leaf only wraps another leaf. Its elements are those of the inner leaf.
     fn inner(&self) -> Option<&dyn Leaf> {
         None
     }
@@ -56,10 +56,10 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     }
 
     /// Returns the elements as numbers in row-major order, if the leaf is an array or a number whose values can be read
-    /// now. Comparisons of models and the search for NaNs use it.
+    /// now. Comparisons of models and the search for NaNs use these numbers.
     ///
-    /// `true` is one and `false` is zero. An integer beyond 2⁵³ is rounded to the nearest `f64`. The length is that of
-    /// [`array_info`](Self::array_info).
+    /// `true` is one and `false` is zero. An integer beyond 2⁵³ is rounded to the nearest `f64`. The number of elements
+    /// agrees with [`array_info`](Self::array_info).
     fn values(&self) -> Option<Vec<f64>> {
         None
     }
@@ -80,18 +80,18 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
 }
 
 impl dyn Leaf {
-    /// Returns the leaf as a `T`, if it is one.
+    /// Returns the leaf as a `T`, if its type is `T`.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.as_any().downcast_ref()
     }
 
-    /// Returns the leaf as a mutable `T`, if it is one.
+    /// Returns the leaf as a mutable `T`, if its type is `T`.
     pub fn downcast_mut<T: 'static>(&mut self) -> Option<&mut T> {
         self.as_any_mut().downcast_mut()
     }
 
-    /// Returns the leaf as an array of `T` of any rank, if it is a number or one of ndarray's owned arrays of up to six
-    /// axes.
+    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number or an owned array of
+    /// ndarray with this element type and at most six axes or a dynamic rank.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         if let Some(inner) = self.inner() {
             return inner.array_view();
@@ -145,7 +145,7 @@ impl dyn Leaf {
     }
 }
 
-/// The methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
+/// Writes the methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __leaf_methods {
@@ -215,7 +215,7 @@ macro_rules! __leaf_is_pytree {
     };
 }
 
-/// Returns a number of any element type as an `f64`.
+/// Returns a number of any element type as an `f64`; `None` if the value is not a number.
 fn number(value: &dyn Any) -> Option<f64> {
     macro_rules! attempt {
         ($($exact:ty),*; $($rounded:ty),*) => {
@@ -279,7 +279,7 @@ __leaf_is_pytree!([] &'static str);
 impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
     __leaf_methods!();
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The strides and layout in ndarray's `Debug` are of no interest in a tree.
+        // Omits the shape, the strides and the layout, which ndarray's `Debug` writes after the elements.
         let text = format!("{self:?}");
         f.write_str(text.split(", shape=[").next().unwrap_or(&text))
     }
@@ -295,11 +295,11 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
 }
 __leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
-/// A leaf that may be missing, for trees in which `None` is a leaf. It is displayed as its content, as in Python, and
-/// is an array if its content is an array.
+/// Makes an `Option` of a leaf a leaf, for trees in which `None` is a leaf. The leaf is displayed as its content, as in
+/// Python, and is an array if its content is an array.
 ///
-/// An `Option` in any other value is a node. This applies only to trees made by
-/// [`Tree::none_as_leaves`](crate::Tree::none_as_leaves).
+/// Only the trees that [`Tree::none_as_leaves`](crate::Tree::none_as_leaves) returns have such leaves. In all other
+/// values an `Option` is a node.
 impl<L: Leaf + Clone> Leaf for Option<L> {
     __leaf_methods!();
     fn inner(&self) -> Option<&dyn Leaf> {
@@ -329,7 +329,7 @@ impl<L: Leaf + Clone> Leaf for Option<L> {
 pub struct AnyLeaf(Box<dyn Leaf>);
 
 impl AnyLeaf {
-    /// Wraps a leaf. An [`AnyLeaf`] is not wrapped twice.
+    /// Wraps a leaf.
     pub fn new(leaf: impl Leaf) -> Self {
         Self(Box::new(leaf))
     }
@@ -339,12 +339,13 @@ impl AnyLeaf {
         Self(leaf)
     }
 
-    /// Returns the leaf as a `T`, if it is one.
+    /// Returns the leaf as a `T`, if its type is `T`.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 
-    /// Returns the leaf as an array of `T`, if it is a number or one of ndarray's owned arrays.
+    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number or an owned array of
+    /// ndarray with this element type.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         self.0.array_view()
     }

@@ -1,9 +1,10 @@
-//! Node shapes: what a treedef stores of a node besides its children and static values.
+//! Node shapes: the family, the name and the fields of a node, which a treedef stores beside children and static
+//! values.
 //!
-//! A shape is a constant of the node's type, a [`NodeShape`], or is made at run time, a [`DynamicShape`], which is
-//! freed with the last structure that uses it. A [`Shape`] is either. Two shapes are equal if their descriptions are
-//! equal. Arguments of generic types do not count, as in Python: they are seen in the children. So the transpose of a
-//! list with a `Batch<f64>` at each leaf is a `Batch<Vec<f64>>`.
+//! A [`NodeShape`] is a constant of the node's type. A [`DynamicShape`] is created at run time and is freed with the
+//! last structure that uses it. A [`Shape`] is one of both. Two shapes are equal if their descriptions are equal. As in
+//! Python, a description does not contain the arguments of a generic type, because the children show them. So the
+//! transpose of a list with a `Batch<f64>` at each leaf is a `Batch<Vec<f64>>`.
 
 mod dynamic;
 mod either;
@@ -25,7 +26,7 @@ pub(crate) const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>
 pub enum NodeKind {
     /// A leaf.
     Leaf,
-    /// A place whose leaf is in another part of a partition.
+    /// An absent leaf: the leaf is in another part of the partition.
     Absent,
     /// A struct or enum variant with named fields.
     Struct,
@@ -45,16 +46,16 @@ pub enum NodeKind {
     None,
     /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object: its static value rebuilds it. Displayed as its child.
+    /// A boxed trait object, which is rebuilt by its static value; displayed as its child.
     Object,
-    /// A shared node at its first place; displayed as its child.
+    /// The first occurrence of a shared node; displayed as its child.
     Shared,
-    /// A shared node or a reference at a later place. Its static value is the number of the node.
+    /// A later occurrence of a shared node or a reference. Its static value is the number of the first occurrence.
     Alias,
-    /// A mutable reference at its first place; displayed as its content. Its shape may have a field, which determines
-    /// the kind of the content.
+    /// The first occurrence of a mutable reference; displayed as its content. If its shape has a field, the field
+    /// determines the kind of the content.
     Reference,
-    /// A weak edge: its child is an alias of its target, or an alias of nothing.
+    /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
     /// A reference of the argument inside the result of a function. Its static value is the position among the
     /// references of the argument.
@@ -70,7 +71,7 @@ impl NodeKind {
         )
     }
 
-    /// Returns whether aliases refer to nodes of this family by number, in the order in which they begin.
+    /// Returns whether nodes of this family are numbered, in the order of visit, so that aliases can refer to them.
     pub(crate) const fn is_numbered(self) -> bool {
         matches!(self, Self::Shared | Self::Reference)
     }
@@ -96,7 +97,7 @@ pub struct NodeShape {
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
-    /// The identity of the node's type, the same for all arguments of a generic type.
+    /// The identity of the node's type. It is the same for all arguments of a generic type.
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
     pub type_name: fn() -> &'static str,
@@ -181,7 +182,7 @@ macro_rules! builtin {
 builtin! {
     /// A leaf.
     LEAF = Leaf, "leaf";
-    /// A place whose leaf is in another part.
+    /// An absent leaf.
     ABSENT = Absent, "absent";
     /// A sequence.
     LIST = List, "list";
@@ -197,20 +198,20 @@ builtin! {
     SOME = Some, "Some";
     /// A boxed trait object.
     OBJECT = Object, "object";
-    /// A shared node at its first place.
+    /// The first occurrence of a shared node.
     SHARED = Shared, "shared";
-    /// A shared node or a reference at a later place.
+    /// A later occurrence of a shared node or a reference.
     ALIAS = Alias, "alias";
     /// A mutable reference that does not determine the kind of its content.
     REFERENCE = Reference, REFERENCE_NAME;
     /// A weak edge.
     WEAK = Weak, "weak";
-    /// A reference of the argument.
+    /// A reference of the argument inside the result of a function.
     ARGUMENT = Argument, "argument";
 }
 
 /// The name of the shapes of references.
 pub(crate) const REFERENCE_NAME: &str = "reference";
 
-/// The field of a reference's shape that determines its kind.
+/// The name of the field that a reference's shape has if it determines the kind of the content.
 pub(crate) const REFERENCE_FIELD: &str = "value";

@@ -1,7 +1,7 @@
 //! Static values: the data of a treedef that are not leaves.
 //!
-//! A static value is visited by reference, with a table of its operations. So types without our traits are accepted,
-//! and a value is cloned only when a treedef is built.
+//! A static value is visited by reference, together with a table of its operations. So types that do not implement our
+//! traits are accepted, and a value is cloned only when a treedef is built.
 
 mod data;
 mod values;
@@ -48,8 +48,8 @@ impl StaticOperations {
         }
     }
 
-    /// Returns the operations of a type that is `PartialEq + Debug`. Its hash is that of the type's name, because equal
-    /// values may have different debug texts.
+    /// Returns the operations of a type that implements `PartialEq + Debug`. Only the name of the type is hashed,
+    /// because equal values may have different debug texts.
     pub const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
         Self {
             eq: eq::<T>,
@@ -70,7 +70,7 @@ fn share<T: Clone + Send + Sync + 'static>(value: &dyn Any) -> Arc<dyn Any + Sen
         None => Arc::new(()),
     }
 }
-/// Values that do not equal themselves, such as NaN, are equal if they have the same debug text.
+/// Compares two values. Values that do not equal themselves, such as NaN, are equal if they have the same debug text.
 fn eq<T: PartialEq + fmt::Debug + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
     let (Some(left), Some(right)) = (left.downcast_ref::<T>(), right.downcast_ref::<T>()) else {
         return false;
@@ -94,15 +94,15 @@ fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) ->
         .map_or(Ok(()), |value| value.fmt(f))
 }
 
-/// Returns the type of a function pointer, without paths; `None` for other types. The value is an address, which
-/// differs from run to run.
+/// Returns the type of a function pointer, without paths; `None` for other types. The type is displayed instead of the
+/// value, an address that differs from run to run.
 fn function_type<T>() -> Option<String> {
     let name = std::any::type_name::<T>();
     let pointer = ["fn(", "for<", "unsafe fn(", "unsafe extern ", "extern "];
     if !pointer.iter().any(|start| name.starts_with(start)) {
         return None;
     }
-    // The lifetimes of a higher-ranked function, and those of references.
+    // Removes `for<…>`, the lifetimes of a higher-ranked function. The loop below removes the lifetimes of references.
     let name = match name.split_once("> fn(") {
         Some((lifetimes, rest)) if lifetimes.starts_with("for<") => format!("fn({rest}"),
         _ => name.to_owned(),
@@ -164,8 +164,8 @@ impl<'a> StaticRef<'a> {
         (self.operations.data)(self.value)
     }
 
-    /// Compares values. Values of different types are equal if their data is equal: a `String` key equals a `&str` key,
-    /// and a value equals what was read from its bytes. The text of an opaque value is not enough: different values may
+    /// Returns whether two values of different types have equal data. A `String` key equals a `&str` key, and a value
+    /// equals the value that was read from its bytes. Opaque values never are equal here, because different values may
     /// have the same text.
     #[cold]
     fn same_data_of_another_type(self, other: &Self) -> bool {
@@ -201,7 +201,7 @@ impl fmt::Debug for StaticRef<'_> {
     }
 }
 
-/// A static value that a treedef owns. Clones share it.
+/// A static value that a treedef owns. Clones share the value.
 #[derive(Clone)]
 pub struct StaticBox {
     value: Arc<dyn Any + Send + Sync>,
@@ -222,7 +222,7 @@ impl StaticBox {
         self.as_static_ref().data()
     }
 
-    /// Returns the value as a `T`: the value itself, or a `T` made from its data.
+    /// Returns a clone of the value if its type is `T`, or else a `T` built from its data, if possible.
     pub(crate) fn to_value<T: StaticValue>(&self) -> Option<T> {
         match self.downcast_ref::<T>() {
             Some(value) => Some(value.clone()),
@@ -263,19 +263,19 @@ impl fmt::Debug for StaticBox {
     }
 }
 
-/// A type whose values may be static fields: totally compared, hashed, copied and displayed.
+/// A type whose values may be static fields: they can be compared, hashed, copied and displayed.
 ///
-/// Numbers are compared by their bits, so NaN equals itself, and so does a treedef that contains NaN.
-/// `#[derive(Static)]` implements it for a user's type.
+/// Numbers are compared by their bits. So NaN equals itself, and a treedef that contains NaN equals itself, too.
+/// `#[derive(Static)]` implements this trait for a user's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be static",
     label = "a treedef cannot compare it",
     note = "write `#[derive(Static, Clone)]` on the type, or bound the type parameter by `StaticValue`"
 )]
 pub trait StaticValue: Clone + Send + Sync + 'static {
-    /// Compares two values by a total equality.
+    /// Returns whether two values are equal. Every value must equal itself.
     fn static_eq(&self, other: &Self) -> bool;
-    /// Returns a hash. Equal values have equal hashes.
+    /// Adds the value to a hash. Equal values must have equal hashes.
     fn static_hash(&self, hasher: &mut dyn Hasher);
     /// Writes the value as a treedef displays it.
     ///
@@ -283,8 +283,8 @@ pub trait StaticValue: Clone + Send + Sync + 'static {
     /// The errors of the formatter.
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Returns the value as data, which files store, and which determines the order of the keys of maps. The default
-    /// has only the type's name and the displayed text.
+    /// Returns the value as data. Files store this data, and the keys of maps are sorted by it. The default contains
+    /// only the type's name and the displayed text.
     ///
     /// Equal data must have equal hashes; see [`static_hash`](Self::static_hash).
     fn static_data(&self) -> StaticData {

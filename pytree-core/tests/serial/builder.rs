@@ -249,12 +249,12 @@ fn shapes_that_can_not_begin_are_refused() {
     );
     assert_eq!(
         text,
-        "in the root: cannot make the shape `Twice`: cannot build a struct: `Twice` has two fields of the name `x`; rename one"
+        "in the root: cannot make the shape `Twice`: cannot build a struct: `Twice` has two fields named `x`; rename one of them"
     );
     let error = DynamicShape::new(NodeKind::Alias, "A", &[], &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot build a shape: the shape of the family Alias is a constant; use that of the module `shape`"
+        "cannot build a shape: nodes of the family Alias have a constant shape; use the constant in the module `shape`"
     );
     let shape = DynamicShape::new(NodeKind::Struct, "Static", &[], &["s"]).unwrap();
     let text = reason(TreeBuilder::new().begin_shape(shape, vec![]).end());

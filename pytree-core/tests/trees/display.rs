@@ -89,7 +89,7 @@ fn two_fields_of_one_name_are_refused() {
     assert!(
         error
             .to_string()
-            .contains("`Point` has two fields of the name `x`"),
+            .contains("`Point` has two fields named `x`"),
         "{error}"
     );
     let statics = vec![("x", StaticBox::new(1))];
@@ -97,7 +97,7 @@ fn two_fields_of_one_name_are_refused() {
     assert!(
         error
             .to_string()
-            .contains("`Layer` has two fields of the name `x`"),
+            .contains("`Layer` has two fields named `x`"),
         "{error}"
     );
 }

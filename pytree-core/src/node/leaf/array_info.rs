@@ -31,7 +31,7 @@ impl ElementType {
         }
     }
 
-    /// Returns whether the dtype has gradients.
+    /// Returns whether the dtype is a float type. Only floats have gradients.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
@@ -61,7 +61,7 @@ pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
     const TYPE: ElementType;
 }
 
-/// The dtype and shape of a leaf that is an array or a number; displayed as `f32[2,3]`.
+/// The dtype and shape of an array or a number; displayed as `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayInfo {
     /// The dtype.

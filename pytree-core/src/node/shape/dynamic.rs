@@ -1,7 +1,7 @@
-//! Shapes made at run time: of named tuples, modules built from data, and structures read from bytes.
+//! Shapes created at run time: for named tuples, modules built from data, and structures read from bytes.
 //!
-//! There is no global table of them: each is freed with the last structure that uses it. So a process may read any
-//! number of structures.
+//! There is no global table of these shapes. Each shape is freed with the last structure that uses it, so a process may
+//! read any number of structures.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{NodeKind, NodeShape};
 use crate::base::error::TreeError;
 use crate::base::kind::FieldKind;
 
-/// A shape made at run time.
+/// A shape created at run time.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct DynamicShape {
     kind: NodeKind,
@@ -23,8 +23,8 @@ impl DynamicShape {
     /// data.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two fields have the same name, or if the shapes of the family are constants: leaves,
-    /// absent places, shared nodes, aliases and nodes of the argument.
+    /// [`TreeError::Build`] if two fields have the same name, or if the family `kind` has only constant shapes:
+    /// leaves, absent leaves, shared nodes, aliases and references of the argument.
     pub fn new(
         kind: NodeKind,
         name: &str,
@@ -42,7 +42,7 @@ impl DynamicShape {
             return Err(TreeError::Build {
                 node: "shape",
                 reason: format!(
-                    "the shape of the family {kind:?} is a constant; use that of the module `shape`"
+                    "nodes of the family {kind:?} have a constant shape; use the constant in the module `shape`"
                 ),
             });
         }
@@ -55,7 +55,7 @@ impl DynamicShape {
         }) {
             return Err(TreeError::Build {
                 node: "struct",
-                reason: format!("`{name}` has two fields of the name `{twice}`; rename one"),
+                reason: format!("`{name}` has two fields named `{twice}`; rename one of them"),
             });
         }
         let fields = fields.iter().copied();
@@ -114,8 +114,8 @@ impl DynamicShape {
     }
 }
 
-/// The stand-in for a shape made at run time: a constant of its family, so that nodes stay small and `Copy`. The
-/// treedef has the shape in a table.
+/// The stand-in for a shape created at run time. A node of a treedef refers to the stand-in, a constant of the family,
+/// so that nodes stay small and `Copy`. The treedef stores the shape itself in a table.
 #[derive(Debug)]
 pub(crate) struct StandIn;
 
@@ -136,7 +136,7 @@ const fn stand_in(kind: NodeKind) -> NodeShape {
     NodeShape::builtin(kind, "")
 }
 
-/// The stand-ins at the positions of their families.
+/// The stand-ins, indexed by family.
 static STAND_INS: [NodeShape; 17] = [
     stand_in(NodeKind::Leaf),
     stand_in(NodeKind::Absent),

@@ -1,4 +1,4 @@
-//! The shape of a node: the constant of a type, or a shape made at run time.
+//! The shape of a node: the constant of a type, or a shape created at run time.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,28 +7,29 @@ use super::{DynamicShape, FROZEN, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::Key;
 
-/// The shape of a node: what a treedef stores of it besides its children and static values.
+/// The shape of a node, which a treedef stores besides the children and static values of the node.
 ///
 /// Two shapes are equal if their descriptions are equal: the family, the name (without module path and generic
-/// arguments, with the variant of an enum), the fields with their kinds, and the names of the static fields. Leaves are
-/// equal whatever their types.
+/// arguments, with the variant of an enum), the fields with their kinds, and the names of the static fields. The shapes
+/// of all leaves are equal.
 ///
-/// The Rust type is not part of the description. So a stored structure still fits after its type has moved to another
-/// module, and shapes made at run time are compared like any other. A value is built only from a shape of its own type.
+/// The Rust type is not part of the description. So a stored structure remains usable after its type has moved to
+/// another module, and shapes created at run time are compared like all other shapes. A value is built only from a
+/// shape of its own type.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape<'a> {
     /// The constant of a type.
     Static(&'static NodeShape),
-    /// A shape made at run time.
+    /// A shape created at run time.
     Dynamic(&'a Arc<DynamicShape>),
 }
 
-/// A [`Shape`] that is owned.
+/// A [`Shape`] that owns a shape created at run time.
 #[derive(Clone, Debug)]
 pub enum OwnedShape {
     /// The constant of a type.
     Static(&'static NodeShape),
-    /// A shape made at run time.
+    /// A shape created at run time.
     Dynamic(Arc<DynamicShape>),
 }
 
@@ -116,7 +117,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the name as text that may outlive the shape.
+    /// Returns the name as a text that does not borrow the shape.
     pub(crate) fn name_text(self) -> Cow<'static, str> {
         match self {
             Self::Static(shape) => shape.name.into(),
@@ -183,18 +184,18 @@ impl<'a> Shape<'a> {
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Static(shape) => (shape.type_name)(),
-            Self::Dynamic(_) => "a type made at run time",
+            Self::Dynamic(_) => "a type created at run time",
         }
     }
 
-    /// Returns whether the shape was made at run time.
+    /// Returns whether the shape was created at run time.
     #[inline]
     pub fn is_dynamic(self) -> bool {
         matches!(self, Self::Dynamic(_))
     }
 
-    /// Returns whether two shapes of the same family have the same description after `kind` has mapped the kinds of
-    /// their fields.
+    /// Returns whether two shapes of the same family have the same description if their field kinds are first mapped by
+    /// `kind`.
     #[inline(never)]
     fn is_described_as(self, other: Shape<'_>, kind: fn(FieldKind) -> FieldKind) -> bool {
         self.name() == other.name()
@@ -208,8 +209,8 @@ impl<'a> Shape<'a> {
                 })
     }
 
-    /// Returns whether a value of the shape `built` can be built from a node of this shape: both have the same type or,
-    /// if this one was made at run time, the same description. Parameters frozen at run time match those of the value.
+    /// Returns whether a value of the shape `built` can be built from a node of this shape. Both must have the same
+    /// type or, if this shape was created at run time, the same description. A frozen parameter matches a parameter.
     #[inline]
     pub(crate) fn becomes(self, built: &'static NodeShape) -> bool {
         let thawed = |kind| {
@@ -230,8 +231,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns two texts that distinguish unequal shapes in messages: their names or, if these are equal, their fields
-    /// or types.
+    /// Returns the texts by which a message distinguishes two unequal shapes: the names or, if the names are equal, the
+    /// fields or types.
     pub(crate) fn contrast(self, other: Shape<'_>) -> (String, String) {
         type Describe = fn(Shape<'_>) -> String;
         let ways: [Describe; 3] = [

@@ -8,10 +8,10 @@ use crate::base::text::{short_name, write_quoted};
 
 /// A static value without its Rust type.
 ///
-/// The keys of a map are sorted in the order of this type, also if they have various types. Variants are compared
-/// first, then values of the same variant: `()`, then bools, integers by value, floats (`-nan` first, `nan` last),
-/// texts by code point, tuples and sequences element by element, `None` before `Some`, maps, and opaque values by type
-/// name.
+/// The keys of a map are sorted in the order of this type, even if the keys have different types. Variants are compared
+/// first: `()`, then bools, integers, floats, texts, tuples, sequences, options, maps, records and opaque values.
+/// Within a variant, integers are compared by value, floats from `-nan` to `nan`, texts by code point, tuples and
+/// sequences element by element, and opaque values by type name; `None` is less than `Some`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StaticData {
@@ -40,7 +40,7 @@ pub enum StaticData {
         /// The fields, by name or position.
         fields: Vec<(String, StaticData)>,
     },
-    /// A value of which only the type name and the text are known.
+    /// A value that is known only by its type name and its text.
     Opaque {
         /// The short name of the type of the value.
         type_name: String,
@@ -50,7 +50,7 @@ pub enum StaticData {
 }
 
 impl StaticData {
-    /// Creates a value of which only type and text are known.
+    /// Creates the data of a value that is known only by its type name and its text.
     pub fn opaque<T: ?Sized>(text: String) -> Self {
         Self::Opaque {
             type_name: short_name(std::any::type_name::<T>()),
@@ -58,7 +58,7 @@ impl StaticData {
         }
     }
 
-    /// Returns whether the data contains a value of which only type and text are known.
+    /// Returns whether the data contains an [`Opaque`](Self::Opaque) value.
     pub(crate) fn has_opaque(&self) -> bool {
         match self {
             Self::Opaque { .. } => true,
@@ -72,7 +72,7 @@ impl StaticData {
         }
     }
 
-    /// Adds the data to a hash, in the same way as a typed static value with this data.
+    /// Adds the data to a hash. A typed static value with this data has the same hash.
     pub fn add_to_hash(&self, mut hasher: &mut dyn Hasher) {
         match self {
             Self::Unit => {}
@@ -194,7 +194,8 @@ pub struct FloatBits(i64);
 impl From<f64> for FloatBits {
     fn from(value: f64) -> Self {
         let bits = value.to_bits().cast_signed();
-        // The bits of a negative float, except the sign, are inverted: larger then means nearer to zero.
+        // Inverts all bits of a negative float except the sign, so that a float nearer to zero becomes the larger
+        // integer.
         Self(bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed())
     }
 }

@@ -1,4 +1,4 @@
-//! The standard library's types as static values.
+//! Implements static values for types of the standard library.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -98,7 +98,7 @@ macro_rules! strings {
 }
 strings! {
     String: |text: &String| Some(text.clone()),
-    // A text that was read at run time is not `'static`.
+    // A text that is read at run time is not `'static`.
     &'static str: |_: &String| None,
     std::borrow::Cow<'static, str>: |text: &String| Some(text.clone().into()),
     Box<str>: |text: &String| Some(text.as_str().into()),
@@ -337,7 +337,7 @@ macro_rules! functions {
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&function_type::<Self>().unwrap_or_else(|| "fn".to_owned()))
             }
-            /// A function has no name that another process knows, so its data is its type.
+            /// Returns only the type, because no other process can identify the function.
             fn static_data(&self) -> StaticData {
                 StaticData::opaque::<Self>("a function".to_owned())
             }
