@@ -11,7 +11,8 @@ use crate::contract::pytree::Pytree;
 /// The content of a reference at the time of a visit.
 pub(crate) type Content = Arc<dyn Pytree + Send + Sync>;
 
-/// Stores the contents of references. A visit borrows from it, and a call compares it with the current contents.
+/// Stores the contents of references. A visit borrows leaves from these contents, and a call later compares them with
+/// the current contents.
 #[derive(Clone, Default)]
 pub(crate) struct Arena {
     first: OnceCell<Box<Chunk>>,
@@ -34,7 +35,7 @@ pub(crate) struct ArenaWriter<'a> {
 }
 
 impl Arena {
-    /// Returns a writer. Several writers may be used one after another; each appends to what is stored.
+    /// Returns a writer, which appends to the stored contents. Several writers may be used one after another.
     #[inline]
     pub(crate) fn writer(&self) -> ArenaWriter<'_> {
         ArenaWriter {
@@ -43,8 +44,7 @@ impl Arena {
         }
     }
 
-    /// Returns the position of the first item for which `fits` returns false. Each item is compared with the content at
-    /// the same position.
+    /// Returns the first position at which `fits` returns false for the item and the stored content there.
     pub(crate) fn first_other<T>(
         &self,
         items: &[T],

@@ -1,9 +1,9 @@
 //! Writes the values that a call has computed: all at one instant, or none.
 //!
-//! A call keeps the contents that its references had when it began. At its end it claims the cells that it writes:
-//! whoever reads or writes a claimed cell waits. If all references of the call still hold the same contents, the new
-//! values are stored, and all claims end. The old contents can't be freed meanwhile, so an equal address means an equal
-//! content.
+//! A call keeps the contents that its references had when it began. At its end it claims the cells that it writes: a
+//! thread that reads or writes a claimed cell waits. If all references of the call still hold the same contents, the
+//! new values are stored, and all claims end. The old contents cannot be freed meanwhile, so an equal address means an
+//! unchanged content.
 //!
 //! The call takes effect when all its cells are claimed. A lock of the process lets a single thread claim cells, so two
 //! calls never wait for each other's cells. The lock is held for comparisons and moves of pointers only.
@@ -14,7 +14,7 @@ use crate::base::error::{ReferenceError, TreeError, Unrepeated};
 use crate::contract::handles::{AnyCell, AnyContent, References};
 use crate::contract::turn;
 
-/// Held while cells are claimed.
+/// The lock that a thread holds while it claims cells.
 static CLAIMING: Mutex<()> = Mutex::new(());
 
 fn claiming() -> MutexGuard<'static, ()> {
@@ -42,7 +42,7 @@ impl Staged {
         }
     }
 
-    /// Writes all values or none. If there is something to write, the references in `read` must be unchanged.
+    /// Writes all values, or none if a reference of `read` has changed since it was read.
     ///
     /// # Errors
     /// [`TreeError::Reference`] if a reference may not be written here, or if another thread has written a reference of
@@ -69,8 +69,7 @@ impl Staged {
                 staged.content = content.and_then(|content| staged.cell.write_claimed(content));
             }
         }
-        // No claim ends before all values are stored, so a reader of one new value sees that the others have changed,
-        // too.
+        // No claim ends before all values are stored. So a thread that reads one new value reads the others, too.
         for staged in &staged {
             staged.cell.claim(false);
         }

@@ -1,4 +1,4 @@
-//! Flattening: a value becomes a treedef and leaves.
+//! Flattening: turns a value into a treedef and leaves.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::treedef::{Builder, TreeDef};
 /// How a traversal treats shared nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Visits a shared node at each of its places, as trees do.
+    /// Visits a shared node at each of its paths, as tree functions do.
     Duplicate,
-    /// Visits a shared node once; its later places become aliases. Graph functions use this.
+    /// Visits a shared node once, as graph functions do. Its later occurrences become aliases.
     Preserve,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// Whether to collect references and shared nodes.
     collects: bool,
     references: References,
-    /// The nodes that the caller knows. Where the traversal meets a known node, it records the number of the node.
+    /// The nodes that the caller knows. The traversal does not visit a known node, but records its number.
     known: Option<&'a References>,
-    /// The shared nodes that are open in a tree traversal, each with the number of nodes visited before it.
+    /// The shared nodes that have begun and not ended in a tree traversal, each with the number of nodes around it.
     inside: Vec<(Identity, usize)>,
     /// The aliases of weak edges and their targets. Their numbers are known at the end of the traversal.
     weak: Vec<(usize, Identity)>,
@@ -72,7 +72,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    /// Treats references and shared nodes of `known` as known.
+    /// Records references and shared nodes of `known` by number, instead of visiting them.
     pub(crate) fn knowing(mut self, known: &'a References) -> Self {
         self.known = Some(known);
         self
@@ -83,7 +83,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self.finish()
     }
 
-    /// Flattens a value and returns its treedef and the references that were met.
+    /// Flattens a value and returns its treedef and the visited references.
     pub(crate) fn run_with_references<T: Pytree + ?Sized>(
         mut self,
         tree: &'a T,
@@ -94,7 +94,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         (self.finish(), references)
     }
 
-    /// Collects the references that are met.
+    /// Collects the visited references.
     pub(crate) fn collecting(mut self) -> Self {
         self.collects = true;
         self
@@ -109,7 +109,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         number.is_some()
     }
 
-    /// Returns the references that were met.
+    /// Returns the visited references.
     pub(crate) fn take_references(&mut self) -> References {
         std::mem::take(&mut self.references)
     }
@@ -128,7 +128,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self.keep(content).visit(self);
     }
 
-    /// Returns the treedef of what was visited.
+    /// Returns the treedef of the visited nodes.
     pub(crate) fn finish(mut self) -> TreeDef {
         for (alias, target) in self.weak {
             self.builder.set_target(alias, self.seen.get(target));

@@ -1,4 +1,4 @@
-//! Handles of references of any type, in the order in which graph functions meet them.
+//! Handles of references of any type, in the order in which graph functions visit the references.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -15,20 +15,20 @@ use crate::contract::unflatten::Unflattener;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 
-/// What graph functions need from a reference of any type.
+/// The operations of graph functions on a reference of any type.
 pub(crate) trait AnyCell: Send + Sync {
     fn identity(self: Arc<Self>) -> Identity;
     fn content(&self) -> Result<Content, ReferenceError>;
-    /// The address of the content.
+    /// Returns the address of the content.
     fn address(&self) -> usize;
     fn is_written(&self) -> bool;
     fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
-    /// Begins or ends a claim. Only the thread that holds the lock for claims may call this.
+    /// Begins or ends a claim of the cell. Only the thread that holds the lock for claims may call this.
     fn claim(&self, is_claimed: bool);
-    /// Replaces the content of a cell that the caller has claimed, and returns what is to be dropped.
+    /// Replaces the content of a cell that the caller has claimed, and returns the old content.
     fn write_claimed(&self, content: AnyContent) -> Option<AnyContent>;
-    /// Reads a value that [`Staged::write_all`] will write.
+    /// Unflattens the new value of the reference, which [`Staged::write_all`] writes later.
     fn stage(self: Arc<Self>, source: &mut Unflattener<'_>) -> Result<Staged, TreeError>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
@@ -36,12 +36,12 @@ pub(crate) trait AnyCell: Send + Sync {
 /// The content of a reference of any type.
 pub(crate) type AnyContent = Arc<dyn Any + Send + Sync>;
 
-/// Returns the identity of a content among all contents that are alive.
+/// Returns the memory address of a content. Two contents that are alive have different addresses.
 pub(crate) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
     Arc::as_ptr(content).cast::<()>() as usize
 }
 
-/// Panics with the message of an error.
+/// Returns the value, or panics with the message of the error.
 #[track_caller]
 pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
     match outcome {
@@ -50,7 +50,7 @@ pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
     }
 }
 
-/// A handle of a reference, whatever type it holds.
+/// A handle of a reference to a value of any type.
 #[derive(Clone)]
 pub struct AnyReference(pub(crate) Arc<dyn AnyCell>);
 
@@ -77,7 +77,7 @@ impl AnyReference {
         allowed(self.0.content())
     }
 
-    /// Returns the handle as a handle of any node.
+    /// Returns the same handle without its type, like the handle of a shared node.
     pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
         Arc::clone(&self.0).into_any()
     }
@@ -89,23 +89,24 @@ impl fmt::Debug for AnyReference {
     }
 }
 
-/// The references of a value, in the order in which graph functions meet them, and its shared nodes.
+/// The references of a value, in the order in which graph functions visit them, and its shared nodes.
 #[derive(Clone)]
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
-    /// The handles of all nodes that aliases refer to, by node number: references and shared nodes. `None` if the
+    /// The handles of all references and shared nodes, by the number with which aliases refer to them. `None` if the
     /// handle was not requested.
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes, and not only references, are recognized when they are visited again.
     knows_shared: bool,
-    /// The numbers of the known nodes, computed at the first request. Boxed, because every call moves this struct.
+    /// The number of each node by its identity, computed at the first request. Boxed, because every call moves this
+    /// struct.
     numbers: OnceCell<Box<IdentityMap>>,
-    /// What was read from the references; `None` if they were not read, or there are none. Boxed, because every call
-    /// moves this struct.
+    /// The contents that were read from the references; `None` if they were not read, or if there are no references.
+    /// Boxed, because every call moves this struct.
     read: Option<Box<Read>>,
 }
 
-/// What a call has read from references.
+/// The contents that a call has read from references.
 #[derive(Clone)]
 struct Read {
     /// The content of each reference when it was read.
@@ -141,7 +142,7 @@ impl References {
             .collect()
     }
 
-    /// Returns the same references without the shared nodes, which are then not recognized where they are met again.
+    /// Returns the same references without the shared nodes, which are then not recognized when they are visited again.
     #[must_use]
     pub fn without_shared(self) -> Self {
         Self {
@@ -151,11 +152,11 @@ impl References {
         }
     }
 
-    /// Adds the references of another value that the same call has read. What the call writes to either is written only
-    /// if the references of both are unchanged.
+    /// Adds the references of another value that the same call has read. The call then writes references only if the
+    /// references of both values are unchanged.
     #[must_use]
     pub fn beside(mut self, other: Self) -> Self {
-        // Without reads there is nothing to write here, and so nothing to compare.
+        // If this value or the other value has no read references, there is nothing to compare.
         if let Some(read) = self.read.as_mut().filter(|_| other.read.is_some()) {
             read.beside = Some(Box::new(other));
         }
@@ -174,8 +175,8 @@ impl References {
         self
     }
 
-    /// Returns the position of the first reference whose content is not the content that was read. The positions of the
-    /// other value's references follow those of this value.
+    /// Returns the position of the first reference whose content has changed since it was read. References added by
+    /// [`beside`](Self::beside) are counted after those of this value.
     pub(crate) fn outdated(&self) -> Option<usize> {
         let read = self.read.as_deref()?;
         let is_same = |cell: &AnyReference, content: &Content| cell.0.address() == address(content);
@@ -186,7 +187,7 @@ impl References {
         })
     }
 
-    /// Returns the place of a reference in the value that was read.
+    /// Returns the path of a reference in the value that was read.
     pub(crate) fn path(&self, position: usize) -> KeyPath {
         let Some(read) = self.read.as_deref() else {
             return KeyPath::default();
@@ -200,7 +201,7 @@ impl References {
         node.map(|node| node.path()).unwrap_or_default()
     }
 
-    /// Returns the nodes with these numbers. They get new numbers, in the given order.
+    /// Returns the references and shared nodes with these numbers, renumbered in the given order.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
         let references: HashMap<Identity, &AnyReference> = self
             .cells
@@ -218,7 +219,7 @@ impl References {
         kept
     }
 
-    /// Returns the number of a known node.
+    /// Returns the number of a reference or shared node; `None` if it is not among these nodes.
     pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
@@ -242,7 +243,7 @@ impl References {
         self.nodes.get(number).cloned().flatten()
     }
 
-    /// Collects the references of a value that is built, and the handles of its nodes.
+    /// Replaces the handles of the nodes by those of the value that was built.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
             nodes: nodes.map(Some).collect(),
@@ -250,7 +251,7 @@ impl References {
         }
     }
 
-    /// Returns how many nodes were met.
+    /// Returns the number of references and shared nodes.
     pub(crate) fn num_nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -283,7 +284,7 @@ impl References {
         }
     }
 
-    /// Adds nodes that have no identity any more.
+    /// Adds `count` nodes without handles.
     pub(crate) fn skip(&mut self, count: usize) {
         self.nodes.resize(self.nodes.len() + count, None);
     }

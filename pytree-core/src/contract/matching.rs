@@ -1,8 +1,8 @@
-//! Matches a value against stored treedefs, without building one.
+//! Matches a value against stored treedefs, without building a treedef of the value.
 //!
-//! A single walk compares several treedefs: where the value differs from one of them, the walk continues with another
-//! that is equal so far. The targets of weak edges are compared last, with a single treedef. A value that differs only
-//! in these targets may therefore not be found, even if it has the structure of another stored treedef.
+//! A single walk compares several treedefs. Where the value differs from a treedef, the walk continues with the next
+//! treedef that equals the value up to this node. The targets of weak edges are compared at the end, with the one
+//! treedef that remains. So if stored treedefs differ only in these targets, a match may be missed.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::node::shape::{self, DynamicShape, NodeShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Cursor, Step, TreeDef};
 
-/// Compares a tree with stored treedefs without building one, and passes each leaf to a callback.
+/// Compares a value with stored treedefs, and passes each leaf of the value to a callback.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     treedef: &'t TreeDef,
     next: Cursor<'t>,
     /// Returns the other treedefs by their positions, which begin at 1.
     others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
-    /// The position of `treedef`: 0 for the first one. The treedefs before it differ from the value.
+    /// The position of `treedef`, which is 0 for the first treedef. The value differs from all treedefs before it.
     position: usize,
     on_leaf: F,
     matches: bool,
-    /// The number of open nodes.
+    /// The number of nodes that have begun and have not ended.
     depth: usize,
     sharing: Sharing,
     seen: IdentityMap,
     writer: Option<ArenaWriter<'a>>,
-    /// The references that were met.
+    /// The references that were visited.
     references: References,
     /// The numbers of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
@@ -66,8 +66,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// Continues with other treedefs where the first one differs. `others` returns them by their positions, which begin
-    /// at 1.
+    /// Continues with other treedefs where the first treedef differs from the value. `others` returns these treedefs by
+    /// position, from 1.
     pub(crate) fn or(mut self, others: &'t dyn Fn(usize) -> Option<&'t TreeDef>) -> Self {
         self.others = Some(others);
         self
@@ -83,7 +83,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// Returns the references that were met and the position of the matching treedef; `None` if no treedef matches.
+    /// Returns the visited references and the position of the matching treedef; `None` if no treedef matches.
     pub(crate) fn run_with_references<T: Pytree + ?Sized>(
         mut self,
         tree: &'a T,
@@ -98,12 +98,12 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         matches.then_some((self.references, self.position))
     }
 
-    /// Matches an alias of the node with a number, or an alias of nothing.
+    /// Matches an alias of the node `number`, or an alias of no node if `number` is `None`.
     fn alias(&mut self, number: Option<usize>) {
         self.next_is(move |next| next.pass_alias(number));
     }
 
-    /// Returns the number of the next alias in the treedef, whatever its target is.
+    /// Passes the next alias of the treedef without comparing its target, and returns the number of the target.
     fn stored_alias(&mut self) -> Option<usize> {
         self.node(&shape::ALIAS, 0);
         if !self.matches {
@@ -112,7 +112,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next.passed_target()
     }
 
-    /// The last node that matches.
+    /// Returns the path of the next node of the treedef.
     fn path(&self) -> KeyPath {
         let last = self.treedef.num_nodes().saturating_sub(1);
         self.treedef.path_of(self.next.position().min(last))
@@ -127,7 +127,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next_is(|next| next.pass_dynamic(shape, arity));
     }
 
-    /// Compares what the visit announces with the next node of the treedef, and moves past that node.
+    /// Compares the visited node with the next node of the treedef by `pass`, which also moves past this node.
     #[inline]
     fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         if self.matches && !pass(&mut self.next) {
@@ -135,8 +135,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 
-    /// Continues with the next treedef that equals the value so far and also fits what the visit announces. A treedef
-    /// that does not fit is not tried again.
+    /// Continues with the next treedef that equals the value so far and at the visited node. A treedef that differs is
+    /// not tried again.
     #[cold]
     #[inline(never)]
     fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {
@@ -174,7 +174,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.dynamic_node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree need no recursion, so they do not count. Its aliases have their own numbers.
+        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. The aliases in the
+        // tree have numbers of their own, which begin after those of the nodes visited before.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(Shape::Static(shape), arity) => self.node(shape, arity),

@@ -1,7 +1,8 @@
-//! Turns: a call with repeated conflicts runs while no other thread writes a reference.
+//! Turns: after repeated conflicts, a call runs alone, while no other thread writes a reference.
 //!
 //! A conflict means that another call has succeeded, so the program as a whole always advances. A turn helps a call
-//! that always loses. Every wait for a turn is bounded, so a thread that the call itself waits for is never locked out.
+//! that would fail again and again. Every wait for the end of a turn has a time limit, so a call that waits for another
+//! thread during its turn cannot block that thread forever.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -26,13 +27,13 @@ thread_local! {
     static IS_MINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A guard: until it is dropped, writes of other threads wait. It cannot be sent to another thread.
+/// A guard of the turn: until the guard is dropped, writes of other threads wait. It cannot be sent to another thread.
 #[derive(Debug)]
 struct Turn(PhantomData<*const ()>);
 
 impl Turn {
-    /// Waits for the turns of others and takes the turn. Returns `None` if this thread already has the turn, or the
-    /// wait has timed out.
+    /// Waits until no other call has the turn, and takes the turn. Returns `None` if this thread already has the turn,
+    /// or if the wait has timed out.
     fn take() -> Option<Self> {
         if is_mine() {
             return None;
@@ -64,7 +65,7 @@ fn is_mine() -> bool {
     IS_MINE.get()
 }
 
-/// Waits while a call on another thread has the turn. Called before a write, without a lock.
+/// Waits while a call on another thread has the turn. Call this before a write, while no lock is held.
 pub(crate) fn give_way() {
     if IS_TAKEN.load(Ordering::Relaxed) && !is_mine() {
         wait();
@@ -77,7 +78,7 @@ fn wait() {
     drop(ENDED.wait_timeout_while(taken, PATIENCE, |taken| *taken));
 }
 
-/// The attempts of a call that is repeated while other threads write the references it has read.
+/// The attempts of a call that is repeated as long as other threads write references that the call has read.
 ///
 /// After several conflicts, the calls in conflict run one after another, and other writes wait for them.
 #[derive(Debug, Default)]
@@ -87,7 +88,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Counts a conflict. After several conflicts, waits for the turn of this call.
+    /// Counts a conflict. After three conflicts, waits for the turn of this call.
     pub fn conflicted(&mut self) {
         self.conflicts += 1;
         if self.conflicts >= CONFLICTS && self.turn.is_none() {
@@ -103,7 +104,7 @@ impl Attempts {
 }
 
 /// Runs `attempt` until it ends without a conflict with another thread; see [`Attempts`]. `attempt` may run several
-/// times, so it should have no effects that must not be repeated.
+/// times, so repeating its effects must be harmless.
 ///
 /// # Examples
 /// ```

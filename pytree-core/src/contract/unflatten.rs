@@ -16,13 +16,13 @@ use crate::node::shape::{self, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NodeView, TreeDef};
 
-/// The source of the leaves of an unflattening.
+/// The source of the leaves while a value is unflattened.
 trait LeafSource {
     /// Moves the next leaf into `slot`, an `Option` of the expected type. If the leaf has another type, returns the
-    /// name of that type.
+    /// name of its type as the error.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
 
-    /// Returns the type of the next leaf by identity and name, and drops the leaf.
+    /// Drops the next leaf and returns the identity and the name of its type.
     fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
 }
 
@@ -68,20 +68,20 @@ pub struct Unflattener<'a> {
     pub(crate) leads_back: bool,
     /// The greatest depth of nested shared nodes and references in the node that is built now, counted through aliases.
     pub(crate) links: usize,
-    /// The references that were built, or used instead of those of the treedef.
+    /// The references of the value: those that were built, and those used instead of new ones.
     pub(crate) references: References,
     /// The references to use instead of new ones, by their positions among the references of the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
     /// The references that the caller knows.
     known: Option<&'a References>,
-    /// The references that were read. They must be unchanged if something is written.
+    /// The references that were read. References are written only if these are unchanged.
     read: Option<&'a References>,
     /// The values to write to existing references after everything is built.
     pub(crate) staged: Vec<Staged>,
-    /// The range of each open node in the treedef.
+    /// The range in the treedef of each node that has begun and not ended.
     open: Vec<(usize, usize)>,
-    /// Whether `open` is maintained: if nodes are observed, or if the treedef is so deep that its typed value may
-    /// exceed the limit.
+    /// Whether `open` is maintained. This is needed if built nodes are passed to `on_exit`, or if the treedef is so
+    /// deep that its typed value may exceed the limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
     /// The built nodes with a fixed number of children, if they are requested.
@@ -91,9 +91,9 @@ pub struct Unflattener<'a> {
 /// What happens to the contents of the given references when a value is unflattened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents<'a> {
-    /// The contents and the shared nodes are kept, because nothing has changed.
+    /// The contents and the shared nodes are reused, because nothing has changed.
     Same,
-    /// The contents are kept.
+    /// The contents are left unchanged.
     Kept,
     /// The contents are replaced by the new values.
     Written,
@@ -111,20 +111,20 @@ impl Contents<'_> {
     }
 }
 
-/// Receives each built node and leaf, children first: its position among the nodes, and its value.
+/// A callback for each built node and leaf, children first. It receives the position among the nodes and the value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
 /// The greatest depth of nested typed values, in nodes. Dynamic trees have no limit.
 ///
-/// To build a struct of six fields (one of 128 bytes, two maps or lists) takes 4.8 KiB of stack a level in a debug
-/// build: 1.2 MiB at this depth, of the 2 MiB of a thread. Twice the depth overflows the stack.
+/// In a debug build, a struct of six fields (one of 128 bytes, two maps or lists) needs 4.8 KiB of stack for each level
+/// of nesting. At this depth it needs 1.2 MiB of a thread's 2 MiB. Twice the depth overflows the stack.
 pub(crate) const DEPTH_LIMIT: usize = 256;
 
 /// The greatest depth of typed values nested through aliases, in nodes. Each shared node or reference counts as the
 /// depth of the treedef.
 ///
-/// The nodes are built one after another, but each is dropped inside the previous one. A drop takes about 100 bytes of
-/// stack a node in a debug build: half of the 2 MiB of a thread.
+/// The nodes are built one after another, but each node is dropped inside the drop of the previous node. In a debug
+/// build a drop needs about 100 bytes of stack for each node, so this limit needs half of a thread's 2 MiB.
 const LINKED_DEPTH_LIMIT: usize = 8192;
 
 impl std::fmt::Debug for Unflattener<'_> {
@@ -142,7 +142,7 @@ impl<'a> Unflattener<'a> {
         self.treedef.node(self.node).map(|node| node.shape())
     }
 
-    /// Returns whether the next node has the given shape, so that [`enter`](Self::enter) would begin it.
+    /// Returns whether [`enter`](Self::enter) would accept the next node for the given shape.
     #[inline]
     pub fn is_next(&self, shape: &'static NodeShape) -> bool {
         let next = self.treedef.node(self.node);
@@ -176,7 +176,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Records that the next node begins.
+    /// Records that the next node begins, and checks the depth limit.
     fn track(&mut self, node: NodeView<'_>, is_fixed: bool) -> Result<(), TreeError> {
         if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
             fixed.push(self.node);
@@ -191,10 +191,10 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Begins the next node and returns it, if it belongs to one of the given families, whatever its shape is.
+    /// Begins the next node and returns it. The node must belong to one of the given families, and may have any shape.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if it belongs to another family, or there is none.
+    /// [`TreeError::NodeType`] if the next node belongs to another family, or if there is no next node.
     pub(crate) fn enter_any(
         &mut self,
         kinds: &[NodeKind],
@@ -242,14 +242,14 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Ends a node: takes the built value and returns it. Call it in a `Pytree` impl written by hand, so that the node
-    /// can be replaced and changed like a derived node.
+    /// Ends a node, and returns the value that was built for it. Call this in a handwritten impl of `Pytree`, so that
+    /// the node can be replaced and edited like a derived node.
     pub fn exit<T: 'static>(&mut self, value: T) -> T {
         let Some(on_exit) = &mut self.on_exit else {
             return value;
         };
         let mut value = value;
-        // A node of a `Pytree` impl written by hand that does not call this is still open; it is of another type.
+        // Skips inner nodes of handwritten impls of `Pytree` that do not call `exit`; they have another type.
         while let Some((start, end)) = self.open.pop() {
             let shape = self.treedef.view(start).shape();
             let is_struct = matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct);
@@ -263,7 +263,7 @@ impl<'a> Unflattener<'a> {
         value
     }
 
-    /// Returns the error for an unexpected next node; for enums, the error that no variant fits.
+    /// Returns the error that the next node is not `expected`, for instance because no variant of an enum matches.
     pub fn wrong_node(&self, expected: &str) -> TreeError {
         let found = match self.peek() {
             None => "nothing".to_owned(),
@@ -286,7 +286,7 @@ impl<'a> Unflattener<'a> {
     /// Returns the next static value or key.
     ///
     /// # Errors
-    /// [`TreeError::StaticType`] if it is of another type.
+    /// [`TreeError::StaticType`] if the value has another type.
     pub fn aux<T: StaticValue>(&mut self) -> Result<T, TreeError> {
         self.aux_with(StaticBox::to_value)
     }
@@ -294,7 +294,7 @@ impl<'a> Unflattener<'a> {
     /// Returns the next static value, whose type need not be a [`StaticValue`].
     ///
     /// # Errors
-    /// [`TreeError::StaticType`] if it is of another type.
+    /// [`TreeError::StaticType`] if the value has another type.
     pub fn aux_cloned<T: Clone + 'static>(&mut self) -> Result<T, TreeError> {
         self.aux_with(|value| value.downcast_ref::<T>().cloned())
     }
@@ -354,8 +354,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Builds the error after a leaf of a wrong type: lists this leaf and each later leaf whose type differs from the
-    /// treedef's.
+    /// Adds each later leaf whose type differs from the type in the treedef to `mismatches`, the first leaf of a wrong
+    /// type.
     fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
         for node in self.treedef.nodes_in(self.node..self.treedef.num_nodes()) {
             let (NodeKind::Leaf, Shape::Static(shape)) = (node.kind(), node.shape()) else {
@@ -365,7 +365,7 @@ impl<'a> Unflattener<'a> {
                 break;
             };
             let expected = (shape.identity)();
-            // A leaf that was absent for a while does not know its type.
+            // The type of a leaf that was absent for a while is unknown: `()` is stored instead.
             if expected != found && expected != TypeId::of::<()>() {
                 mismatches.push(LeafMismatch {
                     path: node.path(),
@@ -391,7 +391,7 @@ impl<'a> Unflattener<'a> {
             }
         }
         self.aux += subtree.num_statics();
-        // Aliases outside of a dynamic tree do not refer to nodes in it, but its nodes are numbered.
+        // Aliases outside of a dynamic tree do not refer to its nodes, but its nodes take numbers.
         for _ in 0..subtree.num_numbered() {
             self.begin_numbered(|| Arc::new(()))?;
         }
@@ -411,7 +411,7 @@ pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
     unflatten_unchecked(treedef, leaves.into_iter())
 }
 
-/// Builds a `T` from exactly as many leaves as the treedef has; see [`unflatten`].
+/// Builds a `T` without checking the number of leaves, which must agree with the treedef; see [`unflatten`].
 pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: impl Iterator<Item = L>,
@@ -419,7 +419,7 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     unflatten_with(treedef, leaves, None)
 }
 
-/// Calls `on_exit` for each built node; see [`unflatten_unchecked`].
+/// Builds a `T` like [`unflatten_unchecked`], and calls `on_exit` for each built node.
 pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     treedef: &'a TreeDef,
     leaves: impl Iterator<Item = L> + 'a,
@@ -432,7 +432,7 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
-/// Returns the nodes of a `T` with a fixed number of children, such as arrays, for a treedef and leaves of one type.
+/// Builds a `T` and returns the positions of its nodes with a fixed number of children, such as arrays.
 pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -446,21 +446,21 @@ pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
     Ok(fixed)
 }
 
-/// What the caller provides for a value that is built.
+/// The options of [`build`]: references to use, and callbacks.
 #[derive(Default)]
 pub(crate) struct Outside<'a> {
     /// The references to use instead of new ones, by their positions among the references of the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
     /// The references that the treedef assumes to be known.
     pub(crate) known: Option<&'a References>,
-    /// The references that were read. They must be unchanged if something is written.
+    /// The references that were read. References are written only if these are unchanged.
     pub(crate) read: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,
     /// Receives the nodes that have a fixed number of children.
     pub(crate) fixed: Option<&'a mut Vec<usize>>,
 }
 
-/// Builds a value from a treedef and exactly as many leaves as it has. Returns the value and its references.
+/// Builds a value from a treedef and exactly as many leaves as the treedef has. Returns the value and its references.
 pub(crate) fn build<'a, T, L: Leaf + Clone>(
     treedef: &'a TreeDef,
     mut leaves: impl Iterator<Item = L> + 'a,

@@ -1,10 +1,10 @@
 //! Moves values and their references across the boundary of a transformation.
 //!
-//! A transformation flattens its argument outside and unflattens it inside, with leaves of its own. For the result it
-//! does the same in the opposite direction. Each [`Ref`](crate::Ref) of the argument is represented by a reference
-//! inside. What the function writes to the inner reference is part of the outcome, and is written to the outer
-//! reference when the result is unflattened. A reference of the argument that the function returns is the outer
-//! reference again.
+//! A transformation flattens its argument outside and unflattens it inside, with leaves of its own. The result moves in
+//! the same way from inside to outside. Each [`Ref`](crate::Ref) of the argument is represented by a new reference
+//! inside. A value that the function writes to the inner reference is part of the outcome, and is written to the outer
+//! reference when the result is unflattened. If the function returns an inner reference, the result contains the outer
+//! reference.
 //!
 //! All reads of the references of a call happen at one instant, and so do all writes. The writes happen only if the
 //! references that were read are unchanged; otherwise the error is a [conflict](TreeError::is_conflict).
@@ -48,7 +48,7 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     })
 }
 
-/// Repeats `read` until no reference was written while it was read.
+/// Repeats `read` until no other thread writes a reference meanwhile.
 fn at_one_instant<L>(
     read: impl Fn() -> (Vec<L>, TreeDef, References),
 ) -> (Vec<L>, TreeDef, References) {
@@ -86,7 +86,7 @@ pub fn flatten_any_with_references<T: Pytree + ?Sized>(
 /// Returns the leaves of a value and its references, if the value has the structure of a stored graph treedef and
 /// `accepts` its leaves.
 ///
-/// It builds no treedef. If another thread writes meanwhile, `accepts` may be called again.
+/// This function builds no treedef. If another thread writes a reference meanwhile, `accepts` may be called again.
 pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     treedef: &TreeDef,
@@ -99,8 +99,9 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 
 /// Matches a value against several treedefs in one walk; see [`flatten_as`].
 ///
-/// `first` has position 0; `others` returns the rest, from position 1. With `wanted`, only shared nodes with these
-/// numbers get handles. `choose` receives the position of the matching treedef, and its choice is returned.
+/// `first` has position 0, and `others` returns the other treedefs, from position 1. With `wanted`, only shared nodes
+/// with these numbers get handles. `choose` receives the position of the matching treedef and the leaves, and its
+/// result is returned with the leaves.
 fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     first: &'t TreeDef,
@@ -185,7 +186,7 @@ pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
     })
 }
 
-/// Copies a value; the copy has the same references and shared nodes.
+/// Copies a value. The copy has the same references and shared nodes.
 ///
 /// # Panics
 /// If a trait object in the value holds a leaf of another type, a reference may not be read here, or an impl of
@@ -201,7 +202,7 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
     ))
 }
 
-/// Unflattens a value with the given references, which are used in the order in which they are met.
+/// Unflattens a value with the given references, in their order, instead of new references.
 ///
 /// # Errors
 /// If there are too few or too many leaves, the treedef or a reference is of another type, or a reference may not be
@@ -275,7 +276,7 @@ pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     unflatten_with_references(after, leaves, references, Contents::WrittenAt(&written))
 }
 
-/// Returns the sorted numbers of the argument's nodes that a structure contains.
+/// Returns the numbers, sorted, of the nodes of the argument that `treedef` contains.
 fn returned(treedef: &TreeDef) -> Vec<u32> {
     let nodes = treedef.nodes();
     let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
@@ -284,8 +285,8 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
     numbers
 }
 
-/// The outcome of a function, without the leaves: the structure of its result, and of the values it wrote to the
-/// references of its argument.
+/// The outcome of a function, without leaves: the structure of its result, and the structures of the values that it
+/// wrote to the references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The structure of the result or, if something was written, of a tuple of the result and the written values.
@@ -349,10 +350,10 @@ impl Outcome {
 
     /// Flattens the argument of a function whose outcomes are known for some structures; see [`flatten_as`].
     ///
-    /// `known` returns a structure and an outcome for each position. The argument is walked once; of the structures
-    /// that differ only in the targets of weak edges, one is compared. `choose` receives the position of a matching
-    /// structure and the leaves. It returns the position of an outcome for this structure, and this function returns
-    /// that position, too.
+    /// `known` returns a structure and an outcome for each position. The argument is walked once. Among structures that
+    /// differ only in the targets of weak edges, only one is compared. `choose` receives the position of a matching
+    /// structure and the leaves, and returns the position of an outcome for this structure. This function returns that
+    /// position, the leaves and the references.
     ///
     /// Shared nodes that the result of this outcome does not contain are dropped, so that a function that owns its
     /// argument may reuse their memory.
@@ -372,7 +373,7 @@ impl Outcome {
         if outcome.returned == returned {
             return Some(found);
         }
-        // The chosen outcome needs handles of other nodes.
+        // The chosen outcome needs handles of other nodes, so the argument is walked again.
         let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
         let returned = outcome.returned.as_slice();
         matched(argument, treedef, &|_| None, Some(returned), again)
@@ -386,14 +387,14 @@ impl Outcome {
 
     /// Returns this outcome restricted to the references in `written`, and the positions of the leaves that remain.
     ///
-    /// A reference that is left out must not have been written: its value then has no nodes that are not in the
+    /// References that are not in `written` must not have been written. So their values contain only nodes of the
     /// argument.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
         if self.written.is_empty() {
             return (self.clone(), (0..self.whole.num_leaves()).collect());
         }
-        // There may be as many as the argument has references, so each is looked up in a set.
+        // There may be many positions, so each is looked up in a set.
         let kept: HashSet<usize> = written.iter().copied().collect();
         let is_kept = |position: &usize| kept.contains(position);
         let written: Vec<usize> = self.written.iter().copied().filter(is_kept).collect();

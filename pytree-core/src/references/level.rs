@@ -1,7 +1,7 @@
 //! Trace levels: the stack of transformations in which the code of a thread runs.
 //!
-//! There is no other such stack. A library of transformations begins a level on it and stores there what it needs to
-//! trace operations. References need only the number and the kind of a level.
+//! This is the only such stack. A library of transformations begins a level on it, and stores in the level the data
+//! that it needs to trace operations. References need only the number and the kind of a level.
 //!
 //! A reference stores the level at which it was created. It is written only at that level; otherwise traced values
 //! would escape from their transformation. It is not read inside a recorded function, where its value would become a
@@ -19,9 +19,9 @@ use crate::base::error::{Access, ReferenceError};
 /// How a transformation runs its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelKind {
-    /// The function is run for its results.
+    /// The function runs directly, and its results are used.
     Running,
-    /// The function is recorded, and the recorded program is run later and often.
+    /// The function is recorded. The recorded program runs later, possibly many times.
     Recording,
 }
 
@@ -44,7 +44,7 @@ impl Level {
         self.id
     }
 
-    /// Returns what the library that began the level stores there.
+    /// Returns the data that the library of transformations stores in the level.
     pub fn content(&self) -> &Rc<dyn Any> {
         &self.content
     }
@@ -66,7 +66,8 @@ thread_local! {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Calls a function with the levels of this thread, the outermost first. The function must not begin or end a level.
+/// Calls `look` with the levels of this thread, from the outermost to the innermost. `look` must not begin or end a
+/// level.
 #[inline]
 pub fn with_levels<R>(look: impl FnOnce(&[Level]) -> R) -> R {
     LEVELS.with_borrow(|levels| look(levels))
@@ -95,13 +96,13 @@ pub struct TraceLevel {
 }
 
 impl TraceLevel {
-    /// Begins a transformation; messages use `name`.
+    /// Begins the level of a transformation. Messages contain `name`.
     #[must_use]
     pub fn begin(name: &'static str, kind: LevelKind) -> Self {
         Self::begin_with(name, kind, Rc::new(()))
     }
 
-    /// Begins a transformation and stores `content` at its level, where [`with_levels`] finds it.
+    /// Begins the level of a transformation, and stores `content` in it for [`with_levels`].
     ///
     /// # Examples
     /// ```
@@ -160,7 +161,7 @@ impl Drop for TraceLevel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin(Option<OriginLevel>);
 
-/// What a reference stores of its level. The reference may outlive the level.
+/// The data of a level that a reference stores. The reference may outlive the level.
 #[derive(Clone, Copy, Debug)]
 struct OriginLevel {
     id: LevelId,
@@ -178,7 +179,7 @@ impl Origin {
         }))
     }
 
-    /// Checks whether a reference of this level may be read or written here.
+    /// Checks whether a reference that was created at this level may be used at the current level.
     pub(crate) fn check(&self, access: Access) -> Result<(), ReferenceError> {
         with_levels(|levels| {
             let inside = match self.0 {

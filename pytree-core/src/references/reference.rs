@@ -1,8 +1,8 @@
-//! Mutable references: a value at several places, which can be written through each of them.
+//! Mutable references: a value at several paths of a tree, which can be read and written at each of them.
 //!
-//! A [`Ref`] returns copies of its value and never holds a guard. So threads can't block each other, and a value can be
-//! replaced while it is in use. A reference is a node of a tree, and its value is the child. Graph functions visit it
-//! once, and transformations write to it what the function wrote.
+//! A [`Ref`] returns copies of its value and never holds a guard. So threads cannot block each other, and a value can
+//! be replaced while it is in use. A reference is a node of a tree, and its value is the child. Graph functions visit a
+//! reference once. A transformation writes to the reference the value that the user's function wrote.
 
 mod access;
 mod cell;
@@ -24,13 +24,13 @@ use crate::contract::turn;
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 
-/// A mutable reference to a value at several places. What is written through one handle is read through all handles.
+/// A mutable reference to a value, shared by several handles. A value written through one handle is read through all.
 ///
-/// Cloning creates another handle of the same reference. The field of a module determines the kind of its leaves, or
-/// the reference itself does ([`param`](Self::param), [`state`](Self::state)). Transformations accept references in
-/// arguments: inside, the function reads and writes an inner reference, and the values that it wrote are written to the
-/// outer reference afterwards. A function that captures a reference cannot write it, and cannot read it while it is
-/// recorded; both are errors.
+/// Cloning creates another handle of the same reference. The kind of its leaves is determined by the field of a module,
+/// or by the reference itself ([`param`](Self::param), [`state`](Self::state)). Transformations accept references in
+/// arguments: the function reads and writes an inner reference, and the values that it wrote are written to the outer
+/// reference afterwards. If a function captures a reference instead, writing the reference is an error. Reading it is
+/// an error if the function is recorded, as by `jit`.
 ///
 /// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
 /// transformation takes effect at one instant for all references of its argument that it reads or writes, or not at
@@ -52,18 +52,20 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 pub struct Ref<T>(pub(crate) Arc<Cell<T>>);
 
 impl<T> Ref<T> {
-    /// Creates a reference to a value. Its leaves have the kind of the field that holds the reference, if any.
+    /// Creates a reference to a value. The leaves of the value have the kind of the field that holds the reference, if
+    /// any.
     pub fn new(value: T) -> Self {
         Self::with_shape(value, &shape::REFERENCE)
     }
 
-    /// Creates a reference to a parameter: its leaves are of kind param unless a field determines another kind.
+    /// Creates a reference to a parameter. The leaves of the value are parameters unless a field determines another
+    /// kind.
     pub fn param(value: T) -> Self {
         Self::with_shape(value, &PARAM)
     }
 
-    /// Creates a reference to a state of the collection `C`: its leaves are of that kind unless a field determines
-    /// another.
+    /// Creates a reference to a state. The leaves of the value are states of the collection `C` unless a field
+    /// determines another kind.
     ///
     /// # Examples
     /// ```
@@ -83,7 +85,7 @@ impl<T> Ref<T> {
         Self(Arc::new(cell))
     }
 
-    /// Returns the kind that the reference itself determines, if any.
+    /// Returns the kind that the reference was created with, if any.
     pub fn kind(&self) -> Option<LeafKind> {
         self.0.kind()
     }
@@ -168,7 +170,8 @@ impl<T> Ref<T> {
         }))
     }
 
-    /// Replaces the value by what `function` computes from it, until no other thread has written meanwhile.
+    /// Replaces the value by the value that `make` computes from it. Repeats this if another thread has written
+    /// meanwhile.
     fn exchange<R>(&self, mut make: impl FnMut(T) -> (T, R)) -> Result<R, ReferenceError>
     where
         T: Clone,
@@ -193,7 +196,7 @@ impl<T> Ref<T> {
         WeakRef(Arc::downgrade(&self.0))
     }
 
-    /// Returns whether two handles are of the same reference.
+    /// Returns whether two handles belong to the same reference.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -240,7 +243,7 @@ thread_local! {
     static SHOWN: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends the formatting of a reference.
+/// A guard that marks a reference as being formatted.
 struct Showing;
 
 impl Showing {
@@ -297,13 +300,13 @@ impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
     }
 }
 
-/// A handle of a [`Ref`] that does not keep it alive.
+/// A handle of a [`Ref`] that does not keep the reference alive.
 ///
-/// Graph functions, transformations and checkpoints preserve it, like a [`Weak`](crate::Weak) edge.
+/// Graph functions, transformations and checkpoints preserve the handle, like a [`Weak`](crate::Weak) edge.
 pub struct WeakRef<T>(pub(crate) sync::Weak<Cell<T>>);
 
 impl<T> WeakRef<T> {
-    /// Creates a handle of no reference.
+    /// Creates a handle that belongs to no reference.
     pub fn new() -> Self {
         Self(sync::Weak::new())
     }

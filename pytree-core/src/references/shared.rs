@@ -1,8 +1,8 @@
-//! Shared nodes: one value at several places of a tree.
+//! Shared nodes: one value at several paths of a tree.
 //!
-//! A [`Shared`] is immutable and reference counted; its identity is its address. Tree functions visit it at each place,
-//! as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and rebuild the sharing.
-//! A [`Weak`] edge refers to a shared node without keeping it alive, so it can close a cycle.
+//! A [`Shared`] is immutable and reference counted, and its identity is its address. Tree functions visit it at each of
+//! its paths, as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and rebuild
+//! the sharing. A [`Weak`] edge refers to a shared node without keeping it alive, so it can close a cycle.
 
 use std::any::Any;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::contract::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape;
 
-/// A node at several places of a tree, for instance tied weights.
+/// A node at several paths of a tree, for instance tied weights.
 ///
-/// Cloning shares the node, and it dereferences to `&T`. Its gradient is the sum over its places. It is counted,
-/// optimized and saved once.
+/// Cloning creates another handle of the node, and a handle dereferences to `&T`. The gradient of the node is the sum
+/// of the gradients at its paths. The node is counted, optimized and saved once.
 ///
 /// # Examples
 /// ```
@@ -33,7 +33,7 @@ use crate::node::shape;
 pub struct Shared<T>(pub(crate) Arc<OnceLock<T>>);
 
 impl<T> Shared<T> {
-    /// Makes a value shareable.
+    /// Creates a shared node from a value.
     pub fn new(value: T) -> Self {
         Self(Arc::new(OnceLock::from(value)))
     }
@@ -57,9 +57,9 @@ impl<T> Shared<T> {
     pub fn new_cyclic(build: impl FnOnce(&Weak<T>) -> T) -> Self {
         let node = Arc::new(OnceLock::new());
         let value = build(&Weak(Arc::downgrade(&node)));
-        // A weak edge does not return the node before that.
+        // Before the value is set, no weak edge returns the node, so nothing else can set it.
         if node.set(value).is_err() {
-            bug("that nobody else can set the value of a shared node while it is built");
+            bug("a shared node whose value is set once");
         }
         Self(node)
     }
@@ -131,11 +131,10 @@ impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     }
 }
 
-/// A weak edge to a [`Shared`] node. It does not keep the node alive, so it may refer to a node that contains it.
+/// A weak edge to a [`Shared`] node. The edge does not keep the node alive, so the node may contain the edge.
 ///
-/// Graph functions, transformations and checkpoints preserve it. Trees have no such edges: tree functions reject an
-/// edge with a target and report its path. When a value is rebuilt, an edge to a node outside of the value loses its
-/// target.
+/// Graph functions, transformations and checkpoints preserve weak edges. Tree functions reject a weak edge with a
+/// target and report its path. When a value is rebuilt, a weak edge to a node outside of the value loses its target.
 pub struct Weak<T>(pub(crate) sync::Weak<OnceLock<T>>);
 
 impl<T> Weak<T> {

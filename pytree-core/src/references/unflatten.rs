@@ -1,4 +1,4 @@
-//! Unflattens shared nodes and references: builds them at their first place and finds them at later places.
+//! Unflattens shared nodes and references. Each is built at its first occurrence, and later occurrences reuse it.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::references::reference::{Cell, Ref, WeakRef};
 use crate::references::shared::{Shared, Weak};
 
 impl Unflattener<'_> {
-    /// Unflattens a shared node: builds it at its first place and finds it at later places.
+    /// Unflattens a shared node: builds it at its first occurrence, and reuses it at later occurrences.
     pub(crate) fn shared<T: Pytree + Send + Sync>(&mut self) -> Result<Shared<T>, TreeError> {
         if let Some(found) = self.alias()? {
             return Ok(Shared(found));
@@ -45,7 +45,7 @@ impl Unflattener<'_> {
         let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
         let built = T::unflatten(self)?;
         if node.set(built).is_err() {
-            return Err(self.wrong_node("a shared node that is built once"));
+            return Err(self.wrong_node("a shared node that has not been built yet"));
         }
         let built = self.exit(Shared(node));
         self.end_numbered(number, &built.0);
@@ -53,7 +53,7 @@ impl Unflattener<'_> {
         Ok(built)
     }
 
-    /// Unflattens a reference: builds it at its first place and finds it at later places.
+    /// Unflattens a reference: builds it at its first occurrence, and reuses it at later occurrences.
     pub(crate) fn reference<T: Pytree + Send + Sync>(&mut self) -> Result<Ref<T>, TreeError> {
         if let Some(found) = self.alias()? {
             return Ok(Ref(found));

@@ -16,8 +16,8 @@ pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether the node has begun. A weak edge may refer to a node that has not begun.
     pub(crate) began: bool,
-    /// The greatest depth of nested shared nodes and references, this node included. `None` while it is built: an edge
-    /// back to it is not dropped with it.
+    /// The greatest depth of nested shared nodes and references, including this node. It is 0 while the node is being
+    /// built, because a node is not dropped inside an edge that leads back to it.
     pub(crate) links: usize,
 }
 
@@ -58,12 +58,11 @@ impl<'a> Unflattener<'a> {
         TreeError::NodeType {
             path: self.treedef.path_of(node),
             expected: format!("`{}`", short_name(std::any::type_name::<N>())),
-            found: "an alias of a node of another type, or of one that is not in this tree"
-                .to_owned(),
+            found: "an alias of a node that has another type or is not in this tree".to_owned(),
         }
     }
 
-    /// Begins a node that aliases refer to: creates it, or completes the node that an earlier weak edge created.
+    /// Begins a node that aliases refer to. Creates the node, or returns the node that an earlier weak edge created.
     pub(crate) fn begin_numbered<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce() -> Arc<N>,
@@ -79,26 +78,26 @@ impl<'a> Unflattener<'a> {
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,
-            _ => bug(format_args!("that node {number} has begun")),
+            _ => bug(format_args!("node {number} to have begun")),
         }
     }
 
-    /// Ends the node. A callback that observes built nodes may have replaced it.
+    /// Ends the node, and stores it again, because a callback for built nodes may have replaced it.
     pub(crate) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
         if self.on_exit.is_some() {
             self.numbered_mut(number).node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
         }
     }
 
-    /// Stores the depth of nested shared nodes and references of a node that ends. `around` is the greatest depth of
-    /// its siblings so far.
+    /// Stores the depth of nested shared nodes and references of the node that ends. `around` is the greatest depth of
+    /// the siblings before it.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         let links = self.links + 1;
         self.numbered_mut(number).links = links;
         self.links = links.max(around);
     }
 
-    /// Returns the node with a number, and creates it if it does not exist.
+    /// Returns the node with a number. Creates the node if it does not exist.
     pub(super) fn numbered_node<N: Any + Send + Sync>(
         &mut self,
         number: usize,
@@ -120,7 +119,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the target of a weak edge. The node of the target may come later in the treedef.
+    /// Returns the target of a weak edge. The target may come later in the treedef, and is then created by `new`.
     pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce(Shape<'_>) -> Arc<N>,
@@ -159,14 +158,14 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Returns the shape of the node with a number, also if the node comes later.
+    /// Returns the shape of the node with a number, even if the node comes later in the treedef.
     fn shape_of_numbered(&self, number: usize) -> Shape<'a> {
         let expected = "a place for each numbered node";
         let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
         self.treedef.view(place).shape()
     }
 
-    /// Returns the node to use instead of a new one for a number.
+    /// Returns the existing node that the caller provides for a number; `None` if a new node must be built.
     fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
         let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;

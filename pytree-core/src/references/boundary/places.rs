@@ -1,24 +1,25 @@
-//! Finds the references of a structure, and the later places of shared nodes and references.
+//! Finds the references of a structure, and the later occurrences of shared nodes and references.
 
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 use crate::treedef::{Builder, NodeView, TreeDef};
 
-/// The place of a reference in a graph structure.
+/// A reference in a graph structure: its path, and the leaves and the structure of its value.
 #[derive(Clone, Debug)]
 pub struct ReferencePlace {
     /// The positions of the leaves of the reference's value.
     pub leaves: std::ops::Range<usize>,
     /// The structure of the reference's value.
     pub value: TreeDef,
-    /// The path of the first place of the reference.
+    /// The path of the first occurrence of the reference.
     pub path: KeyPath,
 }
 
 impl ReferencePlace {
-    /// Returns the position of the argument's leaf for each leaf of a written value; `None` if the written value has
-    /// another structure. References of the argument inside the value have no leaves in it.
+    /// Returns, for each leaf of a written value, the position of the corresponding leaf of the argument. Returns
+    /// `None` if the written value has another structure. References of the argument inside the written value add no
+    /// leaves.
     pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
         let is_known = |node: NodeView<'_>| node.kind() == NodeKind::Argument;
         if !self.value.has_statics_of(written) && !written.nodes().any(is_known) {
@@ -47,7 +48,7 @@ impl ReferencePlace {
 }
 
 impl TreeDef {
-    /// Returns the references, in the order in which they are met.
+    /// Returns the references, in the order in which they are visited.
     pub fn references(&self) -> Vec<ReferencePlace> {
         let references: Vec<usize> = self.reference_nodes().map(|node| node.position()).collect();
         let paths = self.node_paths(&references);
@@ -79,9 +80,9 @@ impl TreeDef {
             .map(move |node| before[node.position()]..before[node.end()])
     }
 
-    /// Returns the structure with shared nodes and references repeated at their later places, and for each leaf its
-    /// position in this structure. Returns `None` if there are no later places. A place inside its own node stays an
-    /// alias.
+    /// Returns the structure in which each alias is replaced by a copy of its target, and for each leaf of the result
+    /// its position in this structure. Returns `None` if there is no alias to replace. An alias inside its own target
+    /// stays an alias.
     pub fn with_all_places(&self) -> Option<(Self, Vec<usize>)> {
         let numbered = self.numbered_nodes();
         let target = |node: NodeView<'_>| {

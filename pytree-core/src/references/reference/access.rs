@@ -1,4 +1,4 @@
-//! Decides which references may be written at the moment.
+//! Decides which references may currently be written.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,8 @@ thread_local! {
 
 pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
 
-/// A guard: until it is dropped, this thread cannot write the reference, because its new value is being computed.
+/// A guard of a reference whose new value is being computed. Until the guard is dropped, this thread cannot write the
+/// reference.
 pub(super) struct Updating;
 
 impl Updating {
@@ -35,7 +36,7 @@ impl Drop for Updating {
     }
 }
 
-/// A guard: until it is dropped, a reference can be written only if the rule accepts its kind.
+/// A guard of a rule. Until the guard is dropped, this thread can write only references whose kinds the rule accepts.
 pub(crate) struct Mutable;
 
 impl Mutable {
@@ -46,7 +47,7 @@ impl Mutable {
 }
 
 impl Mutable {
-    /// Returns whether references of a kind may be written at the moment.
+    /// Returns whether references of a kind may currently be written.
     pub(super) fn accepts(kind: Option<LeafKind>) -> bool {
         MUTABLE.with_borrow(|all| all.iter().all(|accepts| accepts(kind)))
     }

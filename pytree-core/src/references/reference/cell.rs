@@ -19,7 +19,7 @@ use crate::references::level::Origin;
 /// The state that the handles of a reference share.
 pub(crate) struct Cell<T> {
     held: RwLock<Held<T>>,
-    /// The address of the content. A call reads it without a lock to see whether the content has changed.
+    /// The address of the content. A call reads this address without a lock to check whether the content has changed.
     address: AtomicUsize,
     pub(super) origin: Origin,
     pub(super) shape: OwnedShape,
@@ -34,7 +34,7 @@ struct Held<T> {
 }
 
 impl<T> Cell<T> {
-    /// Creates a reference that is being built.
+    /// Creates the cell of a reference whose value is not built yet.
     pub(crate) fn empty(shape: OwnedShape) -> Self {
         Self {
             held: RwLock::new(Held {
@@ -92,7 +92,7 @@ impl<T> Cell<T> {
         self.unclaimed().content.clone()
     }
 
-    /// Returns the kind that the reference itself determines, if any.
+    /// Returns the kind that the reference was created with, if any.
     pub(super) fn kind(&self) -> Option<LeafKind> {
         self.shape.get().field_kind(0).and_then(LeafKind::of)
     }
@@ -121,15 +121,15 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Replaces the value. The caller must have checked that it may be written.
+    /// Replaces the value and returns the old value. The caller must have checked access by `check_write`.
     pub(super) fn write(&self, value: T) -> Option<Arc<T>> {
         let content = Some(Arc::new(value));
         self.written.store(true, Ordering::Relaxed);
         self.put(&mut self.unclaimed(), content)
     }
 
-    /// Replaces the value if it is still `before`, and returns what is to be dropped. The caller must have checked
-    /// access.
+    /// Replaces the value if it is still `before`. Returns the old value, or `value` as the error if it was not
+    /// written. The caller must have checked access by `check_write`.
     pub(super) fn write_over(&self, before: &Arc<T>, value: T) -> Result<Option<Arc<T>>, Arc<T>> {
         let content = Arc::new(value);
         let mut held = self.unclaimed();
@@ -176,7 +176,9 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn write_claimed(&self, content: AnyContent) -> Option<AnyContent> {
         let Ok(content) = content.downcast() else {
-            unreachable!("a bug of pytree: a value of another type is staged for a reference");
+            unreachable!(
+                "this is a bug in pytree: a value of another type is staged for a reference; please report it"
+            );
         };
         self.written.store(true, Ordering::Relaxed);
         let replaced = self.put(&mut self.lock(), Some(content));
