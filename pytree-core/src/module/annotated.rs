@@ -1,7 +1,7 @@
 //! Values with metadata: names of axes for sharding, separate learning rates, or any other data about a leaf.
 //!
-//! An [`Annotated`] is a transparent node, like [`Shared`](crate::Shared): paths and displays are those of the value.
-//! Its metadata is static data in the treedef, so parts, transformations and checkpoints keep it.
+//! An [`Annotated`] is a transparent node, like [`Shared`](crate::Shared): it has the paths and the display of its
+//! value. The metadata is static data in the treedef, so parts, transformations and checkpoints preserve the metadata.
 
 use std::any::TypeId;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::trees::select_part::{SelectPart, select_partition};
 
 /// The metadata of a value: an ordered map of names and static data.
 ///
-/// Equality and hash include names, data and their order, so equal metadata has equal displays.
+/// Equality depends on the names, the data and their order, so equal metadata is displayed equally.
 ///
 /// # Examples
 /// ```
@@ -96,7 +96,7 @@ impl Metadata {
         self.0.is_empty()
     }
 
-    /// Adds the metadata `other`, whose values replace those of the same name.
+    /// Adds the metadata `other`. Its values replace existing values of the same name.
     pub(crate) fn extend(&mut self, other: Self) {
         for (name, data) in other.0 {
             self.insert(name, data);
@@ -138,8 +138,8 @@ impl StaticValue for Metadata {
     }
 }
 
-/// A value with [`Metadata`]. It is used like the value, and paths, displays and kinds of leaves are those of the
-/// value.
+/// A value with [`Metadata`]. An annotated value dereferences to the value, and has its paths, its display and the
+/// kinds of its leaves.
 ///
 /// The metadata is part of the treedef. Two models with different metadata have different structures, and a compiled
 /// function is compiled once for each.
@@ -167,7 +167,7 @@ impl StaticValue for Metadata {
 /// assert_eq!(said[0].to_string(), "sharding=('data', 'model')");
 /// assert!(said[1].is_empty());
 ///
-/// // Of all kernels at once.
+/// // Change the metadata of all kernels.
 /// let linear = edit::apply(linear, |kernel: &mut Annotated<Array2<f32>>| {
 ///     kernel.metadata_mut().set("differentiable", false);
 /// });
@@ -220,7 +220,8 @@ impl<T> Annotated<T> {
     }
 }
 
-/// The node of a trait object has one child and one static value, too; only the identity differs.
+/// The shape of an annotated value. It has one child and one static value, like the node of a trait object, but its own
+/// identity.
 static SHAPE: NodeShape = NodeShape {
     identity: TypeId::of::<Annotated<()>>,
     type_name: std::any::type_name::<Annotated<()>>,
@@ -301,11 +302,11 @@ impl<T: fmt::Debug> fmt::Debug for Annotated<T> {
 }
 
 impl TreeDef {
-    /// Returns the metadata of each leaf, in order, from all [`Annotated`] nodes above it. For a name that several
-    /// nodes have, the innermost value is used.
+    /// Returns the metadata of each leaf, in order, collected from all [`Annotated`] nodes above the leaf. If several
+    /// nodes have the same name, the innermost node determines the value.
     pub fn leaf_metadata(&self) -> Vec<Metadata> {
         let mut all = Vec::with_capacity(self.num_leaves());
-        // The end of each open node with metadata, and the metadata below it.
+        // The end of each node with metadata that has not ended yet, and the metadata of the leaves below the node.
         let mut open: Vec<(usize, Metadata)> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {
@@ -336,7 +337,7 @@ pub(crate) fn metadata_of(node: NodeView<'_>) -> Option<Metadata> {
 }
 
 impl<L> Tree<L> {
-    /// Returns the metadata of each leaf, as a tree of this structure; see [`TreeDef::leaf_metadata`].
+    /// Returns a tree of the same structure with the metadata of each leaf; see [`TreeDef::leaf_metadata`].
     ///
     /// # Examples
     /// ```

@@ -2,8 +2,8 @@
 //!
 //! The type of a derived module determines which of its fields are parameters, states, modules and static. The fields
 //! of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance from a
-//! description or a file. Its node in a treedef equals that of a derived type with the same name and fields, so each
-//! can be converted into the other.
+//! description or a file. Its node in a treedef equals the node of a derived type with the same name and fields, so a
+//! dynamic module can be converted into the derived type and back.
 
 mod below;
 mod kinds;
@@ -34,9 +34,7 @@ use crate::trees::dynamic::Tree;
 /// values: a parameter has float leaves, a sub-module has a kind for each leaf, and a name occurs once. A call that
 /// fails changes nothing, and its error lists all problems.
 ///
-/// The registry is read-only. A clone shares it until one of the two is changed.
-///
-/// A [`Shared`](crate::Shared) node in a value is registered at each of its places, as in trees.
+/// A [`Shared`](crate::Shared) node in a value is copied to each of its paths, as in trees.
 ///
 /// # Examples
 /// ```
@@ -72,8 +70,8 @@ impl DynamicModule<AnyLeaf> {
 }
 
 impl<L: Leaf + Clone> DynamicModule<L> {
-    /// Creates a module without fields, whose leaves are all `L`: a `DynamicModule::<Tensor>::typed("Layer")` can be
-    /// traced.
+    /// Creates a module without fields, whose leaves are all of type `L`. For instance, transformations can trace a
+    /// `DynamicModule::<Tensor>::typed("Layer")`.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the name is not an identifier.
@@ -164,7 +162,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.layout.name()
     }
 
-    /// Iterates over the fields with their kinds, trees first; a subtree has no kind.
+    /// Iterates over the names and kinds of the fields: first the trees, then the static fields. A subtree has no kind.
     pub fn fields(&self) -> impl Iterator<Item = (&str, Option<FieldKind>)> {
         let trees = self.layout.fields().iter();
         let statics = self.layout.statics().iter();
@@ -190,8 +188,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .map(|position| &self.values[position])
     }
 
-    /// Returns the leaves of a field that is a tree mutably. The new leaves are not checked, unlike those of
-    /// [`set`](Self::set); [`lint`](crate::tools::lint::lint) finds mistakes.
+    /// Returns the leaves of a field that is a tree mutably. Unlike [`set`](Self::set), this does not check changed
+    /// leaves; [`lint`](crate::tools::lint::lint) finds mistakes in them.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
@@ -242,7 +240,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         Ok(())
     }
 
-    /// Replaces the value of a static field. The new value may be of another type.
+    /// Replaces the value of a static field. The new value may have another type.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the field does not exist or is a tree.

@@ -1,15 +1,16 @@
-//! The types that fields may have, enforced by trait dispatch on the type of the field.
+//! The types that fields may have. Traits of the field's type enforce them.
 //!
-//! A type implements [`ModuleField`], [`ParamField`], [`StateField`] or [`StaticValue`] to be allowed as such a field.
-//! Containers implement them if their contents do. [`HoldsArrays`] keeps arrays out of static fields. The derive does
-//! not look at the spelling of a type, so an alias can't mislead it; but see [`HoldsArrays`].
+//! A type implements [`ModuleField`], [`ParamField`], [`StateField`] or [`StaticValue`] if it may be the type of such a
+//! field. A container implements the trait if its content does. [`HoldsArrays`] excludes arrays from static fields. The
+//! derive does not compare the names of types, so a type alias cannot mislead it, with the exception described at
+//! [`HoldsArrays`].
 //!
-//! The derive queries [`Probe`], which answers for every type, and passes the answers to the traits of `mistakes`. Each
-//! of these traits is one mistake with its fix. Each is implemented for every type by a blanket `impl` that rustc must
-//! not recommend. So a wrong field is exactly one error, which names the whole type of the field. The code that visits
-//! a field queries the probe, too, because a reported field must not be reported again.
+//! The derive queries [`Probe`] for the type of each field, and passes the answers to the traits of `mistakes`. Each of
+//! these traits represents one mistake and its fix. Each is implemented for every type by a blanket `impl`, which rustc
+//! is told not to recommend. So a wrong field causes exactly one error, which names the whole type of the field. The
+//! generated code that visits a field queries the probe, too, so that it causes no second error.
 //!
-//! [`leaf_field!`](crate::leaf_field) adds a leaf type of another crate.
+//! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.
 
 pub mod mistakes;
 mod probe;
@@ -61,8 +62,8 @@ pub trait StateField: Pytree {}
 /// A type whose values are leaves and must not be in a static field, even if they can be compared: arrays, modules,
 /// references (whose values change), and containers of them.
 ///
-/// A tuple contains arrays if any of its elements does, which bounds can't express. So the derive checks each type that
-/// is written inside the field's type. An alias of a tuple, or a user's struct, hides the types inside it.
+/// A tuple holds arrays if any of its elements does, which trait bounds cannot express. So the derive checks each type
+/// that is written in the field's type. It does not see the types inside an alias of a tuple or inside a user's struct.
 pub trait HoldsArrays {}
 
 /// Allows a leaf type as a field.
@@ -103,7 +104,8 @@ impl<M: 'static, L: Leaf + Clone + ParamField> ParamField for Partition<M, L> {}
 impl<M: 'static, L: Leaf + Clone> StateField for Partition<M, L> {}
 impl<M, L> HoldsArrays for Partition<M, L> {}
 
-/// Containers are allowed where their contents are. They are not recommended, so that messages name the whole type.
+/// Implements a trait of fields for containers whose contents implement the trait. `do_not_recommend` makes error
+/// messages name the whole type of a field instead of its content.
 macro_rules! pass_through {
     ($($field:ident)*) => {$(
         #[diagnostic::do_not_recommend]
@@ -161,8 +163,8 @@ impl<K, T: HoldsArrays, S> HoldsArrays for HashMap<K, T, S> {}
 impl<K, T: HoldsArrays, S> HoldsArrays for IndexMap<K, T, S> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for &T {}
 
-/// The shapes of a derived type: one for a struct, one for each variant of an enum.
+/// The shapes of a derived type. A struct has one shape, and an enum has one shape for each variant.
 pub trait NodeShapes: 'static {
-    /// Returns the shapes, in declaration order.
+    /// The shapes, in declaration order.
     const SHAPES: &'static [NodeShape];
 }

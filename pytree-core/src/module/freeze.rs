@@ -1,8 +1,8 @@
 //! Modules whose parameters can be frozen.
 //!
-//! The outermost field that determines a kind gives it to a leaf. So a wrapper whose only field changes between a
-//! module and a state turns all trained leaves below into states, and back. The leaves and the type of the inner model
-//! stay the same.
+//! The outermost parameter or state field above a leaf determines the kind of the leaf. The only field of the wrapper
+//! [`Freeze`] is either a module or a state. If it is a state, all leaves below become states. The leaves and the type
+//! of the inner model do not change.
 
 use std::any::TypeId;
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
 
-/// A module that can be frozen. Then its leaves are states of the collection [`Frozen`], so they get no gradient and no
-/// optimizer changes them.
+/// A module that can be frozen. The leaves of a frozen module are states of the collection [`Frozen`], so they get no
+/// gradient and no optimizer changes them.
 ///
-/// It is used like the inner module. Whether it is frozen is part of the treedef: a compiled function is compiled once
-/// for each.
+/// The wrapper dereferences to the inner module. The treedef contains whether the module is frozen, so a function is
+/// compiled once for a frozen module and once for a module that is not frozen.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! Trait objects as modules: `Vec<Box<dyn Layer>>`.
 //!
-//! A treedef stores for each trait object its [`Constructor`], the function that rebuilds its concrete type. The code
-//! that [`module_object`](macro@crate::module_object) generates for a user's trait visits the constructor as a static
-//! value.
+//! For each trait object a treedef stores a [`Constructor`], the function that rebuilds a value of the concrete type.
+//! The code that [`module_object`](macro@crate::module_object) generates for a user's trait visits the constructor as a
+//! static value.
 
 use std::any::TypeId;
 use std::fmt;

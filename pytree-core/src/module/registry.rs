@@ -6,27 +6,27 @@ use crate::base::kind::FieldKind;
 use crate::contract::pytree::Pytree;
 use crate::module::field::ModuleField;
 
-/// The names of a module's fields with their kinds: a constant of the type, or a list of the fields that were
+/// The names and kinds of a module's fields. It is a constant of a derived type, or a list of the fields that were
 /// registered at run time.
 pub type Registry<'a> = Cow<'a, [(&'a str, FieldKind)]>;
 
 /// A pytree with an enforced kind for every leaf.
 ///
-/// `#[derive(Module)]` implements it. Every module can be a field of another module without an attribute.
+/// `#[derive(Module)]` implements this trait. Every module can be a field of another module without an attribute.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a module",
     label = "a module is needed here",
     note = "write `#[derive(Module)]` on the type"
 )]
 pub trait Module: Pytree + ModuleField {
-    /// Returns the name-to-kind registry: the kind of every field, in declaration order. For an enum, returns the
+    /// Returns the registry: the name and the kind of every field, in declaration order. For an enum, returns the
     /// registry of the current variant.
     fn registry(&self) -> Registry<'_>;
 }
 
-/// The part of [`Module`] that belongs to the type and not to a value.
+/// A [`Module`] whose registry is known from the type alone, without a value.
 pub trait ModuleType: Module + Sized {
-    /// The name-to-kind registry of a struct, in declaration order. It is empty for an enum, whose variants each have
-    /// their own; see [`Module::registry`].
+    /// The name and the kind of every field of a struct, in declaration order. The registry is empty for an enum,
+    /// because each variant has its own registry; see [`Module::registry`].
     const REGISTRY: &'static [(&'static str, FieldKind)];
 }

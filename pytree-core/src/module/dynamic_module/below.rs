@@ -13,7 +13,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Makes every parameter of the module and of all modules below it a state of the collection
     /// [`Frozen`](crate::Frozen).
     ///
-    /// A typed module inside can be read as before: [`value`](Self::value) restores the kinds of its type.
+    /// [`value`](Self::value) can still read a typed module inside, and restores the kinds of its type.
     ///
     /// # Examples
     /// ```
@@ -31,7 +31,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     }
 
     /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all modules below it, a
-    /// parameter again. A [`Freeze`](crate::Freeze) inside has a switch of its own and is not changed.
+    /// parameter again. A [`Freeze`](crate::Freeze) inside is not changed, because it is frozen by itself.
     pub fn unfreeze(&mut self) {
         self.change_kinds(Change::Thaw);
     }
@@ -54,8 +54,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }
     }
 
-    /// Sets every static field with this name that holds a `T`, in the module and in all modules below it; returns the
-    /// number of these fields.
+    /// Sets every static field with this name that holds a `T`, in the module and in all modules below it. Returns the
+    /// number of changed fields.
     pub fn set_static_everywhere<T: StaticValue>(&mut self, name: &str, value: T) -> usize {
         let (leaves, treedef) = self.to_tree().into_parts();
         let (treedef, count) = treedef.with_static_named(name, &value);
@@ -64,14 +64,14 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         count
     }
 
-    /// Sets the static field `is_training` of the module and of all modules below it to `true`; returns the number of
-    /// fields.
+    /// Sets the static field `is_training` of the module and of all modules below it to `true`. Returns the number of
+    /// these fields.
     pub fn train(&mut self) -> usize {
         self.set_static_everywhere(IS_TRAINING, true)
     }
 
-    /// Sets the static field `is_training` of the module and of all modules below it to `false`; returns the number of
-    /// fields.
+    /// Sets the static field `is_training` of the module and of all modules below it to `false`. Returns the number of
+    /// these fields.
     pub fn eval(&mut self) -> usize {
         self.set_static_everywhere(IS_TRAINING, false)
     }

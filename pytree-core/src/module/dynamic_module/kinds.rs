@@ -10,10 +10,10 @@ use crate::treedef::{NodeView, TreeDef};
 /// A change of the kinds of all fields.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Parameters become states of the collection of frozen parameters.
+    /// Turns parameters into states of the collection [`Frozen`](crate::Frozen).
     Freeze,
-    /// The reverse of `Freeze`. A field whose leaves have kinds of their own, as inside a [`Freeze`](crate::Freeze)
-    /// module, was not a frozen parameter and does not change.
+    /// Turns states of the collection [`Frozen`](crate::Frozen) into parameters. A field whose leaves have kinds of
+    /// their own does not change: it is the field of a [`Freeze`](crate::Freeze), and was not a parameter.
     Thaw,
 }
 
@@ -32,7 +32,7 @@ impl Change {
     }
 }
 
-/// Returns whether a field of these nodes determines the kind of leaves.
+/// Returns whether a field of these nodes determines the kind of its leaves.
 pub(super) fn has_kinds<'t>(mut nodes: impl Iterator<Item = NodeView<'t>>) -> bool {
     let decides = |kind: Option<FieldKind>| kind.and_then(LeafKind::of_field).is_some();
     nodes.any(|node| node.shape().fields().any(|(_, kind)| decides(kind)))

@@ -12,12 +12,12 @@ use crate::node::shape::{DynamicShape, NodeKind, Shape};
 /// A field that is a tree: its name and its kind (`None` for a subtree).
 pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
 
-/// The place of a field.
+/// The position of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// Among the fields that are trees.
+    /// The position among the fields that are trees.
     Tree(usize),
-    /// Among the static fields.
+    /// The position among the static fields.
     Static(usize),
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Layout {
     name: Arc<str>,
     fields: Vec<TreeField>,
     statics: Vec<Arc<str>>,
-    /// The place of each field; empty while there are few.
+    /// The position of each field by name; empty while there are few fields.
     table: HashMap<Arc<str>, Place>,
     /// Created at the first request.
     shape: OnceLock<Arc<DynamicShape>>,
@@ -78,11 +78,12 @@ impl Layout {
         let trees = trees.map(|(at, (name, _))| (Arc::clone(name), Place::Tree(at)));
         let statics = self.statics.iter().enumerate();
         let statics = statics.map(|(at, name)| (Arc::clone(name), Place::Static(at)));
-        // Of two fields with the same name, a scan would find the first, and a tree before a static field.
+        // Inserts in reverse order, so that the table finds the same field as a scan if two fields have the same name:
+        // the first field, and a tree before a static field.
         self.table.extend(statics.rev().chain(trees.rev()));
     }
 
-    /// Returns the place of the field with a name.
+    /// Returns the position of the field with a name.
     pub(super) fn place(&self, name: &str) -> Option<Place> {
         if !self.table.is_empty() {
             return self.table.get(name).copied();

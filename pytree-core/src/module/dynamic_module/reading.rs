@@ -1,4 +1,4 @@
-//! Reads values that are registered, and checks them against the kinds of their fields.
+//! Converts registered values into trees, and checks them against the kinds of their fields.
 
 use std::any::Any;
 
@@ -13,7 +13,7 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 
-/// Returns the paths of a tree's leaves, from the module.
+/// Returns the paths of a tree's leaves, from the module. The path `base` leads to the tree.
 fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
     let below = |path: KeyPath| base.keys().iter().chain(path.keys()).cloned().collect();
     treedef.leaf_paths().into_iter().map(below).collect()
@@ -24,7 +24,7 @@ fn path_of_field(name: &str) -> KeyPath {
     KeyPath::from_iter([Key::Field(name.to_owned().into())])
 }
 
-/// Returns a leaf of any type as an `L`, if it is one.
+/// Returns a copy of a leaf as an `L`, if its type is `L` or `L` is [`AnyLeaf`].
 fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
     let mut slot: Option<L> = None;
     let boxed = leaf.clone_boxed();
@@ -37,7 +37,7 @@ fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
     slot
 }
 
-/// Returns a value as a tree of `L`s, or the problems of the leaves of other types.
+/// Returns a value as a tree of `L`s, or a problem for each leaf of another type.
 pub(super) fn read_tree<L: Leaf, T: Pytree>(
     value: &T,
     base: &KeyPath,
@@ -66,7 +66,7 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
     Err(paths.zip(leaves).filter_map(problem).collect())
 }
 
-/// Reads the value of a field with a name and a kind; see [`read_tree`].
+/// Returns the value of a field as a tree, or the problems of its leaf types and kinds; see [`read_tree`].
 pub(super) fn read_checked<L: Leaf, T: Pytree>(
     value: &T,
     name: &str,
@@ -81,7 +81,7 @@ pub(super) fn read_checked<L: Leaf, T: Pytree>(
     }
 }
 
-/// Returns a problem for each leaf that a field of that kind cannot hold.
+/// Returns a problem for each leaf that a field of the kind `kind` cannot hold.
 pub(super) fn wrong_kinds<L: Leaf>(
     tree: &Tree<L>,
     name: &str,
@@ -104,7 +104,7 @@ pub(super) fn wrong_kinds<L: Leaf>(
         .collect()
 }
 
-/// Describes a leaf without a gradient.
+/// Returns the dtype and shape or the type of a leaf that has no gradient; `None` for float arrays and numbers.
 pub(crate) fn not_trainable(leaf: &dyn Leaf) -> Option<String> {
     match leaf.array_info() {
         Some(info) if info.element.is_float() => None,

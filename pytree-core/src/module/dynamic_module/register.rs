@@ -48,7 +48,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.register_as(name, Some(FieldKind::Module), &value)
     }
 
-    /// Registers a container whose leaves have no kind. No filter by kind and no optimizer finds them.
+    /// Registers a container whose leaves have no kind. Filters by kind and optimizers ignore these leaves.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has a
@@ -57,10 +57,10 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.register_as(name, None, &value)
     }
 
-    /// Registers a value whose leaves all have kinds as a module.
+    /// Registers a value, whose leaves all have kinds, as a module. For other values, call the function for their kind.
     ///
     /// # Errors
-    /// The errors of [`register_module`](Self::register_module): for any other value, call the function for its kind.
+    /// The errors of [`register_module`](Self::register_module).
     pub fn register(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_module(name, value)
     }

@@ -1,4 +1,4 @@
-//! Implements `Pytree` and `Module` for a module made at run time.
+//! Implements `Pytree` and `Module` for dynamic modules.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! The mistakes of fields, one trait each, with the messages that rustc reports.
 //!
-//! The derive evaluates `CHECK` with the answer of [`Probe`](crate::module::field::Probe). `CHECK` exists for every
-//! type, unless the answer is that the field has this mistake.
+//! The derive evaluates `CHECK` of each trait with the answer of [`Probe`](crate::module::field::Probe) as the const
+//! argument. `CHECK` exists only for `false`, so a field with the mistake does not compile.
 
 macro_rules! mistakes {
     ($(
@@ -11,7 +11,7 @@ macro_rules! mistakes {
         $(#[doc = $doc])*
         #[diagnostic::on_unimplemented(message = $message, label = $label, $(note = $note),+)]
         pub trait $name<const MISTAKEN: bool> {
-            /// Exists if the mistake was not made.
+            /// Exists only if the field does not have the mistake.
             const CHECK: () = ();
         }
         #[diagnostic::do_not_recommend]

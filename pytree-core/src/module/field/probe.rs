@@ -1,7 +1,7 @@
-//! Answers questions about any type.
+//! Finds out which traits a type implements, without a compile error if it does not implement them.
 //!
-//! An associated item of [`Probe`] itself is found where its bounds hold, and the item of [`Fallback`] elsewhere. So
-//! the derive can find out whether a type has a trait, and use it, without an error if it does not.
+//! rustc uses an associated item of [`Probe`] itself if the bounds of the item hold, and the item of [`Fallback`]
+//! otherwise. So generated code can check whether a type implements a trait, and can use the trait if so.
 
 #![allow(missing_docs, reason = "each item is documented at `Fallback`")]
 #![allow(clippy::missing_errors_doc, reason = "as above")]
@@ -16,28 +16,28 @@ use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
 use crate::node::leaf::Leaf;
 use crate::node::statics::{StaticData, StaticOperations, StaticRef, StaticValue};
 
-/// Answers questions about any type: an associated item of [`Probe`] itself is found where its bounds hold, and the
-/// item of [`Fallback`] elsewhere.
+/// Tells which traits a type implements. rustc uses an associated item of [`Probe`] itself if the bounds of the item
+/// hold, and the item of [`Fallback`] otherwise.
 #[derive(Debug)]
 pub struct Probe<T: ?Sized>(PhantomData<T>);
 
-/// The answers of [`Probe`] for types without the trait in question. The trait must be in scope.
+/// The items of [`Probe`] for types that do not implement the queried trait. This trait must be in scope.
 pub trait Fallback {
-    /// The type in question.
+    /// The queried type.
     type Value: ?Sized;
-    /// Whether it is a pytree.
+    /// Whether the type is a pytree.
     const IS_PYTREE: bool = false;
-    /// Whether it is a [`ModuleField`].
+    /// Whether the type is a [`ModuleField`].
     const IS_MODULE: bool = false;
-    /// Whether it is a [`ParamField`].
+    /// Whether the type is a [`ParamField`].
     const IS_PARAM: bool = false;
-    /// Whether it is a [`StateField`].
+    /// Whether the type is a [`StateField`].
     const IS_STATE: bool = false;
-    /// Whether it [holds arrays](HoldsArrays).
+    /// Whether the type [holds arrays](HoldsArrays).
     const HOLDS_ARRAYS: bool = false;
-    /// Whether it is a [`StaticValue`].
+    /// Whether the type is a [`StaticValue`].
     const IS_VALUE: bool = false;
-    /// Whether it is `PartialEq + Debug`, and has everything else that a treedef needs.
+    /// Whether the type is `PartialEq + Debug`, and implements the other traits that a treedef needs.
     const IS_DEBUG: bool = false;
 
     /// Does nothing, because a compile error was reported for the field.
@@ -54,12 +54,12 @@ pub trait Fallback {
         Err(not_a_field())
     }
 
-    /// Another type, because a compile error was reported for the type.
+    /// Returns a leaf of another type, because a compile error was reported for the type.
     fn clone_boxed(_: &Self::Value) -> Box<dyn Leaf> {
         Box::new(false)
     }
 
-    /// Returns the value as a static value, if it is a [`StaticValue`].
+    /// Returns the value as a static value, if its type is a [`StaticValue`].
     fn by_value(_: &Self::Value) -> Option<StaticRef<'_>> {
         None
     }
@@ -75,7 +75,7 @@ pub trait Fallback {
         panic!("{}", not_a_field())
     }
 
-    /// Returns the value that data represents, if the type is a [`StaticValue`] that supports it.
+    /// Returns the value that the data represents, if the type is a [`StaticValue`] that can be built from data.
     fn from_data(_: &StaticData) -> Option<Self::Value>
     where
         Self::Value: Sized,
@@ -91,7 +91,7 @@ pub trait Fallback {
         None
     }
 
-    /// Returns the value as a static value, if it is `PartialEq + Debug`.
+    /// Returns the value as a static value, if its type is `PartialEq + Debug`.
     fn by_debug(_: &Self::Value) -> Option<StaticRef<'_>> {
         None
     }
@@ -172,10 +172,12 @@ impl<T: Clone + 'static> Probe<T> {
     }
 }
 
-/// A value by each of the ways in which its type may be static; the first available way is used.
+/// The two ways to treat a value as static: by [`StaticValue`], and by `PartialEq + Debug`. The first way that is
+/// `Some` is used.
 pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
 
-/// Returns the value as a static value; `()` if its type can't be static, which is a compile error.
+/// Returns the value as a static value. Returns `()` if its type cannot be static, because a compile error was
+/// reported.
 pub fn as_static(ways: StaticWays<'_>) -> StaticRef<'_> {
     let [by_value, by_debug] = ways;
     by_value.or(by_debug).unwrap_or_else(|| StaticRef::new(&()))
