@@ -1,8 +1,8 @@
-//! A model as a flat ordered dictionary, as `FlareJax` lays it out: each place has its type, its leaf, or the path of
-//! the first place of the same shared node.
+//! A model as a flat ordered dictionary in the layout of `FlareJax`. Each path has an entry: the type of a node, a
+//! leaf, or, for a later occurrence of a shared node, the path of the first occurrence.
 //!
-//! The dictionary lists the graph form of a treedef with its leaves. It contains shared nodes once, and a value built
-//! from it has the same sharing.
+//! The dictionary lists the nodes and leaves as graph functions visit them. It contains shared nodes once, and a value
+//! built from the dictionary has the same sharing.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ use crate::trees::graph;
 
 /// A flat dictionary from paths to types, leaves and aliases.
 ///
-/// The order is that of the structure: a node, its static fields, its children.
+/// The entries have the order of the structure: a node comes first, then its static fields, then its children.
 ///
 /// # Examples
 /// ```
@@ -45,7 +45,7 @@ use crate::trees::graph;
 /// obj[b]: obj[a]}",
 /// );
 ///
-/// // A leaf is read and replaced at any of its places, and sharing comes back.
+/// // A leaf can be replaced at any of its paths. Unflattening restores the sharing.
 /// flat.set("['b'][0]", 4)?;
 /// let y: BTreeMap<&str, Shared<Vec<i32>>> = flat.unflatten()?;
 /// assert_eq!(*y["a"], [4, 2]);
@@ -57,7 +57,7 @@ pub struct Dictionary {
     tree: Tree<AnyLeaf>,
 }
 
-/// What a [`Dictionary`] has at a path.
+/// An entry of a [`Dictionary`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Entry<'d> {
@@ -67,7 +67,7 @@ pub enum Entry<'d> {
     None,
     /// A leaf.
     Leaf(&'d AnyLeaf),
-    /// The shared node or reference whose first place is at this path: a later place, or the target of a weak edge.
+    /// A later occurrence of a shared node or reference, or a weak edge, with the path of the first occurrence.
     Alias(KeyPath),
     /// A static field.
     Static(StaticRef<'d>),
@@ -85,12 +85,12 @@ impl Dictionary {
     /// Builds a value with the same sharing.
     ///
     /// # Errors
-    /// If the structure is of another type than `T`.
+    /// [`TreeError`] if the structure does not match `T`.
     pub fn unflatten<T: Pytree>(&self) -> Result<T, TreeError> {
         self.tree.to_value()
     }
 
-    /// Returns the structure, in the graph form.
+    /// Returns the structure, in which later occurrences of shared nodes are aliases.
     pub fn treedef(&self) -> &TreeDef {
         self.tree.treedef()
     }
@@ -128,7 +128,7 @@ impl Dictionary {
         entries
     }
 
-    /// Returns the leaf at a path, which may lead through a later place of a shared node.
+    /// Returns the leaf at a path. The path may lead through a later occurrence of a shared node.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path of a leaf, or [`TreeError::PathSyntax`] if the path is invalid.
@@ -138,11 +138,11 @@ impl Dictionary {
         self.tree.get(&path)
     }
 
-    /// Replaces the leaf at a path, which may lead through a later place of a shared node, and returns the old leaf.
+    /// Replaces the leaf at a path and returns the old leaf. The path may lead through a later occurrence of a shared
+    /// node.
     ///
     /// # Errors
-    /// The errors of [`get`](Self::get), and [`TreeError::LeafTypes`] if the new leaf is of another type than the old
-    /// one.
+    /// The errors of [`get`](Self::get), and [`TreeError::LeafTypes`] if the types of the old and the new leaf differ.
     pub fn set<L: Leaf>(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -165,7 +165,7 @@ impl Dictionary {
         })
     }
 
-    /// Returns the path that leads through the first places of shared nodes.
+    /// Returns the path to the same node that leads only through first occurrences of shared nodes.
     fn first_place(&self, path: &KeyPath) -> KeyPath {
         let aliases = Aliases::of(self.tree.treedef());
         aliases.first_of(path).unwrap_or_else(|| path.clone())
@@ -174,7 +174,7 @@ impl Dictionary {
     /// Returns a hash of structure and leaves, the same in every process and on every machine.
     ///
     /// The structure is hashed as in [`TreeDef::content_hash`]. Arrays and numbers are hashed by dtype, shape and the
-    /// bits of the elements, whatever type holds them. Other leaves are hashed by type and displayed text.
+    /// bits of the elements; their Rust types do not matter. Other leaves are hashed by type and displayed text.
     ///
     /// # Examples
     /// ```
@@ -214,7 +214,7 @@ fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
     }
 }
 
-/// Returns the displayed text of a leaf.
+/// Displays a leaf as in a tree.
 struct Shown<'l>(&'l AnyLeaf);
 
 impl fmt::Display for Shown<'_> {
@@ -223,7 +223,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Formats a path as `FlareJax` does: `obj[a].weight`, keys without quotes.
+/// Formats a path as `FlareJax` does, with keys without quotes: `obj[a].weight`.
 struct Lookup<'p>(&'p KeyPath);
 
 impl fmt::Display for Lookup<'_> {

@@ -1,4 +1,4 @@
-//! Notations of other systems: the states of NNX, `FlareJax`'s dictionary, refx.
+//! Notations of other libraries: the states of NNX, the dictionary of `FlareJax`, the references of refx.
 
 pub(crate) mod dictionary;
 pub mod refs;

@@ -1,8 +1,8 @@
-//! Values and references: what refx does with pytrees of [`Ref`](crate::Ref)s.
+//! Conversions between values and references: the functions of refx for pytrees of [`Ref`](crate::Ref)s.
 //!
-//! Transformations and partitions do this by themselves. [`deref()`] returns a tree of values in which later places of
-//! a reference are aliases, and [`reref`] builds a value with references from it. A part of a value, made by
-//! [`partition`], contains the values of its references, and [`update_refs`] writes such values back.
+//! Transformations and partitions need none of these calls. [`deref()`] returns a tree of values in which later
+//! occurrences of a reference are aliases, and [`reref`] builds a value with references from such a tree. A part of a
+//! value, created by [`partition`], contains the values of its references, and [`update_refs`] writes such values back.
 
 use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
@@ -15,7 +15,7 @@ use crate::references::reference;
 use crate::trees::dynamic::{Tree, same_structure};
 use crate::trees::partition::{self, Partition};
 
-/// Returns the values of a pytree: the first place of each reference has its value, and later places are aliases.
+/// Returns a tree in which the first occurrence of each reference is its value, and later occurrences are aliases.
 ///
 /// # Examples
 /// ```
@@ -40,13 +40,13 @@ pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
 /// Builds a value with new references from a tree of values: the inverse of [`deref()`].
 ///
 /// # Errors
-/// If the tree or a leaf is of another type than in `T`.
+/// [`TreeError`] if the structure of the tree or the type of a leaf does not match `T`.
 pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeError> {
     let leaves = values.leaves().to_vec();
     boundary::unflatten_with_new_references(values.treedef(), leaves).map(|(value, _)| value)
 }
 
-/// Writes the leaves that are present in `part` to the references of `target`.
+/// Writes the leaves of `part` to the references of `target`. Absent leaves keep their values.
 ///
 /// # Examples
 /// ```
@@ -69,15 +69,15 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     boundary::repeated(|| update_refs_once(target, part))
 }
 
-/// Writes once; fails with a conflict if another thread writes a reference of the target meanwhile. See
-/// [`update_refs`].
+/// Writes like [`update_refs`], but returns a conflict error if another thread writes a reference of the target
+/// meanwhile.
 fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
     let (leaves, treedef, references) = boundary::flatten_with_references::<L, T>(target);
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
-    // The ranges of references are in order, and two ranges are disjoint or nested.
+    // The leaf ranges of references are in order, and two ranges are either disjoint or nested.
     let mut ranges = treedef.reference_leaves().peekable();
     let mut inside_until = 0;
     let mut outside = Vec::new();
@@ -102,8 +102,8 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     .map(drop)
 }
 
-/// Writes the values of the references of a value to those of `target`, which must have the same structure. Leaves
-/// outside of references stay.
+/// Writes the values of the references of `source` to the references of `target`, which must have the same structure.
+/// Leaves outside of references do not change.
 ///
 /// # Examples
 /// ```
@@ -136,8 +136,8 @@ pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     })
 }
 
-/// Runs `body`; inside, only references whose own kind `is_mutable` accepts may be written. In nested calls, all of
-/// them must accept the kind.
+/// Runs `body`, which may write only references whose own kind `is_mutable` accepts. If calls are nested, each of them
+/// must accept the kind.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! States: trees as nested dictionaries of variables, as in Flax NNX.
 //!
-//! A variable is the field that determines the kind of the leaves below it. Absent leaves, values without leaves and
-//! later places of shared nodes do not appear. [`State`] displays a state. The files below convert a tree to a flat
-//! list or to pure dictionaries and back, and change single places of it.
+//! A variable is a field that determines the kind of the leaves below it. Absent leaves, values without leaves and
+//! later occurrences of shared nodes do not appear. [`State`] displays a state. The files below convert a tree to a
+//! flat list or to pure dictionaries and back, and change single leaves of a tree.
 
 mod flat;
 mod places;
@@ -26,7 +26,7 @@ impl<L> Tree<L> {
     /// its kind, the number of its elements and their size.
     ///
     /// Fields and keys are texts; positions of lists and tuples are integers. A variable with several leaves is
-    /// displayed as a [`Tree`]. A leaf without a kind is displayed by itself. Metadata of an
+    /// displayed as a [`Tree`]. A leaf without a kind is displayed without a variable around it. Metadata of an
     /// [`Annotated`](crate::Annotated) variable follows its value.
     ///
     /// # Examples

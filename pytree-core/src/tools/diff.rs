@@ -11,9 +11,9 @@ use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
 use crate::trees::functions::flatten_borrowed;
 
-/// The differences of two models; [`diff`] returns it.
+/// The differences between two models, as [`diff`] returns them.
 ///
-/// It is displayed as a table of the leaves that differ, and a list of the other differences.
+/// They are displayed as a table of the leaves that differ, and a list of the other differences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelDiff {
     structure: Vec<Difference>,
@@ -25,8 +25,8 @@ pub struct ModelDiff {
 
 /// Compares two models in structure and leaf by leaf; leaves are matched by path.
 ///
-/// The models may be of different types, for instance a model and a dynamic [`Tree`](crate::Tree). Arrays are compared
-/// by shape, dtype and elements, whatever type holds them. Other leaves are compared by type and by their displayed
+/// The models may have different types, for instance a model and a dynamic [`Tree`](crate::Tree). Arrays are compared
+/// by shape, dtype and elements; their Rust types do not matter. Other leaves are compared by type and by displayed
 /// text.
 ///
 /// # Examples

@@ -1,8 +1,8 @@
-//! Changes nodes, leaves and static fields of a model at any place.
+//! Changes nodes, leaves and static fields anywhere in a model.
 //!
 //! [`apply`] changes every node of one type. [`replace_at`] replaces the value at a path. [`set_static`] sets static
-//! fields. All of them build a new model and leave the old model unchanged; shared nodes are changed once and stay
-//! shared. For a place that Rust can name, prefer [`at`](crate::at), which the compiler checks.
+//! fields. All of them return a new model. A shared node is changed once and stays shared. If a Rust expression can
+//! borrow the node or leaf, prefer [`at`](crate::at), which the compiler checks.
 
 pub(crate) mod place;
 pub(crate) mod replace;
@@ -25,11 +25,11 @@ use crate::treedef::TreeDef;
 use crate::trees::filter::Filter;
 use crate::trees::graph;
 
-/// Applies `change` to every node or leaf of the type `N`; the children of a node are changed before the node.
+/// Applies `change` to every node or leaf of the type `N`. The children of a node are changed before the node.
 ///
-/// A node of a trait object is visited twice: as its own type, then as the box. A shared node is changed once for all
-/// its places. Inside a dynamic [`Tree`](crate::Tree) only the leaves have a type and are visited. Static fields are
-/// not nodes: use [`set_static`].
+/// A boxed trait object is visited twice: as its concrete type, then as the box. A shared node is changed once for all
+/// its paths. Inside a dynamic [`Tree`](crate::Tree) only the leaves are visited, because its nodes have no Rust type.
+/// For static fields, which are not nodes, use [`set_static`].
 ///
 /// # Examples
 /// ```
@@ -79,13 +79,13 @@ fn nothing_of<N>(treedef: &TreeDef) -> String {
         .collect();
     let types = Vec::from_iter(types).join(", ");
     format!(
-        "cannot change nodes of type `{}`: the model has no node or leaf of that type, its leaves are {types}; a static field is set by `edit::set_static`, and if there may be none, ask `edit::paths_of` first",
+        "cannot change nodes of type `{}`: the model has no node or leaf of that type, its leaves are {types}; set a static field with `edit::set_static`, or call `edit::paths_of` first if such a node may be missing",
         short_name(type_name::<N>())
     )
 }
 
-/// Applies `change` to every node or leaf of the type `N` and its path; see [`apply`]. A shared node has the path of
-/// its first place.
+/// Applies `change` to every node or leaf of the type `N`, with its path; see [`apply`]. `change` receives the first
+/// path of a shared node.
 ///
 /// # Panics
 /// Where [`apply`] panics.
@@ -109,8 +109,8 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
     changed
 }
 
-/// Applies `change` to nodes and leaves of every type; `change` downcasts each to the types that it handles. See
-/// [`apply_with_path`].
+/// Applies `change` to nodes and leaves of every type, with their paths. `change` downcasts each value to the types
+/// that it handles; see [`apply_with_path`].
 ///
 /// # Examples
 /// ```
@@ -137,8 +137,8 @@ pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn 
     })
 }
 
-/// Returns the paths of the nodes and leaves of the type `N`, from the root down. A shared node has the path of its
-/// first place.
+/// Returns the paths of the nodes and leaves of the type `N`, from the root down. A shared node is listed once, with
+/// its first path.
 ///
 /// # Examples
 /// ```
@@ -171,9 +171,9 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 
 /// Replaces the node or leaf at a path such as `layers[0]` by `value`.
 ///
-/// The value must be of the type of the place, but may have another structure, for instance a longer `Vec`. At the path
-/// of an `Option` (even if it is `None`), a `Shared` or a boxed trait object, `value` may be the whole or its content.
-/// A shared node is replaced at all its places.
+/// The new value must have the type of the old value, but may have another structure, for instance a longer `Vec`. At
+/// the path of an `Option` (even of `None`), a `Shared` or a boxed trait object, `value` may be the whole or only its
+/// content. A shared node is replaced at all its paths.
 ///
 /// # Examples
 /// ```
@@ -196,7 +196,7 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
     let outcome = replace_any(model, &places, &nodes, &value);
     let is_none = |&node: &usize| places.treedef.view(node).kind() == NodeKind::None;
     if outcome.is_err() && nodes.iter().all(is_none) {
-        // The content of an `Option` that is `None`.
+        // `value` may be the content of an `Option` that is `None` in the model.
         return replace_any(model, &places, &nodes, &Some(value)).or(outcome);
     }
     outcome
@@ -204,9 +204,9 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 
 /// Sets each static field of the value's type that the filter selects.
 ///
-/// A filter selects a static field by its path, with [`Filter::path`] or [`Filter::path_contains`]; the field's name is
-/// the last step. Leaves and sharing stay. A shared node is set once and has the path of its first place. To set the
-/// fields of one module type, use [`apply`].
+/// A filter selects a static field by its path, with [`Filter::path`] or [`Filter::path_contains`]. The last step of
+/// the path is the name of the field. Leaves and sharing do not change. A field in a shared node has only its first
+/// path. To set the fields of all modules of one type, use [`apply`].
 ///
 /// # Examples
 /// ```
@@ -231,8 +231,8 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// ```
 ///
 /// # Errors
-/// [`TreeError::NoStatic`] with the existing fields of that type if none is selected; [`TreeError::NoNode`] if a path
-/// of the filter does not exist.
+/// [`TreeError::NoStatic`] with all static fields of that type if the filter selects none of them, or
+/// [`TreeError::NoNode`] if a path of the filter does not exist.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -241,8 +241,8 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     boundary::repeated(|| set_static_once(model, filter, &value))
 }
 
-/// Sets the fields once; fails with a conflict if another thread writes a reference of the model meanwhile. See
-/// [`set_static`].
+/// Sets the fields like [`set_static`], but returns a conflict error if another thread writes a reference of the model
+/// meanwhile.
 fn set_static_once<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -269,7 +269,7 @@ fn set_static_once<M: Pytree, T: StaticValue>(
     boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }
 
-/// Replaces the first node that `value` fits, among nodes with the same path.
+/// Replaces one of several nodes with the same path: the first node that can be replaced by `value`.
 pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     model: &M,
     places: &Places,
@@ -308,7 +308,7 @@ fn rebuild<M: Pytree>(
     ))
 }
 
-/// Returns a node or leaf as an `N`, if it is one. The leaf of a dynamic tree may also be the value inside it.
+/// Returns a node or leaf as an `N`, if it is an `N` or an [`AnyLeaf`] that contains an `N`.
 fn downcast<N: 'static>(value: &mut dyn Any) -> Option<&mut N> {
     if value.is::<N>() {
         value.downcast_mut()

@@ -1,7 +1,7 @@
 //! Finds bugs in a model, as a linter finds bugs in a program.
 //!
-//! It reports only what is certain: a tied weight that will become two weights, a parameter that cannot be trained, a
-//! value that is not a number. It reads the model and changes nothing.
+//! [`lint`] reports only certain mistakes: a tied weight that will become two weights, a parameter that cannot be
+//! trained, a value that is NaN. It does not change the model.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,17 +16,17 @@ use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
 use crate::trees::functions::flatten_borrowed;
 
-/// A finding of [`lint`]. Its display names the fix.
+/// A finding of [`lint`]. The displayed text of a mistake names the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A shared node at several places. This is not a mistake.
+    /// A shared node at several paths. This is not a mistake.
     Shared {
         /// The paths of the node.
         paths: Vec<KeyPath>,
     },
-    /// Leaves that use the same memory without being shared, at least one of them a parameter. They become different as
-    /// soon as one of them is changed.
+    /// Leaves that use the same memory without being in a shared node. At least one of them is a parameter. An update
+    /// gives them different values.
     SameStorage {
         /// The paths of the leaves.
         paths: Vec<KeyPath>,
@@ -54,7 +54,7 @@ pub enum Finding {
         /// The number of all elements.
         elements: usize,
     },
-    /// Float arrays whose elements cannot be read, for instance inside a compiled function, so that NaNs cannot be
+    /// Float arrays whose elements cannot be read, for instance inside a compiled function. So NaNs in them are not
     /// found. This is not a mistake.
     NotKnown {
         /// The paths of the arrays.
@@ -145,7 +145,7 @@ impl fmt::Display for Finding {
             ),
             Self::NotKnown { paths } => write!(
                 f,
-                "the values at {} are not known here, so NaNs cannot be found; call `lint` outside of the transformation",
+                "the values at {} cannot be read here, so NaNs cannot be found; call `lint` outside of the transformation",
                 joined(paths)
             ),
             Self::EmptyParameter { path, found } => write!(
@@ -159,7 +159,7 @@ impl fmt::Display for Finding {
 
 /// Finds bugs in a model: reports shared nodes first, then each leaf, then leaves that use the same memory.
 ///
-/// A shared node is checked once, at its first place.
+/// A shared node is checked once, at its first path.
 ///
 /// # Examples
 /// ```
@@ -229,7 +229,7 @@ fn bad_parameter(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
     Some(Finding::EmptyParameter { path, found })
 }
 
-/// Counts the values that are not finite; fails if the elements cannot be read.
+/// Returns a finding if the leaf has values that are not finite. Fails if the elements cannot be read.
 fn not_finite(path: &KeyPath, leaf: &dyn Leaf) -> Result<Option<Finding>, ()> {
     if !leaf
         .array_info()

@@ -1,7 +1,7 @@
-//! Walks over the nodes of a model in the graph form, which contains a shared node once.
+//! Walks over the nodes of a model. A shared node is visited once.
 //!
 //! [`iter_graph`] lists every node, leaf and static field. [`of_type`] returns the nodes of one type as values.
-//! [`find_duplicates`] lists the shared nodes and references that are at several places. To change nodes, see
+//! [`find_duplicates`] lists the shared nodes and references that are at several paths. To change nodes, see
 //! [`edit`](crate::tools::edit): [`edit::apply_any`](crate::tools::edit::apply_any) calls a function for every node,
 //! children first.
 
@@ -21,7 +21,7 @@ use crate::tools::edit::place::Parents;
 use crate::treedef::{Aliases, NodeView, TreeDef};
 use crate::trees::graph;
 
-/// What is at a place of a model.
+/// A node, a leaf or a static field of a model, as [`iter_graph`] and [`iter_children`] list it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Met {
@@ -64,8 +64,8 @@ impl fmt::Display for Met {
     }
 }
 
-/// Returns every node, leaf and static field with its path, children before their node. A shared node is listed once,
-/// at its first place. `Some`, `Shared`, references and boxes are not listed, but their contents are.
+/// Returns every node, leaf and static field with its path. Children come before their node. A shared node is listed
+/// once, at its first path. `Some`, `Shared`, references and boxes are not listed, but their contents are.
 ///
 /// # Examples
 /// ```
@@ -119,7 +119,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
     all
 }
 
-/// Ends a node: lists its static fields, then the node.
+/// Adds the static fields of a node, then the node itself, to `all`.
 fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
     let view = treedef.view(node);
     for (key, value) in view.keyed_statics() {
@@ -171,7 +171,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
     let children = root.children().enumerate();
     let children = children.filter_map(|(position, child)| {
         let mut node = child.inside();
-        // The content of a later place is at the first place.
+        // A later occurrence of a shared node is an alias. Its content is at the first occurrence.
         if let Some(number) = node.target() {
             node = treedef.view(*shared.get(number)?).inside();
         }
@@ -228,7 +228,8 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
         .collect()
 }
 
-/// Copies a model. The copy shares nothing with the model, but the same places are shared in it.
+/// Copies a model. The copy shares no node with the model. Nodes that are shared inside the model are shared inside the
+/// copy, too.
 ///
 /// A clone, in contrast, shares its [`Shared`](crate::Shared) nodes and [references](crate::Ref) with the original.
 ///
@@ -250,8 +251,7 @@ pub fn copy<T: Pytree>(model: &T) -> T {
     rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
 }
 
-/// The shared nodes and references at several places: the paths of each, the first place first. Displayed as in Flax
-/// NNX.
+/// The paths of each shared node or reference that is at several paths, in order. They are displayed as in Flax NNX.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates(Vec<Vec<KeyPath>>);
 
@@ -272,10 +272,10 @@ impl fmt::Display for Duplicates {
     }
 }
 
-/// Returns the paths of each shared node or reference that is at several places of a model. If there are none, the
+/// Returns the paths of each shared node or reference that is at several paths of a model. If the result is empty, the
 /// model is a tree.
 ///
-/// Duplicates below a shared node are listed only at the first place of that node.
+/// Duplicates below a shared node are listed only below the first path of that node.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! Ravels all leaves of a model to a vector, and back.
+//! Ravels all leaves of a model to one vector, and builds a model from such a vector.
 
 use std::any::type_name;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::graph;
 
-/// The structure of a model and the shape of each leaf; [`ravel`] returns it beside the vector.
+/// Builds a model from a vector. It stores the structure and the leaf shapes of the model that [`ravel`] received.
 pub struct Unravel<M, E> {
     treedef: TreeDef,
     leaves: Vec<AnyLeaf>,
@@ -25,8 +25,8 @@ pub struct Unravel<M, E> {
 
 /// Returns all leaves of a model as one vector, and an [`Unravel`] that builds a model from such a vector.
 ///
-/// The leaves are in order, and each is in row-major order. A shared leaf occurs once. Each leaf must be an array of
-/// `E` or a number.
+/// The vector contains the leaves in order, and the elements of each leaf in row-major order. A shared leaf occurs
+/// once. Each leaf must be a number of type `E` or an array of such numbers.
 ///
 /// # Examples
 /// ```
@@ -40,7 +40,7 @@ pub struct Unravel<M, E> {
 /// ```
 ///
 /// # Errors
-/// [`TreeError::LeafTypes`] with each leaf that is not an array of `E` or a number.
+/// [`TreeError::LeafTypes`] with each leaf that is neither an `E` nor an array of `E`.
 pub fn ravel<E: Element, M: Pytree>(model: &M) -> Result<(Array1<E>, Unravel<M, E>), TreeError> {
     let (leaves, treedef) = graph::flatten_any(model);
     let mut vector = Vec::new();
@@ -91,7 +91,7 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
     /// Builds a model whose leaves are the elements of `vector`.
     ///
     /// # Errors
-    /// [`TreeError::Unravel`] if the vector is of another length.
+    /// [`TreeError::Unravel`] if the length of the vector differs from [`len`](Self::len).
     pub fn unravel<S: Data<Elem = E>>(&self, vector: &ArrayBase<S, Ix1>) -> Result<M, TreeError> {
         if vector.len() != self.length {
             return Err(TreeError::Unravel {
@@ -104,7 +104,7 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
             let mut leaf = leaf.clone();
             let Some(mut array) = leaf.array_view_mut::<E>() else {
                 bug(format_args!(
-                    "a leaf of the type {} to be an array, as it was when it was raveled",
+                    "a leaf of type {} to be an array, as `ravel` found",
                     leaf.type_name()
                 ));
             };

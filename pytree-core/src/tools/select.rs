@@ -1,7 +1,7 @@
-//! Typed selectors: a closure names a place of a model.
+//! Typed selectors: a closure selects a leaf or a node of a model.
 //!
-//! The compiler checks `at(|m: &Mlp| &m.layers[0].weight)`, but not a path, which is a text. The place is found by the
-//! addresses of the leaves at and below the returned reference.
+//! The compiler checks `at(|m: &Mlp| &m.layers[0].weight)`, but not a path, which is a text. The selected node is found
+//! by the memory addresses of the leaves in the value that the closure returns.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use crate::trees::filter::Filter;
 use crate::trees::functions::flatten_borrowed;
 use crate::trees::tree;
 
-/// A place of an `M` that holds a `T`; [`at`] creates it.
+/// A selector of a `T` in a model of type `M`, created by [`at`].
 pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 
 /// Selects a leaf or a node of a model by a closure that borrows it.
@@ -46,7 +46,7 @@ pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 /// assert_eq!(weight.path(&model)?.to_string(), "layers[1].weight");
 /// assert_eq!(weight.update(&model, |weight| weight * 10.0)?.layers[1].weight, 20.0);
 ///
-/// // A node may be replaced by one of another length.
+/// // The new value may have another length.
 /// let layers = at(|m: &Mlp| &m.layers);
 /// assert_eq!(layers.replace(&model, Vec::new())?.layers.len(), 0);
 /// # Ok::<(), pytree_core::TreeError>(())
@@ -69,7 +69,7 @@ where
 }
 
 impl<M: Pytree, T: Pytree> Selector<M, T> {
-    /// Returns the value at the place.
+    /// Returns the selected value.
     ///
     /// # Panics
     /// If the closure panics, for instance because an index is out of range.
@@ -78,7 +78,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         (self.0)(model)
     }
 
-    /// Returns the path of the place. A shared node has the path of its first place.
+    /// Returns the path of the selected value. For a shared node, returns its first path.
     ///
     /// # Errors
     /// [`TreeError::Selection`] if the closure returns a value without leaves, or a value outside of the model.
@@ -92,16 +92,15 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         Ok(places.treedef.path_of(node))
     }
 
-    /// Returns a filter that accepts the leaves at and below the place.
+    /// Returns a filter that accepts the leaves of the selected value.
     ///
-    /// The filter is by path, so it applies to every model of this structure, and to gradients.
+    /// The filter compares paths, so it can be used with every model of this structure, and with gradients.
     ///
     /// # Errors
     /// The errors of [`path`](Self::path).
     ///
     /// # Panics
     /// Where [`get`](Self::get) panics.
-    /// As [`get`](Self::get).
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
         let place = self.path(model)?;
@@ -115,7 +114,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
             .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
             .map(|(path, _)| path)
             .collect();
-        // A shared leaf below the place may be listed at another place, its first.
+        // The first path of a shared leaf may be outside of the selected value.
         if chosen.iter().any(|path| place.is_prefix_of(path)) {
             chosen.retain(|path| !place.is_prefix_of(path));
             chosen.push(place);
@@ -129,9 +128,9 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
             })
     }
 
-    /// Replaces the value at the place.
+    /// Replaces the selected value.
     ///
-    /// The value may have another structure, for instance a longer `Vec`. A shared node is replaced at all its places.
+    /// The value may have another structure, for instance a longer `Vec`. A shared node is replaced at all its paths.
     ///
     /// # Errors
     /// The errors of [`path`](Self::path), and [`TreeError::Replacement`] if the model cannot be built with the value.
@@ -145,7 +144,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         replace_any(model, &places, &[node], &value)
     }
 
-    /// Replaces the value at the place by the result of `change`.
+    /// Replaces the selected value by the result of `change`.
     ///
     /// # Errors
     /// The errors of [`replace`](Self::replace).
@@ -157,8 +156,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         self.replace(model, change(self.get(model)))
     }
 
-    /// Returns the node of the tree form that the closure selects, and the structure: the outermost node that has
-    /// exactly the selected leaves.
+    /// Returns the position of the node that the closure selects: the outermost node with exactly the selected leaves.
     #[track_caller]
     fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
         let fail = |mistake| TreeError::Selection {
@@ -189,7 +187,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     }
 }
 
-/// The identity of a leaf of a model.
+/// The identity of a leaf in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Address {
     /// A leaf of size zero has no address of its own.

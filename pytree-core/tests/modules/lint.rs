@@ -180,7 +180,7 @@ fn unreadable_values_are_reported() {
     assert_eq!(
         said(&model),
         [
-            "the values at second, third[1] are not known here, so NaNs cannot be found; call `lint` outside of the transformation"
+            "the values at second, third[1] cannot be read here, so NaNs cannot be found; call `lint` outside of the transformation"
         ]
     );
 }

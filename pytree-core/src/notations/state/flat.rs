@@ -1,4 +1,4 @@
-//! Flat states: a tree as an ordered list of paths with their leaves, and back.
+//! Flat states: converts a tree to an ordered list of paths and leaves, and back.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -36,8 +36,8 @@ impl<L: Clone> Tree<L> {
 }
 
 impl<L> Tree<L> {
-    /// Builds a tree of a structure from paths and leaves in any order: the inverse of [`to_flat`](Self::to_flat). A
-    /// place that is absent in the structure may have a leaf or none.
+    /// Builds a tree of a structure from paths and leaves in any order: the inverse of [`to_flat`](Self::to_flat).
+    /// Leaves that are absent in the structure may be given or left out.
     ///
     /// # Errors
     /// [`TreeError::Places`] with every path that does not exist or is repeated, and every leaf that is missing.
@@ -48,8 +48,8 @@ impl<L> Tree<L> {
         place(treedef, entries, true)
     }
 
-    /// Builds nested dictionaries from paths and leaves in any order, without a given structure. A field or key becomes
-    /// a text, and a position an integer.
+    /// Builds nested dictionaries from paths and leaves in any order, without a given structure. A field becomes a text
+    /// key, and a position becomes an integer key.
     ///
     /// # Examples
     /// ```
@@ -103,7 +103,7 @@ impl<M, L> Partition<M, L> {
     }
 }
 
-/// Fails if there are problems.
+/// Returns [`TreeError::Places`] if there are problems.
 pub(super) fn failed(doing: &'static str, problems: Vec<PlaceProblem>) -> Result<(), TreeError> {
     if problems.is_empty() {
         return Ok(());
@@ -111,15 +111,15 @@ pub(super) fn failed(doing: &'static str, problems: Vec<PlaceProblem>) -> Result
     Err(TreeError::Places { doing, problems })
 }
 
-/// Assigns each entry to its place. With `whole`, each place that has a leaf in the structure needs an entry.
+/// Builds a tree from entries. With `whole`, each leaf that is present in the structure needs an entry.
 fn place<L>(
     treedef: &TreeDef,
     entries: impl IntoIterator<Item = (KeyPath, L)>,
     whole: bool,
 ) -> Result<Tree<L>, TreeError> {
     let places = Places::of(treedef);
-    // Two keys with the same displayed text make two places with the same path. The first of them is the last in the
-    // list.
+    // If two keys have the same displayed text, two leaves have the same path. Each list is in reverse order, so that
+    // `pop` returns the first leaf.
     let mut free: HashMap<&KeyPath, SmallVec<[usize; 1]>> =
         HashMap::with_capacity(places.all.len());
     for (position, (path, _)) in places.all.iter().enumerate().rev() {
@@ -149,10 +149,10 @@ fn place<L>(
     ))
 }
 
-/// The places of a structure, with suggestions for paths that do not exist.
+/// The paths of a structure's leaves, present or absent, with suggestions for paths that do not exist.
 pub(super) struct Places<'t> {
     treedef: &'t TreeDef,
-    /// The paths, each with whether there is a leaf.
+    /// The paths, each with whether its leaf is present.
     pub(super) all: Vec<(KeyPath, bool)>,
     aliases: OnceCell<Aliases>,
     effort: RefCell<Effort>,
@@ -170,7 +170,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// Returns the problem of a path that is not among the places.
+    /// Returns the problem of a path that leads to no leaf.
     pub(super) fn unknown(&self, path: KeyPath) -> PlaceProblem {
         let aliases = self.aliases.get_or_init(|| Aliases::of(self.treedef));
         if let Some(first) = aliases.first_of(&path) {
@@ -185,7 +185,8 @@ impl<'t> Places<'t> {
     }
 }
 
-/// Dictionaries while they are built: the nodes by number, the root first.
+/// Nested dictionaries while they are built. Dictionaries refer to their children by position in `nodes`; the root is
+/// first.
 struct Nested<L> {
     nodes: Vec<Place<L>>,
 }
@@ -205,7 +206,7 @@ impl<L> Default for Nested<L> {
 }
 
 impl<L> Nested<L> {
-    /// Adds a leaf at a path, or returns why it can't be there.
+    /// Adds a leaf at a path, or returns the reason why the leaf cannot be added.
     fn put(&mut self, path: &KeyPath, leaf: L) -> Option<PlaceProblem> {
         let mut node = 0;
         for (above, key) in path.keys().iter().enumerate() {
@@ -257,7 +258,7 @@ impl<L> Nested<L> {
     fn finish(self) -> Result<Tree<L>, TreeError> {
         let mut builder = TreeBuilder::new();
         let mut nodes: Vec<Option<Place<L>>> = self.nodes.into_iter().map(Some).collect();
-        // The children to come of each open dictionary.
+        // The remaining children of each dictionary that has not ended.
         let mut open: Vec<indexmap::map::IntoIter<Key, usize>> = Vec::new();
         let mut next = Some(0);
         while let Some(node) = next {
@@ -272,7 +273,7 @@ impl<L> Nested<L> {
                 Some(Place::Empty) => {
                     builder.begin_dict().end();
                 }
-                None => bug("each dictionary to be in one other"),
+                None => bug("each dictionary to have one parent"),
             }
             next = None;
             while let Some(children) = open.last_mut() {

@@ -1,4 +1,4 @@
-//! Changes single places of a tree, and compares and merges trees by their places.
+//! Changes single leaves of a tree by path, and compares and merges trees by the paths of their leaves.
 
 use std::collections::HashSet;
 use std::ops::IndexMut;
@@ -18,10 +18,10 @@ impl<L> Tree<L> {
         Ok(&mut self.leaves_mut()[position])
     }
 
-    /// Sets the leaf at a place of the structure, and returns the old leaf, if it was present.
+    /// Sets the leaf at `path`, which may be absent, and returns the old leaf, if it was present.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if there is no such place; then nothing is changed.
+    /// [`TreeError::NoLeaf`] if the structure has no leaf, present or absent, at `path`. Then nothing is changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -43,7 +43,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Removes the leaf at `path`; the place is then absent.
+    /// Removes and returns the leaf at `path`. The leaf is then absent.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
@@ -59,7 +59,7 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Makes the existing place at `path` present or absent, and changes the leaves at its position.
+    /// Makes the leaf at `path` present or absent. `change` adds or removes the leaf at its position among the leaves.
     fn set_presence(
         &mut self,
         path: &KeyPath,
@@ -99,7 +99,8 @@ impl<L> Tree<L> {
         Tree::from_parts(self.treedef().clone(), leaves)
     }
 
-    /// Removes the leaves at the paths of the leaves of `other`, which may have any structure. They are then absent.
+    /// Removes each leaf at whose path `other` has a leaf. The removed leaves are then absent. `other` may have any
+    /// structure.
     ///
     /// # Examples
     /// ```
@@ -119,7 +120,7 @@ impl<L> Tree<L> {
         Self::select(self.treedef(), self.leaves(), |position| keep[position])
     }
 
-    /// Merges trees of the same structure: each place has the leaf of the last tree in which it is present.
+    /// Merges trees of the same structure. Each leaf is taken from the last tree in which it is present.
     ///
     /// # Errors
     /// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::Build`] if there are no
@@ -138,7 +139,7 @@ impl<M, L> Partition<M, L> {
         self.tree_mut().get_mut(path)
     }
 
-    /// Sets the leaf at a place of an `M`, and returns the old leaf of this part.
+    /// Sets the leaf at a path of an `M`, and returns the old leaf of this part, if it was present.
     ///
     /// # Examples
     /// ```
@@ -152,7 +153,7 @@ impl<M, L> Partition<M, L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if an `M` of this structure has no such place; then nothing is changed.
+    /// [`TreeError::NoLeaf`] if an `M` of this structure has no leaf at the path. Then nothing is changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -175,7 +176,7 @@ impl<M, L> Partition<M, L> {
         Partition::from_tree(self.tree().map_with_path(function))
     }
 
-    /// Removes the leaves at the paths of the leaves of `other`, a part of any model.
+    /// Removes each leaf at whose path `other`, a part of any model, has a leaf.
     #[must_use]
     pub fn without<N, U>(&self, other: &Partition<N, U>) -> Self
     where

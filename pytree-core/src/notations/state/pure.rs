@@ -1,5 +1,5 @@
-//! Pure dictionaries: converts a tree to nested dictionaries with only text and integer keys, and replaces its leaves
-//! by those of such dictionaries.
+//! Pure dictionaries: converts a tree to nested dictionaries, and replaces leaves of a tree by leaves of such
+//! dictionaries.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::treedef::NodeView;
 use crate::trees::dynamic::{Tree, TreeBuilder};
 use crate::trees::partition::Partition;
 
-/// The key of a child in a pure dictionary.
+/// Returns the key of a child in a pure dictionary.
 fn pure_key(node: NodeView<'_>, position: usize) -> StaticBox {
     let own = match node.kind() {
         NodeKind::Dict | NodeKind::OrderedDict => node.aux().get(position).cloned(),
@@ -49,7 +49,7 @@ impl<L: Clone> Tree<L> {
         let has_leaves = |node: NodeView<'_>| before[node.position()] < before[node.end()];
         let mut builder = TreeBuilder::new();
         let mut leaves = self.leaves().iter();
-        // The children of each open dictionary, with their keys.
+        // The remaining children of each dictionary that has not ended, with their keys.
         let mut open: Vec<std::vec::IntoIter<(StaticBox, NodeView<'_>)>> = Vec::new();
         let mut next = Some(treedef.root());
         while let Some(node) = next {
@@ -78,8 +78,8 @@ impl<L: Clone> Tree<L> {
         builder.finish()
     }
 
-    /// Replaces leaves by those of pure dictionaries, which may contain some of them only. If a text key with an
-    /// integer does not exist, it is read as the integer, because files store keys as texts.
+    /// Replaces leaves by the leaves of pure dictionaries, which may contain only some of the leaves. If a text key
+    /// such as `"1"` does not exist, it is read as an integer, because files store keys as texts.
     ///
     /// # Examples
     /// ```
@@ -117,8 +117,8 @@ impl<L: Clone> Tree<L> {
         Ok(replaced)
     }
 
-    /// Converts each text key with an integer into that integer, in nested dictionaries read from a file, which stores
-    /// keys as texts.
+    /// Converts each text key that is an integer, such as `"1"`, into the integer. Use this for nested dictionaries
+    /// from a file, which stores keys as texts.
     ///
     /// # Examples
     /// ```
@@ -129,7 +129,7 @@ impl<L: Clone> Tree<L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path that is then repeated.
+    /// [`TreeError::Places`] with every path that occurs twice after the conversion.
     pub fn restore_integer_keys(&self) -> Result<Self, TreeError> {
         let entries = self.to_flat().into_iter();
         Self::nested(entries.map(|(path, leaf)| (path.keys().iter().map(integer).collect(), leaf)))
@@ -145,7 +145,7 @@ impl<M, L: Clone> Partition<M, L> {
         self.tree().to_pure_dict()
     }
 
-    /// Replaces leaves of the part by those of pure dictionaries; see [`Tree::replace_by_pure_dict`].
+    /// Replaces leaves of the part by leaves of pure dictionaries; see [`Tree::replace_by_pure_dict`].
     ///
     /// # Errors
     /// The errors of [`Tree::replace_by_pure_dict`].
@@ -155,7 +155,7 @@ impl<M, L: Clone> Partition<M, L> {
     }
 }
 
-/// Returns the key in pure dictionaries. The fields of a tuple struct become positions.
+/// Returns the form of a key in pure dictionaries. The fields of a tuple struct become integers.
 fn pure(key: &Key) -> Key {
     match key {
         Key::Field(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => integer(key),
@@ -164,7 +164,7 @@ fn pure(key: &Key) -> Key {
     }
 }
 
-/// Returns the key as an integer, if it is a text with an integer.
+/// Converts a text key that is an integer, such as `"1"`, into the integer. Other keys stay the same.
 fn integer(key: &Key) -> Key {
     match key {
         Key::Text(_) | Key::Field(_) => key

@@ -48,9 +48,9 @@ impl<L: Leaf> Writer<'_, L> {
         expect_at(self.leaves, range, LEAVES)
     }
 
-    /// Writes the content of a node as a dictionary, without recursion: a tree may be of any depth.
+    /// Writes the content of a node as a dictionary. The loop does not recurse, because a tree may have any depth.
     fn entries(&self, root: NodeView<'_>, f: &mut impl fmt::Write) -> fmt::Result {
-        // Each open dictionary: its node, the children to come, and whether a child was written.
+        // For each dictionary that has not ended: its node, the remaining children, and whether a child was written.
         let mut open = vec![(root, self.children(root), false)];
         f.write_char('{')?;
         while let Some((parent, children, written)) = open.last_mut() {
@@ -120,7 +120,7 @@ impl<L: Leaf> Writer<'_, L> {
         f.write_char(')')
     }
 
-    /// Writes a subtree in the format of trees, with its further lines indented.
+    /// Writes a subtree as a [`Tree`] is displayed. All lines but the first are indented.
     fn value(&self, node: NodeView<'_>, depth: usize, f: &mut impl fmt::Write) -> fmt::Result {
         let mut leaves = self.leaves_of(node).iter();
         let mut text = String::new();
@@ -137,7 +137,8 @@ impl<L: Leaf> Writer<'_, L> {
     }
 }
 
-/// Returns the kind that the field of a child, or else a reference in it, determines.
+/// Returns the kind that the field of a child determines or, if it determines none, the kind of a reference in the
+/// field.
 fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> Option<LeafKind> {
     let of_field = parent.shape().field_kind(position);
     of_field
@@ -145,19 +146,19 @@ fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> 
         .or_else(|| kind_of_reference(child))
 }
 
-/// Iterates over the node and its content, down to the first node that is not transparent.
+/// Iterates over the transparent nodes from `node` down to the first node that is not transparent, without that node.
 fn transparent(node: NodeView<'_>) -> impl Iterator<Item = NodeView<'_>> {
     let passed = node.inside().position() - node.position();
     node.below().take(passed)
 }
 
-/// Returns the kind that a reference at a node, or inside transparent nodes there, determines itself.
+/// Returns the kind that a reference was created with. The reference may be at the node or inside transparent nodes.
 fn kind_of_reference(node: NodeView<'_>) -> Option<LeafKind> {
     let mut kinds = transparent(node).flat_map(|node| node.shape().fields());
     kinds.find_map(|(_, kind)| kind.and_then(LeafKind::of_field))
 }
 
-/// Returns the metadata of a whole variable: that of the transparent nodes at its root.
+/// Returns the metadata of a whole variable, collected from the transparent nodes at its root.
 fn metadata(node: NodeView<'_>) -> Metadata {
     let mut all = Metadata::new();
     for node in transparent(node) {
@@ -178,7 +179,7 @@ fn write_key(parent: NodeView<'_>, position: usize, f: &mut impl fmt::Write) -> 
     }
 }
 
-/// Returns the displayed text of a leaf.
+/// Displays a leaf as in a tree.
 struct Shown<'l, L>(&'l L);
 
 impl<L: Leaf> fmt::Display for Shown<'_, L> {
@@ -204,7 +205,7 @@ fn in_groups(count: usize) -> String {
     text
 }
 
-/// Formats a size in the largest decimal unit below it, to one decimal place, as Flax does.
+/// Formats a size in bytes as Flax does: in the largest decimal unit that is smaller, with at most one decimal place.
 fn size(bytes: usize) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     match units.iter().find(|(unit, _)| bytes as f64 > *unit) {

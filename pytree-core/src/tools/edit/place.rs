@@ -1,7 +1,7 @@
-//! The places of a model: its nodes with their paths.
+//! Finds the nodes of a model by path.
 //!
-//! A place is looked up in the tree form, so that a shared node is found at each of its places. It is changed in the
-//! graph form, once.
+//! A node is looked up in the tree form, which contains a shared node at each of its paths. It is changed in the graph
+//! form, which contains a shared node once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::trees::tree;
 pub(crate) struct Places {
     pub(crate) treedef: TreeDef,
     graph: Vec<usize>,
-    /// The dynamic trees inside, by their first node in the graph form.
+    /// The dynamic trees inside the model, each with the position of its first node in the graph form.
     dynamic: Vec<(usize, TreeDef)>,
 }
 
@@ -49,9 +49,13 @@ impl Places {
         }
     }
 
-    /// Returns what must be replaced in the graph form to replace a node of the tree form.
+    /// Returns the node of the graph form that must be replaced to replace a node of the tree form.
     pub(crate) fn target(&self, node: usize) -> Target<'_> {
-        let node = *expect_at(&self.graph, node, "a place in the graph form for each node");
+        let node = *expect_at(
+            &self.graph,
+            node,
+            "a position in the graph form for each node",
+        );
         let inside = self.dynamic.iter().find_map(|(start, treedef)| {
             let local = node.checked_sub(*start)?;
             (local < treedef.num_nodes()).then_some((treedef, local))
@@ -59,7 +63,8 @@ impl Places {
         Target { node, inside }
     }
 
-    /// Returns the nodes at a path, the outermost first: a transparent node and its content have the same path.
+    /// Returns the nodes at a path, from the outermost to the innermost. There may be several, because a transparent
+    /// node and its content have the same path.
     ///
     /// # Errors
     /// [`TreeError::NoNode`] with the most similar existing path, or [`TreeError::StaticField`] if the path leads to a
@@ -82,7 +87,7 @@ struct Numbering<'t> {
     graph: Vec<usize>,
     next: usize,
     dynamic: Vec<(usize, TreeDef)>,
-    /// The first place of each shared node, in the tree form.
+    /// The position of the first occurrence of each shared node in the tree form.
     first: HashMap<Identity, usize>,
 }
 
@@ -117,7 +122,7 @@ impl<'a> Visitor<'a> for Numbering<'a> {
         if first == here {
             return SharedVisit::Descend;
         }
-        // A later place is a single node of the graph form. Its content is at the first place.
+        // A later occurrence is a single node of the graph form. Its content is at the first occurrence.
         let size = self.treedef.view(first).size();
         self.graph.extend_from_within(first..first + size);
         self.next += 1;
@@ -128,11 +133,11 @@ impl<'a> Visitor<'a> for Numbering<'a> {
     }
 }
 
-/// The parents of nodes, from which the path of any node is found.
+/// The parents of all nodes, from which the path of a node is computed.
 #[derive(Debug)]
 pub(crate) struct Parents<'t> {
     treedef: &'t TreeDef,
-    /// The parent of each node and the position among its children. The root is its own parent.
+    /// For each node, the position of its parent and its index among the children. The root is its own parent.
     parents: Vec<(usize, usize)>,
 }
 

@@ -1,7 +1,7 @@
-//! Replaces the value at a place of a model.
+//! Replaces a node of a model by another value.
 //!
-//! The model is visited again with the new value at the place of the old node. So everything that the value shares with
-//! the rest of the model stays shared.
+//! The model is visited again, with the new value instead of the old node. So nodes that the value shares with the rest
+//! of the model stay shared.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct Target<'t> {
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
-/// Returns the model with `value` at the place of a node.
+/// Returns the model with `value` instead of the target node.
 pub(crate) fn replace<M: Pytree, N: Pytree>(
     model: &M,
     target: Target<'_>,
@@ -62,14 +62,15 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     spliced: Option<&'a Spliced<'a>>,
     /// The number of the next node in the graph form.
     next: usize,
-    /// The number of open nodes at and below the replaced node; they are not forwarded.
+    /// The current depth inside the replaced node, whose nodes are not forwarded; 0 outside.
     hidden: usize,
-    /// The identity of the replaced node, if the node is shared: it is replaced at each of its places.
+    /// The identity of the replaced node, if the node is shared, because it must be replaced at each of its paths.
     identity: Option<Identity>,
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
-    /// Returns whether the next node is forwarded. At the target it visits the new value instead, and returns false.
+    /// Returns whether the next node is forwarded. If the next node is the target, visits the new value and returns
+    /// false.
     fn shows_next(&mut self) -> bool {
         if self.hidden > 0 {
             return false;
@@ -150,7 +151,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
     }
 }
 
-/// A dynamic tree with another value at one of its places.
+/// A dynamic tree in which one node is replaced by another value.
 struct Spliced<'a> {
     treedef: TreeDef,
     /// The number of leaves before the value.
