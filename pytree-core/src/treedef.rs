@@ -3,8 +3,8 @@
 //! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. It is compared, hashed
 //! and walked without recursion, so its depth is not limited. Invariants: the subtree of node `i` is `nodes[i .. i +
 //! nodes[i].size]`; the static values of node `i` are `aux[nodes[i].aux .. nodes[i + 1].aux]`; leaves and absent leaves
-//! are nodes without children. A node whose shape was made at run time has a stand-in, and `dynamic` has the shape.
-//! Other folders read the nodes through a [`NodeView`] and make treedefs with a [`Builder`].
+//! are nodes without children. A node whose shape was created at run time refers to a stand-in, and `dynamic` contains
+//! the shape. Other folders read the nodes through a [`NodeView`] and build treedefs with a [`Builder`].
 
 mod aliases;
 mod build;
@@ -56,9 +56,9 @@ struct Node {
     size: u32,
     /// The position of its first static value.
     aux: u32,
-    /// For an alias, the number of its target (a shared node or reference), in the order in which these nodes begin, or
-    /// [`NOTHING`]. For a node of the argument, its number there. For a stand-in, the position of its shape in
-    /// [`Inner::dynamic`]. Zero for all other nodes.
+    /// For an alias, the number of its target (shared nodes and references are numbered in preorder), or [`NOTHING`].
+    /// For a reference or shared node of the argument, its number in the argument. For a stand-in, the position of its
+    /// shape in [`Inner::dynamic`]. Zero for all other nodes.
     target: u32,
 }
 
@@ -69,10 +69,10 @@ const NOTHING: u32 = u32::MAX;
 struct Inner {
     nodes: Vec<Node>,
     aux: Vec<StaticBox>,
-    /// The shapes made at run time.
+    /// The shapes created at run time.
     dynamic: Vec<Arc<DynamicShape>>,
     leaves: usize,
-    /// An upper bound of the depth; often the depth.
+    /// An upper bound of the depth, in nodes, which is often exact.
     depth: usize,
     /// The number of nodes that aliases may refer to.
     numbered: usize,
@@ -94,9 +94,9 @@ struct Counts {
 ///
 /// Two treedefs are equal if their descriptions are equal: the families of the nodes, the names of types without
 /// modules and generic arguments, the fields with their kinds, and keys and static values. The Rust types are compared
-/// when a value is built, so a stored structure still fits after its type has moved. Bytes hold only a text of an
-/// opaque static value, such as a function: the value read from them differs from every other value. Clones share the
-/// treedef.
+/// only when a value is built, so a stored structure can be used after its type has moved to another module. Serialized
+/// treedefs contain only a text of an opaque static value, such as a function. A value read from such a text differs
+/// from every other value. Clones share the treedef.
 ///
 /// # Examples
 /// ```
@@ -168,7 +168,7 @@ impl TreeDef {
     /// Returns for each leaf, in order, whether there are only tuples above it.
     pub fn is_tuple_member(&self) -> Vec<bool> {
         let mut members = Vec::with_capacity(self.num_leaves());
-        // The end of the outermost open subtree whose root is not a tuple.
+        // The end of the current outermost subtree whose root is not a tuple.
         let mut enclosed_until = 0;
         for (at, node) in self.0.nodes.iter().enumerate() {
             if node.shape.kind == NodeKind::Leaf {
@@ -258,8 +258,8 @@ impl TreeDef {
         }))
     }
 
-    /// Creates a treedef with other nodes and static values. The depth, the shapes made at run time and the number of
-    /// nodes that aliases may refer to stay the same.
+    /// Creates a treedef with other nodes and static values. The depth, the shapes created at run time and the number
+    /// of nodes that aliases may refer to stay the same.
     fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
         let counts = Counts {
             leaves,
@@ -294,7 +294,7 @@ impl TreeDef {
             .any(|node| node.shape.kind == NodeKind::Absent)
     }
 
-    /// Writes the tree, with `leaf` for each leaf.
+    /// Writes the tree. Calls `leaf` to write each leaf.
     pub(crate) fn write_with<W: fmt::Write>(
         &self,
         f: &mut W,
@@ -334,7 +334,8 @@ impl Inner {
         }
     }
 
-    /// Returns the position of the first static value of a node; for the end, the number of static values.
+    /// Returns the position of the first static value of a node. For the position after the last node, returns the
+    /// number of static values.
     fn aux_start(&self, node: usize) -> usize {
         let node = self.nodes.get(node);
         node.map_or(self.aux.len(), |node| node.aux as usize)
@@ -371,7 +372,7 @@ impl Node {
     }
 }
 
-/// The invariant of stand-ins.
+/// The invariant that a message names if a stand-in has no shape.
 const SHAPES: &str = "a shape for each stand-in of a treedef";
 
 impl KeyPath {
@@ -383,7 +384,7 @@ impl KeyPath {
 }
 
 fn hash_parts(treedef: &Inner) -> u64 {
-    // The multiply-rotate hash of Firefox: two instructions a node, and good enough for a table.
+    // The multiply-rotate hash of Firefox. It needs few instructions for each word, and is good enough for a table.
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     let mut hash = treedef.nodes.len() as u64;
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);

@@ -1,4 +1,4 @@
-//! The places of shared nodes and references. The node itself is at its first place; each later place is an alias.
+//! The paths of shared nodes and references. The first occurrence is the node itself, and each later one is an alias.
 
 use super::TreeDef;
 use crate::base::path::KeyPath;
@@ -11,7 +11,8 @@ impl TreeDef {
         self.node(node)?.target()
     }
 
-    /// Like [`alias_of`](Self::alias_of), but `None` for the alias of a weak edge, which is not a place of its target.
+    /// Returns the same as [`alias_of`](Self::alias_of), but `None` for the alias of a weak edge, because a weak edge
+    /// is not an occurrence of its target.
     pub(crate) fn later_place_of(&self, node: usize) -> Option<usize> {
         let above = node.checked_sub(1).and_then(|above| self.node(above));
         let is_weak = above.is_some_and(|above| above.kind() == NodeKind::Weak);
@@ -28,7 +29,7 @@ impl TreeDef {
 #[derive(Debug)]
 pub(crate) struct Aliases {
     firsts: Vec<KeyPath>,
-    /// The later places, each with the number of its shared node.
+    /// The paths of later occurrences, each with the number of the shared node.
     all: Vec<(usize, KeyPath)>,
 }
 
@@ -45,18 +46,18 @@ impl Aliases {
         }
     }
 
-    /// Returns the path of the first place of each shared node, by the number of the node.
+    /// Returns the first path of each shared node, by the number of the node.
     pub(crate) fn firsts(&self) -> &[KeyPath] {
         &self.firsts
     }
 
-    /// Returns the later places in order, each with the number of its shared node.
+    /// Returns the paths of later occurrences in order, each with the number of the shared node.
     pub(crate) fn all(&self) -> &[(usize, KeyPath)] {
         &self.all
     }
 
-    /// Replaces a later place at the beginning of a path by the first place of its node. Returns `None` if the path
-    /// does not lead to or below a later place.
+    /// Returns the path to the same node that leads through first occurrences only. Returns `None` if `path` does not
+    /// lead to or below a later occurrence.
     pub(crate) fn first_of(&self, path: &KeyPath) -> Option<KeyPath> {
         let mut path = path.clone();
         let mut found = false;

@@ -28,13 +28,13 @@ impl Builder {
         self.enter_with_target(shape, count(arity), 0);
     }
 
-    /// Like [`enter`](Self::enter), for a shape made at run time.
+    /// Enters a node with a shape created at run time; see [`enter`](Self::enter).
     pub(crate) fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
         let target = self.dynamic.position(shape);
         self.enter_with_target(StandIn::of(shape.kind()), count(arity), target);
     }
 
-    /// Like [`enter`](Self::enter), for any shape.
+    /// Enters a node with any shape; see [`enter`](Self::enter).
     pub(crate) fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
         match shape {
             Shape::Static(shape) => self.enter(shape, arity),
@@ -131,7 +131,7 @@ impl Builder {
         ends.iter().for_each(|_| self.exit());
     }
 
-    /// Like [`subtree`](Self::subtree), with leaf shapes from `leaf_shape`, in order.
+    /// Adds a whole tree as the next child. Calls `leaf_shape` for the shape of each leaf, in order.
     pub(crate) fn subtree_with(
         &mut self,
         treedef: &TreeDef,
@@ -172,7 +172,7 @@ impl Builder {
         self.push(&shape::ALIAS, 0, target_of(number));
     }
 
-    /// Adds a node of the argument, by its number in the argument.
+    /// Adds a shared node or reference of the argument, by its number in the argument.
     pub(crate) fn argument(&mut self, number: usize) {
         self.push(&shape::ARGUMENT, 0, count(number));
     }
@@ -255,7 +255,7 @@ pub(crate) fn count(value: usize) -> u32 {
     }
 }
 
-/// Returns the number of an alias's target as its node stores it.
+/// Converts the number of an alias's target to the value of [`Node::target`].
 pub(super) fn target_of(number: Option<usize>) -> u32 {
     number.map_or(NOTHING, count)
 }

@@ -1,21 +1,21 @@
-//! The common suffix of structures: the smallest structure of which all of them are prefixes.
+//! The common suffix of several structures: the smallest structure that has each of them as a prefix.
 //!
-//! Each leaf is replaced by the subtree of another structure at this place. The common suffix exists if the nodes above
-//! the leaves agree, in the sense of [prefixes](super::prefix).
+//! Each leaf is replaced by the subtree of another structure at the same position. The common suffix exists if the
+//! nodes above the leaves agree, as defined in [prefix](super::prefix).
 
 use super::{Builder, Fit, TreeDef};
 use crate::base::error::{Difference, TreeError};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
-    /// Returns the smallest structure of which both structures are prefixes.
+    /// Returns the smallest structure that has both structures as prefixes.
     ///
-    /// Each leaf of either structure is replaced by the subtree of the other structure at this place. Where neither
-    /// structure has a leaf, both need the same node.
+    /// Each leaf of either structure is replaced by the subtree of the other structure at the same position. Where
+    /// neither structure has a leaf, both must have the same node.
     ///
     /// The comparison skips `Some`, shared nodes and boxed objects, as for prefixes. Where both structures have a leaf
-    /// or both have a node, the result has those of this structure, or those of `other` if this structure has none
-    /// there.
+    /// or both have a node, the result has the skipped nodes of this structure, or those of `other` if this structure
+    /// has none there.
     ///
     /// # Errors
     /// Returns [`TreeError::Structure`] with all conflicts if there is no common suffix.
@@ -33,8 +33,8 @@ impl TreeDef {
             .ok_or_else(|| no_common_suffix(self.misfits(other, Fit::CommonSuffix)))
     }
 
-    /// Like [`broadcast_to_common_suffix`](Self::broadcast_to_common_suffix), but returns `None` instead of the
-    /// conflicts.
+    /// Returns the same as [`broadcast_to_common_suffix`](Self::broadcast_to_common_suffix), but `None` instead of an
+    /// error.
     pub(crate) fn common_suffix(&self, other: &Self) -> Option<Self> {
         let mut builder = Builder::default();
         let mut open: Vec<u32> = Vec::new();

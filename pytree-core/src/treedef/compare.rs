@@ -17,7 +17,7 @@ impl TreeDef {
             return found;
         }
         let (mut left, mut right) = (0, 0);
-        // The open nodes of this structure, each with the index of the child that the walk is in.
+        // The nodes of this structure around the current node, each with the index of the child that the walk is in.
         let mut open: Vec<(usize, usize)> = Vec::new();
         loop {
             let before = found.len();

@@ -177,7 +177,8 @@ impl TreeDef {
         let mut targets = targets.iter().peekable();
         let mut paths = Vec::with_capacity(targets.len());
         let mut path = KeyPath::root();
-        // For each open node: its position, the index of its next child, and whether its own key is on the path.
+        // For each node around the current node: its position, the index of its next child, and whether the path
+        // contains its own key.
         let mut open: Vec<(usize, usize, bool)> = Vec::new();
         for at in 0..self.num_nodes() {
             let mut pushed = false;

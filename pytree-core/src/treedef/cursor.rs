@@ -64,7 +64,7 @@ impl TreeDef {
         })
     }
 
-    /// Returns the node at a position that exists. The root of a treedef without nodes is a `None` node.
+    /// Returns the node at a position, which must exist. The root of a treedef without nodes is a `None` node.
     #[inline]
     pub(crate) fn view(&self, position: usize) -> NodeView<'_> {
         self.node(position).unwrap_or(NodeView {
@@ -181,7 +181,8 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Like [`pass_node`](Self::pass_node), for a shape made at run time.
+    /// Advances past the next node if it has the given shape, created at run time, and number of children. Returns
+    /// whether it advanced.
     pub(crate) fn pass_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> bool {
         let next = self.treedef.nodes.get(self.node);
         let has_shape = |node: &Node| self.treedef.shape_of(node) == Shape::Dynamic(shape);
@@ -363,7 +364,7 @@ impl<'a> NodeView<'a> {
         &treedef.aux[treedef.aux_start(self.position)..treedef.aux_start(self.end())]
     }
 
-    /// Returns whether the node is a leaf, or was a leaf before a partition.
+    /// Returns whether the node is a leaf, present or absent.
     #[inline]
     pub(crate) fn is_place(&self) -> bool {
         self.node.is_place()
@@ -375,7 +376,7 @@ impl<'a> NodeView<'a> {
         self.node.target()
     }
 
-    /// Returns the number of a node of the argument; `None` for other nodes and for unknown numbers.
+    /// Returns the number in the argument if the node refers to a node of the argument; `None` for other nodes.
     pub(crate) fn number_in_argument(&self) -> Option<u32> {
         let is_known = self.kind() == NodeKind::Argument && self.node.target != NOTHING;
         is_known.then_some(self.node.target)

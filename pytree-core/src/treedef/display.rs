@@ -94,7 +94,7 @@ fn write_alias<W: fmt::Write>(
         });
     };
     let target = inner.numbered_nodes().get(number);
-    // The open nodes are sorted by position.
+    // The nodes in `open` are sorted by position.
     let around = target.filter(|target| {
         open.binary_search_by_key(*target, |&(node, _)| node)
             .is_ok()

@@ -1,4 +1,4 @@
-//! The table of a treedef's shapes made at run time, and the comparison of treedefs with these shapes.
+//! The table of a treedef's shapes that were created at run time, and the comparison of treedefs with such shapes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{Inner, Node, SHAPES};
 use crate::base::bug::expect_at;
 use crate::node::shape::{DynamicShape, Shape, StandIn};
 
-/// The table of the shapes made at run time, while a treedef is built. It contains each shape once.
+/// The table of the shapes created at run time, while a treedef is built. It contains each shape once.
 #[derive(Debug, Default)]
 pub(super) struct DynamicShapes {
     table: Vec<Arc<DynamicShape>>,

@@ -8,8 +8,8 @@ use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
 /// Replacing leaves by absent leaves or `None`, and the reverse.
 impl TreeDef {
-    /// Returns the treedef with a leaf at each place for which `keep` returns `true`, and an absent leaf at each other
-    /// place. Calls `keep` for each place in order, with whether the place has a leaf in this treedef.
+    /// Returns the treedef with other leaves present. Calls `keep` for each leaf, present or absent, in order, with
+    /// whether the leaf is present in this treedef. The leaf is present in the result if `keep` returns `true`.
     pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -26,8 +26,8 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// Returns the treedefs of `N` parts. `assigned` contains the index of the part for each leaf; the leaf is absent
-    /// in all other parts.
+    /// Returns the treedefs of `N` parts. `assigned` contains the index of the part of each leaf. In all other parts
+    /// the leaf is absent.
     pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
         std::array::from_fn(|part| {
             let mut leaves = 0;
@@ -50,7 +50,7 @@ impl TreeDef {
         })
     }
 
-    /// Returns the treedef with a leaf also at each place where `other`, which has the same nodes, has a leaf.
+    /// Returns the treedef in which absent leaves are present if they are present in `other`, which has the same nodes.
     pub(crate) fn with_leaves_of(&self, other: &Self) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -115,8 +115,8 @@ impl TreeDef {
 
 /// Replacing shapes and subtrees.
 impl TreeDef {
-    /// Returns the treedef with a new shape for each node for which `function` returns a shape. The new shape has the
-    /// same number of fields.
+    /// Returns the treedef with new shapes for those nodes for which `function` returns a shape. A new shape must have
+    /// the same number of fields.
     pub(crate) fn with_shapes(
         &self,
         mut function: impl FnMut(NodeView<'_>) -> Option<Arc<DynamicShape>>,

@@ -34,7 +34,7 @@ impl TreeDef {
         if self.is_static(&path) {
             return TreeError::StaticField { path };
         }
-        // Limits the number of paths, because a deep tree with many nodes has too many to compare all.
+        // Limits the number of paths, because a deep tree with many nodes has too many path keys to compare all.
         let nodes = self.num_nodes().min(LOOKED_AT / self.depth().max(1));
         let all: Vec<usize> = (0..nodes).collect();
         let text = path.to_string();

@@ -1,7 +1,7 @@
 //! Prefixes of structures.
 //!
-//! A leaf of the prefix matches a whole subtree of the full structure. Above its leaves, the prefix has the nodes of
-//! the full structure. `Some`, shared nodes and boxed objects have no counterpart in Python, so the comparison skips
+//! A leaf of the prefix matches a whole subtree of the full structure. Above its leaves, the prefix has the same nodes
+//! as the full structure. `Some`, shared nodes and boxed objects have no counterpart in Python, so the comparison skips
 //! them: a leaf in a `Some` matches the content of a `Some`, a `None`, or a value outside of a `Some`.
 
 use std::cmp::Ordering;
@@ -36,8 +36,8 @@ pub(crate) enum Meeting {
 }
 
 impl TreeDef {
-    /// Walks through two structures at once, until `visit` returns `false`. Preorder keeps both positions in step: when
-    /// the walk skips a subtree in both structures, it continues at the next sibling in both.
+    /// Walks through two structures at once, until `visit` returns `false`. If the walk skips a subtree in both
+    /// structures, it continues at the next sibling in both, so the positions always correspond.
     pub(crate) fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
         let (mut left, mut right) = (0, 0);
         loop {
@@ -111,7 +111,7 @@ impl TreeDef {
         (!same_values).then_some(DifferenceKind::Static)
     }
 
-    /// Returns all differences that prevent the structures from fitting, from the root down.
+    /// Returns all differences that prevent the structures from having the relation `fit`, from the root down.
     pub(crate) fn misfits(&self, full: &Self, fit: Fit) -> Vec<Difference> {
         let mut met = Vec::new();
         self.walk_with(full, fit, |meeting| {
@@ -138,7 +138,7 @@ impl TreeDef {
         found
     }
 
-    /// Returns a text for the left and a text for the right node, for each difference between two nodes.
+    /// Returns the differences between two nodes, each as a text for the left node and a text for the right node.
     fn texts(
         &self,
         other: &Self,
@@ -275,8 +275,8 @@ fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
     )
 }
 
-/// Orders structures by prefix: a proper prefix is less. Other unequal structures have no order. Two unequal structures
-/// also have no order if each is a prefix of the other, such as `Some(x)` and `x`.
+/// Orders structures: a structure is less than another structure if it is a prefix of it. All other unequal structures
+/// have no order, also if each is a prefix of the other, such as `Some(x)` and `x`.
 impl PartialOrd for TreeDef {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         if self == other {

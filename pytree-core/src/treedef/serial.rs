@@ -10,22 +10,22 @@
 //!         | code arity statics static* node*       any other node: its counts, statics and children
 //! code    = 2 … 10                                 list, tuple, dict, ordered dict, None, Some, object, shared, alias
 //!         | 11 shape                               a shape that is new, which gets the next number
-//!         | 12 + number                            a shape that was met
+//!         | 12 + number                            an earlier shape
 //! shape   = kind name fields (name field)* statics name*
 //! kind    = 0 … 15                                 leaf, absent, list, tuple, dict, ordered dict, None, Some, object,
 //!                                                  shared, alias, struct, tuple struct, named tuple, reference,
-//!                                                  weak edge, whose child is an alias, also of a later node or of ()
+//!                                                  weak edge (its child is an alias of any node, or of no node: `()`)
 //! field   = 0 | 1 | 2 collection | 3 | 4           no kind, a parameter, a state, static, a module
-//! static  = 0 data                                 one that is new; of at most 64 bytes it gets the next number
-//!         | 1 + number                             one that was met
+//! static  = 0 data                                 a new value, which gets the next number if it has at most 64 bytes
+//!         | 1 + number                             an earlier value
 //! data    = 0 | 1 | 2                              (), false, true
-//!         | 3 zigzag varint | 4 eight bytes        an integer, a float's bits, the lowest first
+//!         | 3 zigzag varint | 4 eight bytes        an integer, the bits of a float (lowest byte first)
 //!         | 5 text                                 a text
 //!         | 6 count data* | 7 count data*          a tuple, a sequence
 //!         | 8 | 9 data                             None, Some
 //!         | 10 count (data data)*                  a map
 //!         | 11 name count (name data)*             a record
-//!         | 12 type text                           a value of which only type and text are known
+//!         | 12 type text                           an opaque value: its type and its text
 //! ```
 //!
 //! The content hash is the XXH3-128 hash of a node in this format, with two differences: a dict is written without its
@@ -50,7 +50,7 @@ const MAGIC: &[u8] = b"PYTD";
 const VERSION: u8 = 1;
 
 /// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
-/// are written at each place, so a treedef in memory is never much larger than its bytes.
+/// are written each time they occur, so a treedef in memory is never much larger than its bytes.
 const REMEMBERED: usize = 64;
 
 /// The built-in shapes. The code of each shape is its index.
@@ -119,8 +119,8 @@ impl TreeDef {
     ///
     /// The result is equal to the written treedef and unflattens to the same types, unless a static value was written
     /// only as a text, such as the constructor of a trait object. Such a value differs from every other value, and no
-    /// value can be built from it. A shape that is read fits any type with the same name, the same fields and kinds,
-    /// and the same static fields.
+    /// value can be built from it. A shape that is read matches every type with the same name, the same fields and
+    /// kinds, and the same static fields.
     ///
     /// # Errors
     /// Returns [`TreeError::Bytes`] if the bytes are not a complete and consistent treedef: static values nest at most

@@ -1,4 +1,4 @@
-//! Walking the places of a treedef in order, with their paths or kinds.
+//! Walking the leaves of a treedef, present or absent, in order, with their paths or kinds.
 
 use super::keys::key_below;
 use super::{Inner, Node, TreeDef};
@@ -52,7 +52,7 @@ impl TreeDef {
         }
     }
 
-    /// Calls `visit` for each place, present or absent, in order.
+    /// Calls `visit` for each leaf, present or absent, in order.
     pub(crate) fn walk_places(&self, mut visit: impl FnMut(Place<'_>)) {
         let mut path = KeyPath::root();
         let mut open: Vec<OpenNode<'_>> = Vec::new();
@@ -106,7 +106,8 @@ impl TreeDef {
         if keys.is_empty() && accept(0) {
             return Some(0);
         }
-        // For each open node: its position, the index and the position of its next child, and the number of keys to it.
+        // For each node on the way: its position, the index and the position of its next child, and the number of keys
+        // of its path.
         let mut open = vec![(0, 0, 1, 0)];
         while let Some((node, next, child, known)) = open.last_mut() {
             if *next == self.0.nodes[*node].arity as usize {
@@ -131,10 +132,10 @@ impl TreeDef {
         None
     }
 
-    /// Returns the first path without a place, present or absent, at or below it. The root path needs no place.
+    /// Returns the first path with no leaf, present or absent, at or below the path. The root path needs no leaf.
     pub(crate) fn first_without_place<'p>(&self, paths: &[&'p KeyPath]) -> Option<&'p KeyPath> {
         /// Up to this number, each path is searched separately from the root. For more paths, a single walk visits all
-        /// places.
+        /// leaves.
         const FEW: usize = 8;
         if paths.len() <= FEW {
             let leads_to_place = |path: &KeyPath| {
@@ -152,14 +153,14 @@ impl TreeDef {
         paths.iter().copied().find(|path| !leads_to_place(path))
     }
 
-    /// Returns whether there is a place, present or absent, at or below a node.
+    /// Returns whether there is a leaf, present or absent, at or below a node.
     pub(crate) fn has_place(&self, node: usize) -> bool {
         let end = node + self.0.nodes[node].size as usize;
         self.0.nodes[node..end].iter().any(Node::is_place)
     }
 
-    /// Returns the first place at a path, present or absent: the number of places before it, the number of leaves
-    /// before it, and whether it holds a leaf.
+    /// Finds the first leaf, present or absent, at a path. Returns the number of all leaves before it, the number of
+    /// present leaves before it, and whether it is present.
     pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
         let nodes = &self.0.nodes;
         let at = self.find(path, |at| nodes[at].is_place())?;
@@ -171,16 +172,17 @@ impl TreeDef {
         Some((places, leaves, is_leaf(at)))
     }
 
-    /// Calls `visit` for each place in order, with whether the place has a leaf and with its decision. Calls `decide`
-    /// once for each field that determines a kind, and once for all places outside of these fields.
+    /// Calls `visit` for each leaf, present or absent, in order, with whether it is present and with the decision for
+    /// its kind. Calls `decide` once for each field that determines a kind, and once for all leaves outside of these
+    /// fields.
     pub(crate) fn walk_decisions<T: Copy>(
         &self,
         mut decide: impl FnMut(Option<LeafKind>) -> T,
         mut visit: impl FnMut(bool, T),
     ) {
         let without_kind = decide(None);
-        // For each open node: its shape, the number of finished children, the number of children, and the inherited
-        // decision.
+        // For each node around the current node: its shape, the number of finished children, the number of children,
+        // and the inherited decision.
         let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
         for node in &self.0.nodes {
             let mut decision = None;
@@ -218,7 +220,7 @@ impl Inner {
     }
 }
 
-/// A place of a tree: it has a leaf, or had a leaf before a partition.
+/// A leaf of a tree, or a leaf that is absent because it is in another part.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,

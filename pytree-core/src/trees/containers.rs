@@ -18,7 +18,7 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
 
-/// Implements the part of a container as a partition of it.
+/// Implements [`SelectPart`] for containers. The part of a container is a [`Partition`].
 macro_rules! part_is_partition {
     ($([$($generics:tt)*] $type:ty { $($walks:tt)* })*) => {$(
         impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type { $($walks)* }
@@ -31,7 +31,7 @@ macro_rules! part_is_partition {
     )*};
 }
 
-/// The walks over a sequence.
+/// Writes the walks over the leaves of a sequence.
 macro_rules! walk_items {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
@@ -50,7 +50,7 @@ macro_rules! walk_items {
     };
 }
 
-/// The walks over a map that iterates in the order of its leaves.
+/// Writes the walks over the leaves of a map that iterates in the order of its leaves.
 macro_rules! walk_entries {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
@@ -229,7 +229,8 @@ impl<T: Pytree> Pytree for Option<T> {
     }
 }
 
-/// Implements a pointer: its target is visited at each of its places and rebuilt as a separate value at each.
+/// Implements `Pytree` for a pointer. The target is visited at each of its paths, and rebuilt as a separate value at
+/// each.
 macro_rules! pointers {
     ($($(#[$doc:meta])* $pointer:ident)*) => {$(
         $(#[$doc])*
@@ -262,8 +263,8 @@ macro_rules! pointers {
 }
 pointers! {
     Box
-    /// Visited like a `Box`: the target is visited at each of its places and rebuilt as a separate value at each. Use a
-    /// [`Shared`](crate::Shared) for a node that must stay one node at several places.
+    /// Treats an `Arc` like a `Box`: the target is visited at each of its paths, and rebuilt as a separate value at
+    /// each. Use [`Shared`](crate::Shared) for a node that must stay a single node at several paths.
     Arc
 }
 
@@ -295,7 +296,7 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     visitor.exit();
 }
 
-/// Rebuilds the entries of a map, from sorted keys or in insertion order: a map is built from a tree of either form.
+/// Builds a map from a node with sorted keys or from a node in insertion order.
 fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,

@@ -1,7 +1,7 @@
 //! The dynamic tree: a treedef with its leaves.
 //!
-//! Nothing in it is recursive: a tree a million levels deep is two arrays. It is itself a pytree, with the structure of
-//! the value it was made from.
+//! A dynamic tree needs no recursion: a tree of a million levels is two arrays. It is a pytree itself, with the
+//! structure of the value from which it was created.
 
 mod any;
 mod builder;
@@ -30,9 +30,9 @@ use crate::node::statics::{StaticBox, StaticValue};
 use crate::treedef::{Builder, Notation, TreeDef};
 use crate::trees::select_part::SelectPart;
 
-/// A treedef with its leaves, which may be of any type `L`.
+/// A treedef with its leaves, which may have any type `L`.
 ///
-/// [`map`](Self::map) may change the type of the leaves, and [`tree!`](crate::tree!) writes a tree.
+/// [`map`](Self::map) can change the type of the leaves. The macro [`tree!`](crate::tree!) creates a tree.
 ///
 /// # Examples
 /// ```
@@ -64,11 +64,11 @@ impl<L> Tree<L> {
         Self { treedef, leaves }
     }
 
-    /// Creates a tree in which some places have no leaf. An absent leaf is not the same as the node `None`. Gradients
-    /// are such trees.
+    /// Creates a tree in which some leaves are absent. An absent leaf is not the same as the node `None`. Gradients are
+    /// such trees.
     ///
     /// # Errors
-    /// [`TreeError::LeafCount`] if there are too few or too many places.
+    /// [`TreeError::LeafCount`] if `leaves` has too few or too many items.
     ///
     /// # Examples
     /// ```
@@ -93,8 +93,8 @@ impl<L> Tree<L> {
         }))
     }
 
-    /// Returns a tree with other absent places. `leaf` receives for each place whether it has a leaf, and returns its
-    /// new leaf.
+    /// Returns a tree with other leaves present. `leaf` receives whether a leaf is present in the treedef, and returns
+    /// the new leaf, if it is present in the result.
     fn of_present(treedef: &TreeDef, mut leaf: impl FnMut(bool) -> Option<L>) -> Self {
         let mut kept = Vec::with_capacity(treedef.num_leaves());
         let treedef = treedef.with_presence(|present| {
@@ -106,7 +106,7 @@ impl<L> Tree<L> {
         Self::from_parts(treedef, kept)
     }
 
-    /// Returns the structure with only the leaves whose positions `keep` accepts.
+    /// Returns a tree of the same structure in which only the leaves whose positions `keep` accepts are present.
     pub(crate) fn select(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Self
     where
         L: Clone,
@@ -121,7 +121,7 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Creates a tree that is a leaf.
+    /// Creates a tree that consists of a single leaf.
     pub fn leaf(leaf: L) -> Self {
         Self::from_parts(TreeDef::leaf(), vec![leaf])
     }
@@ -164,10 +164,9 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Applies `function` to each leaf and the leaf at the same place of `other`, and returns a tree of the results.
+    /// Applies `function` to each leaf and the corresponding leaf of `other`, and returns a tree of the results.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all differences, if the structures differ.
     /// [`TreeError::Structure`] with all differences, if the structures differ.
     pub fn map2<M, U>(
         &self,
@@ -249,7 +248,7 @@ impl<L> Tree<L> {
     }
 }
 
-/// Fails with all differences if two structures differ.
+/// Returns [`TreeError::Structure`] with all differences if two structures differ.
 pub(crate) fn same_structure(
     doing: &'static str,
     left: &TreeDef,
@@ -274,7 +273,7 @@ impl<L: Leaf + Clone> Tree<L> {
     /// Builds a value from the tree.
     ///
     /// # Errors
-    /// If the structure of the tree is not that of `T`.
+    /// [`TreeError`] if the structure of the tree does not match `T`.
     pub fn to_value<T: Pytree>(&self) -> Result<T, TreeError> {
         unflatten::unflatten(&self.treedef, self.leaves.clone())
     }
@@ -350,7 +349,7 @@ impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
     }
 }
 
-/// The builders of the nodes of a dynamic tree.
+/// Functions that create the nodes of a dynamic tree.
 impl<L> Tree<L> {
     fn node(shape: Shape<'_>, keys: Vec<StaticBox>, children: Vec<Self>) -> Self {
         let mut builder = Builder::default();
@@ -383,8 +382,8 @@ impl<L> Tree<L> {
         Self::node(Shape::Static(&shape::NONE), Vec::new(), Vec::new())
     }
 
-    /// Creates a dictionary. Its children are sorted by key, and it remembers the order of the entries. If several keys
-    /// are equal, the last value is kept.
+    /// Creates a dictionary. The children are sorted by key, and the order of the entries is stored, too. If several
+    /// keys are equal, the last value is kept.
     pub fn dict<K: StaticValue>(entries: Vec<(K, Self)>) -> Self {
         let entries = entries.into_iter();
         Self::dict_of_any(
@@ -402,8 +401,8 @@ impl<L> Tree<L> {
         Self::node(Shape::Static(&shape::DICT), keys, children)
     }
 
-    /// Creates a dictionary in the order of the entries. If several keys are equal, the last value is kept, at the
-    /// place of the first.
+    /// Creates a dictionary in the order of the entries. If several keys are equal, the first key determines the
+    /// position, and the last value is kept.
     pub fn ordered_dict<K: StaticValue + Eq + std::hash::Hash>(entries: Vec<(K, Self)>) -> Self {
         let entries: IndexMap<K, Self> = entries.into_iter().collect();
         let (keys, children): (Vec<_>, Vec<_>) = entries

@@ -18,7 +18,7 @@ use crate::node::leaf::Leaf;
 use crate::treedef::Aliases;
 use crate::treedef::TreeDef;
 
-/// Accepts some leaves of a tree, by kind, collection, path, type or predicate.
+/// A filter accepts some leaves of a tree, by kind, collection, path, type or predicate.
 ///
 /// Filters combine with `&`, `|` and `!`.
 ///
@@ -92,8 +92,8 @@ impl Filter {
         self.0.accepts(path, kind, Some(leaf))
     }
 
-    /// Returns whether the filter accepts a static field, by its path. Kinds, types and predicates apply to leaves only
-    /// and accept no static field.
+    /// Returns whether the filter accepts a static field by its path. Filters by kind, type or predicate accept only
+    /// leaves.
     pub(crate) fn accepts_static(&self, path: &KeyPath) -> bool {
         self.0.accepts(path, None, None)
     }
@@ -105,8 +105,8 @@ impl Filter {
         paths
     }
 
-    /// Checks that each path of the filter leads to a leaf of a structure, or to a node above a leaf. A misspelt path
-    /// would silently select nothing.
+    /// Checks that each path of the filter leads to a leaf of a structure, or to a node above a leaf. Without this
+    /// check a misspelt path would silently select nothing.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest existing path.
@@ -121,7 +121,7 @@ impl Filter {
                 let path = path.clone();
                 Err(TreeError::StaticField { path })
             }
-            // A later place of a shared node is represented by the first place.
+            // The leaves of a shared node have only their first paths here.
             Some(path) => {
                 let nearest = || {
                     let mut places = Vec::new();
@@ -138,8 +138,8 @@ impl Filter {
 
     /// Returns for each leaf, in order, whether the filter accepts it.
     ///
-    /// Use this where a selection must not be empty, as an optimizer does: a misspelt name would silently select
-    /// nothing.
+    /// Optimizers use this function, because their selection must not be empty. Without the check a misspelt name would
+    /// silently select nothing.
     ///
     /// # Errors
     /// The errors of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
@@ -177,12 +177,12 @@ impl Filter {
             .collect()
     }
 
-    /// Checks the order of filters where each leaf belongs to the first filter that accepts it. Only another
-    /// [`everything`](Self::everything) may follow [`everything`](Self::everything): any other filter would silently
-    /// get nothing.
+    /// Checks the order of filters for a split, in which each leaf belongs to the first filter that accepts it. After
+    /// [`everything`](Self::everything) only another [`everything`](Self::everything) is allowed, because any other
+    /// filter would silently select nothing.
     ///
     /// # Errors
-    /// [`TreeError::AfterEverything`] with the filters that follow it.
+    /// [`TreeError::AfterEverything`] with the filters after [`everything`](Self::everything).
     pub fn check_order<'a>(filters: impl IntoIterator<Item = &'a Self>) -> Result<(), TreeError> {
         let is_everything = |filter: &&Self| matches!(filter.0, Rule::Everything);
         let mut filters = filters.into_iter();
@@ -200,18 +200,18 @@ impl Filter {
         }
     }
 
-    /// Returns whether the kind alone decides.
+    /// Returns whether the filter depends only on the kind of a leaf.
     pub(crate) fn is_by_kind(&self) -> bool {
         self.0.is_by_kind()
     }
 
-    /// Returns the decision of a filter by kind.
+    /// Returns whether the filter, which must depend only on the kind, accepts leaves of a kind.
     pub(crate) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         self.0.accepts_kind(kind)
     }
 }
 
-/// Returns the path to a place, or to a node above one, that is most similar to `path`.
+/// Returns the path to a leaf, or to a node above a leaf, that is most similar to `path`.
 fn nearest_prefix(path: &KeyPath, places: &[KeyPath]) -> Option<KeyPath> {
     let length = path.keys().len();
     let prefixes = places.iter().map(|place| {

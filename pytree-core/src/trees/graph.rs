@@ -1,12 +1,14 @@
-//! Functions that visit a shared node once and keep the sharing.
+//! Functions that visit a shared node once and preserve the sharing.
 //!
-//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places lists its leaves once, at the first
-//! place, and is a single node again in a value built by these functions. A node may contain itself. The functions of
-//! [`tree`](mod@crate::tree) visit a shared node at each of its places. Without shared nodes the two modules agree.
+//! The leaves of a [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) with two paths are listed once, at the first
+//! path, and the node is a single node again in a value built by these functions. A node may contain itself. The
+//! functions of [`tree`](mod@crate::tree) visit a shared node at each of its paths. Without shared nodes the two
+//! modules agree.
 //!
-//! [`flatten`] and [`flatten_any`] read all references at one instant, and so do the functions made of them, such as
-//! [`partition::split`](crate::partition::split) and [`partition::filter`](crate::partition::filter). The others read
-//! one reference after the other; of these, `map` and `map2` call code of the user while they read.
+//! [`flatten`] and [`flatten_any`] read all references at one instant, and so do functions that call them, such as
+//! [`partition::split`](crate::partition::split) and [`partition::filter`](crate::partition::filter). The other
+//! functions read one reference after the other. Among these, `map` and `map2` call the user's function between two
+//! reads.
 //!
 //! # Panics
 //! All functions that visit a value panic if it is nested more than 256 nodes deep.
@@ -266,7 +268,7 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
 }
 
-/// Returns whether `predicate` is true of all leaves; visits a shared node once.
+/// Returns whether `predicate` is true for all leaves; visits a shared node once.
 ///
 /// See [`tree::all`](crate::tree::all).
 ///
@@ -277,7 +279,7 @@ pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
     leaves::<L, T>(tree).into_iter().all(predicate)
 }
 
-/// Returns whether `predicate` is true of any leaf; visits a shared node once.
+/// Returns whether `predicate` is true for any leaf; visits a shared node once.
 ///
 /// See [`tree::any`](crate::tree::any).
 ///

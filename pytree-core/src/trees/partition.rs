@@ -1,8 +1,7 @@
 //! Parts of a tree.
 //!
 //! A part has the treedef of the whole tree, but the leaves of other parts are absent. An absent leaf is not the same
-//! as the node `None`. Gradients, selected parameters and moments are parts. A part is in the graph form: it contains a
-//! shared leaf once.
+//! as the node `None`. Gradients, selected parameters and moments are parts. A part contains a shared leaf once.
 
 mod pop;
 mod update;
@@ -27,7 +26,7 @@ use crate::trees::filter::Filter;
 use crate::trees::graph;
 use crate::trees::select_part::SelectPart;
 
-/// A part of an `M`: its structure with some leaves absent.
+/// A part of an `M`: the structure of the `M`, in which some leaves are absent.
 ///
 /// A part is a pytree, is indexed by path, and can be [merged](merge) with its complement.
 ///
@@ -109,7 +108,7 @@ impl<M, L> Partition<M, L> {
         Partition::from_tree(self.tree.map(function))
     }
 
-    /// Applies `function` to each leaf that is present and the leaf at the same place of `other`.
+    /// Applies `function` to each leaf that is present and the corresponding leaf of `other`.
     ///
     /// # Errors
     /// [`TreeError::Structure`] if different leaves are present in the parts.
@@ -184,12 +183,12 @@ impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
     }
 }
 
-/// Splits a tree into parts: each leaf is in the part of the first filter that accepts it.
+/// Splits a tree into one part for each filter. A leaf is in the part of the first filter that accepts the leaf.
 ///
 /// # Errors
-/// [`TreeError::Unassigned`] with all leaves that no filter accepts: end the filters with [`Filter::everything`] to
-/// take the rest. [`TreeError::AfterEverything`] if that filter is not the last, [`TreeError::NoLeaf`] if a path of a
-/// filter does not exist.
+/// [`TreeError::Unassigned`] with all leaves that no filter accepts; to avoid this error, put [`Filter::everything`]
+/// last. [`TreeError::AfterEverything`] if [`Filter::everything`] is not the last filter, and [`TreeError::NoLeaf`] if
+/// a path of a filter does not exist.
 #[track_caller]
 pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     whole: &M,
@@ -267,7 +266,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     }))
 }
 
-/// Returns the position of one of `N` parts, as an index.
+/// Converts the position of a part to an index below `N`.
 #[inline]
 fn checked<const N: usize>(part: u32) -> usize {
     let part = part as usize;
@@ -279,7 +278,7 @@ fn checked<const N: usize>(part: u32) -> usize {
     part
 }
 
-/// Marks a leaf that is assigned to no part.
+/// The position that marks a leaf without a part.
 const NO_PART: u32 = u32::MAX;
 
 /// The position of the first accepting filter for each leaf, and the paths of the leaves that no filter accepts.
@@ -291,7 +290,8 @@ fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
     first.map_or(NO_PART, count)
 }
 
-/// Returns the position of the first filter that accepts each leaf, and the leaves that no filter accepts.
+/// Returns, for each leaf, the position of the first filter that accepts it, and the paths of all leaves that no filter
+/// accepts.
 fn assign<L: Leaf>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -333,7 +333,7 @@ fn assign<L: Leaf>(
     Ok((assigned, unassigned))
 }
 
-/// Returns the part of the leaves whose positions `keep` accepts.
+/// Returns the part with the leaves whose positions `keep` accepts.
 pub fn select<M, L: Clone>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -345,8 +345,8 @@ pub fn select<M, L: Clone>(
 /// Merges parts into the whole tree that they were split from.
 ///
 /// # Errors
-/// [`TreeError::Merge`] with each place whose leaf is in no part or in several, and each place where the structures of
-/// the parts differ.
+/// [`TreeError::Merge`] with each leaf that is in no part or in more than one, and each difference between the
+/// structures of the parts.
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
@@ -378,10 +378,10 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// Returns the leaves of a tree after those of a part have replaced them, and whether each was replaced.
+/// Replaces leaves of a tree by the leaves of a part. Returns all leaves, and whether each leaf was replaced.
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part is of another structure, or has a leaf where the whole has none.
+/// [`TreeError::Merge`] if the part has another structure, or has a leaf that is absent in the tree.
 pub(crate) fn replaced<M, L: Leaf + Clone>(
     treedef: &TreeDef,
     mut leaves: Vec<L>,
@@ -393,7 +393,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     let mut own = leaves.iter_mut();
     let mut changed = Vec::with_capacity(treedef.num_leaves());
     let mut surplus = false;
-    // A whole that contains a dynamic tree may have absent leaves, too.
+    // Leaves may be absent in the whole value, too, if it contains a dynamic tree.
     for (node, other) in treedef.nodes().zip(places.nodes()) {
         match (node.kind(), other.kind()) {
             (NodeKind::Leaf, NodeKind::Leaf) => {
@@ -463,12 +463,12 @@ fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
     Ok(merged)
 }
 
-/// How to treat two leaves at one place.
+/// The treatment of a leaf that is present in both trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overlap {
-    /// Two leaves are an error.
+    /// The leaf is reported as an error.
     Refused,
-    /// The later leaf replaces the other.
+    /// The leaf of the later tree is used.
     LaterWins,
 }
 

@@ -5,10 +5,10 @@ use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;
 
-/// The invariant of a matching prefix, for each tree that it is matched with.
+/// The invariant of a prefix and a tree that match, as a message names it.
 const FITS: &str = "one item for each leaf of a prefix";
 
-/// Trees as the children of a prefix.
+/// Taking the subtrees at the leaves of a prefix.
 impl TreeDef {
     /// Returns the subtree of `tree` at each leaf of this prefix.
     ///
@@ -29,7 +29,7 @@ impl TreeDef {
         })
     }
 
-    /// Returns the subtrees, or `None` without reasons; see [`flatten_up_to`](Self::flatten_up_to).
+    /// Returns the same as [`flatten_up_to`](Self::flatten_up_to), but `None` instead of an error.
     fn subtrees_of<L: Clone>(&self, tree: &Tree<L>) -> Option<Vec<Tree<L>>> {
         let mut subtrees = Vec::with_capacity(self.num_leaves());
         let mut leaves = tree.leaves();
@@ -80,7 +80,8 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Returns for each leaf of the structure `full` the leaf of this prefix above it; `None` if this is not a prefix.
+    /// Returns, for each leaf of the structure `full`, the leaf of this prefix that represents it. Returns `None` if
+    /// this is not a prefix of `full`.
     pub(super) fn spread(&self, full: &TreeDef) -> Option<Vec<&L>> {
         let mut leaves = Vec::with_capacity(full.num_leaves());
         let mut own = self.leaves().iter();
@@ -98,11 +99,11 @@ impl<L> Tree<L> {
         fits.then_some(leaves)
     }
 
-    /// Applies `function` to each leaf and the subtrees of the `rest` at its place. This tree must be a prefix of each
-    /// of the `rest`.
+    /// Applies `function` to each leaf and the corresponding subtrees of the trees in `rest`, and returns a tree of the
+    /// results. This tree must be a prefix of each tree in `rest`.
     ///
     /// # Errors
-    /// [`TreeError::Prefix`] with all differences in all trees of the `rest`, whose positions count from 0.
+    /// [`TreeError::Prefix`] with all differences in all trees of `rest`.
     ///
     /// # Examples
     /// ```
@@ -145,13 +146,13 @@ impl<L> Tree<L> {
     }
 }
 
-/// Operations on trees that extend each other's leaves.
+/// Operations on trees that are broadcast to a common structure.
 impl<L> Tree<L> {
-    /// Broadcasts both trees to their common structure, which [`TreeDef::broadcast_to_common_suffix`] returns: copies
-    /// each leaf to every leaf that the other tree has below it.
+    /// Broadcasts both trees to their common structure, which [`TreeDef::broadcast_to_common_suffix`] returns. If the
+    /// other tree has a subtree at the position of a leaf, the leaf is copied to every leaf of this subtree.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all conflicts, if there is no such structure.
+    /// [`TreeError::Structure`] with all conflicts, if there is no common structure.
     ///
     /// # Examples
     /// ```
@@ -171,8 +172,8 @@ impl<L> Tree<L> {
         Ok((self.broadcast_to(&suffix)?, other.broadcast_to(&suffix)?))
     }
 
-    /// Broadcasts this tree and the `rest` to their common structure, applies `function` to the leaves at each place
-    /// and returns a tree of the results.
+    /// Broadcasts this tree and the trees in `rest` to their common structure, applies `function` to the corresponding
+    /// leaves, and returns a tree of the results.
     ///
     /// # Errors
     /// [`TreeError::Structure`] with all conflicts in all trees of the `rest`, whose positions count from 0. Each tree

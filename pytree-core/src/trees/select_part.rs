@@ -22,11 +22,11 @@ pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
     /// Creates the part from a tree of this structure in which some leaves are absent.
     ///
     /// # Errors
-    /// If the tree has another structure, or if a leaf is absent whose place must have one.
+    /// [`TreeError`] if the tree has another structure, or if a leaf is absent whose part must be a leaf.
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError>;
 }
 
-/// Implements [`SelectPart`] for a type that is not a leaf or a tuple.
+/// Creates the part of a value that is not a leaf or a tuple, for implementations of [`SelectPart`].
 ///
 /// # Errors
 /// The errors of [`SelectPart::select_part`].

@@ -1,8 +1,8 @@
-//! Functions that visit a shared node at each of its places, as JAX's `jax.tree` does.
+//! Functions that visit a shared node at each of its paths, as JAX's `jax.tree` does.
 //!
-//! A [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) that is at two places has its leaves listed twice, and a
-//! value built by these functions has a new node of its own at each of the two places. The functions of
-//! [`graph`](crate::graph) keep the sharing. Without shared nodes the two modules agree.
+//! The leaves of a [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) with two paths are listed twice, and a value
+//! built by these functions has a separate node at each of the two paths. The functions of [`graph`](crate::graph)
+//! preserve the sharing. Without shared nodes the two modules agree.
 //!
 //! # Panics
 //! All functions that visit a value panic if a node contains itself, if a weak edge leads to a node, or if a value is
@@ -52,7 +52,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
     functions::leaves(SHARING, tree)
 }
 
-/// Returns the leaves in order, of whatever types, by reference.
+/// Returns the leaves in order, by reference. The leaves may have any types.
 ///
 /// # Panics
 /// If there is a [`Ref`](crate::Ref) in the tree, whose leaves cannot be borrowed.
@@ -101,7 +101,7 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
     functions::flatten(SHARING, tree)
 }
 
-/// Returns the leaves of whatever types, in order, and the structure.
+/// Returns the leaves in order, and the structure. The leaves may have any types.
 ///
 /// # Examples
 /// ```
@@ -118,8 +118,8 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// Builds a value from a structure and its leaves.
 ///
 /// # Errors
-/// If there are too few or too many leaves, if the structure is of another type than `T`, or if a leaf is of another
-/// type than its place.
+/// [`TreeError`] if there are too few or too many leaves, if the structure does not match `T`, or if a leaf has a wrong
+/// type.
 ///
 /// # Examples
 /// ```
@@ -214,8 +214,8 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::map_with_path(SHARING, tree, function)
 }
 
-/// Applies `function` to each leaf and the leaf at the same place of `other`, and returns the value with the results as
-/// leaves. The leaves of `other` may be of another type.
+/// Applies `function` to each leaf and the corresponding leaf of `other`, and returns the value with the results as
+/// leaves. The leaves of `other` may have another type.
 ///
 /// # Errors
 /// [`TreeError::Structure`] with all differences, if the structures differ.
@@ -242,12 +242,12 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
     functions::map2(SHARING, tree, other, function)
 }
 
-/// Applies `function` to each leaf and the leaf at the same place of `other`, and returns the value with the results as
-/// leaves. The leaves may be of various types.
+/// Applies `function` to each leaf and the corresponding leaf of `other`, and returns the value with the results as
+/// leaves. The leaves may have any types.
 ///
 /// # Errors
 /// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function`
-/// returns a leaf of another type than its place.
+/// returns a leaf of another type than the leaf that it replaces.
 ///
 /// # Examples
 /// ```
@@ -309,7 +309,7 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
 }
 
-/// Returns whether `predicate` is true of all leaves; true if there are no leaves.
+/// Returns whether `predicate` is true for all leaves. Returns `true` if there are no leaves.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
@@ -325,7 +325,7 @@ pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
     leaves::<L, T>(tree).into_iter().all(predicate)
 }
 
-/// Returns whether `predicate` is true of any leaf.
+/// Returns whether `predicate` is true for any leaf.
 ///
 /// # Panics
 /// If a trait object in the tree holds a leaf of another type, or if there is a [`Ref`](crate::Ref), whose leaves
@@ -354,7 +354,8 @@ pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> boo
     functions::all_leaves(SHARING, values)
 }
 
-/// Returns the children of a value's root with their keys, or `None` if it is a leaf: see [`Tree::flatten_one_level`].
+/// Returns the children of a value's root with their keys, or `None` if the root is a leaf; see
+/// [`Tree::flatten_one_level`].
 ///
 /// # Examples
 /// ```
@@ -419,9 +420,9 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
         .map(function)
 }
 
-/// Transposes the value: its inner structure becomes the outer one, as a value of the type `U`. See
+/// Transposes the value: exchanges its inner and its outer structure, and returns a value of the type `U`. See
 /// [`Tree::transpose`]. The arguments of a generic type are not part of a structure, so a `Vec<Metrics<f64>>` becomes a
-/// `Metrics<Vec<f64>>`, and back.
+/// `Metrics<Vec<f64>>`, and vice versa.
 ///
 /// # Errors
 /// The errors of [`Tree::transpose`], or an error if the transposed tree does not have the structure of `U`.

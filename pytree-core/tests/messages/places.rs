@@ -88,7 +88,7 @@ fn what_is_none_becomes_some() {
 
 #[test]
 #[should_panic(
-    expected = "cannot change nodes of type `Activation`: the model has no node or leaf of that type, its leaves are `f32`; a static field is set by `edit::set_static`"
+    expected = "cannot change nodes of type `Activation`: the model has no node or leaf of that type, its leaves are `f32`; set a static field with `edit::set_static`"
 )]
 fn a_change_of_nothing_panics() {
     let _ = edit::apply(model(), |activation: &mut Activation| {

@@ -106,7 +106,7 @@ fn a_struct_has_its_fields_and_static_values() {
 fn nothing_is_no_tree() {
     assert_eq!(
         TreeBuilder::<i32>::new().finish().unwrap_err().to_string(),
-        "cannot build a tree: in the root: it has no root; add a leaf or begin a node"
+        "cannot build a tree: in the root: the tree has no root; add a leaf or begin a node"
     );
 }
 
@@ -121,7 +121,8 @@ fn nodes_that_did_not_end_are_counted() {
 
 #[test]
 fn a_second_root_is_refused() {
-    let expected = "in the root: there is a root already; begin a list or tuple to hold both";
+    let expected =
+        "in the root: the tree already has a root; begin a list or a tuple that contains both";
     assert_eq!(reason(TreeBuilder::new().leaf(1).leaf(2)), expected);
     assert_eq!(
         reason(
@@ -144,7 +145,7 @@ fn a_second_root_is_refused() {
 fn an_end_too_many_is_refused() {
     assert_eq!(
         reason(TreeBuilder::new().leaf(1).end()),
-        "in the root: a node ends where none is open; call `end` once for each node"
+        "in the root: `end` is called, but all nodes have ended; call `end` once for each node"
     );
 }
 
@@ -235,7 +236,7 @@ fn shapes_that_can_not_begin_are_refused() {
         assert_eq!(
             reason(TreeBuilder::new().begin_shape(shape, vec![]).end()),
             format!(
-                "in the root: a node of the shape `{}` can't begin",
+                "in the root: a node of the shape `{}` cannot begin",
                 shape.name
             )
         );

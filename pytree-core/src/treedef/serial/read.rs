@@ -1,5 +1,5 @@
-//! Reading the format that the parent module describes. The bytes are not trusted: inconsistent bytes are an error, and
-//! memory is allocated only for data that is in the bytes.
+//! Reading the format that the parent module describes. The bytes are not trusted: inconsistent bytes cause an error,
+//! and memory is allocated only for data that the bytes contain.
 
 mod data;
 
@@ -15,7 +15,7 @@ use crate::node::shape::{self, DynamicShape, NodeKind, Shape, StandIn};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
 
-/// A node, with the position of its shape instead of the shape. The size of an open node is zero.
+/// A node, with the position of its shape instead of the shape. The size is zero until the subtree is read.
 struct NewNode {
     /// The position of the shape: the built-in shapes come first, then the shapes in the bytes.
     shape: usize,
@@ -30,16 +30,16 @@ pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     shapes: Vec<Arc<DynamicShape>>,
-    /// The static values that have numbers.
+    /// The static values to which later bytes may refer by number.
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
     /// The positions of the nodes that aliases may refer to.
     numbered: Vec<usize>,
-    /// The positions of references. Closed references may remain until [`may_refer_to`](Self::may_refer_to) removes
-    /// them.
+    /// The positions of references that contain the current node. References that have ended may remain until
+    /// [`may_refer_to`](Self::may_refer_to) removes them.
     references: Vec<usize>,
-    /// The largest target number in an alias of a weak edge, and its position in the bytes. The target may come later.
+    /// The largest number to which a weak edge leads, and its position in the bytes. The target may come later.
     furthest: Option<(usize, usize)>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     fn all_nodes(&mut self) -> Result<(), TreeError> {
-        // For each open node: its position, and the number of children still to come.
+        // For each node around the current node: its position, and the number of children that were not read yet.
         let mut open: Vec<(usize, usize)> = Vec::new();
         loop {
             let arity = self.node()?;
@@ -190,8 +190,8 @@ impl<'a> Reader<'a> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Returns whether an alias that comes next may refer to the node with a number. The node must be closed, or
-    /// contain the alias inside of a reference, because a reference exists before its content.
+    /// Returns whether an alias that comes next may refer to the node with a number. Either the node has ended, or the
+    /// alias is inside the node and inside a reference, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;
@@ -248,8 +248,8 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// Checks the static values of a node, from `start` on, that have a meaning for trees: keys, their order, and the
-    /// numbers of shared nodes.
+    /// Checks those static values of a node that trees use: keys, the insertion order, and the numbers of shared nodes.
+    /// The values of the node begin at `start`.
     fn check_statics(
         &mut self,
         position: usize,
@@ -434,8 +434,8 @@ fn is_of_a_reference(shape: Shape<'_>) -> bool {
     says_kind && shape.num_statics() == 0 && shape.name() == shape::REFERENCE.name
 }
 
-/// Checks that the keys are distinct and, if `sorted`, that they are in order. Keys that are known only by a text may
-/// repeat. The order is not checked if any key is known only by a text or has a user's type.
+/// Checks that the keys are distinct and, if `sorted`, that they are in order. Opaque keys, which are known only by a
+/// text, may repeat. The order is not checked if any key is opaque or has a user's type.
 fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), TreeError> {
     let data = |key| match StaticBox::downcast_ref(key) {
         Some(data) => data,
@@ -461,7 +461,7 @@ fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), T
     Ok(())
 }
 
-/// Returns whether `is` returns `true` for the data or for any data inside it.
+/// Returns whether the predicate `is` holds for the data or for any data inside.
 fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
     is(data)
         || match data {

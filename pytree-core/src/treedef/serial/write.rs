@@ -15,7 +15,7 @@ pub(super) struct Writer {
     bytes: Vec<u8>,
     /// Whether to omit the data that equality ignores.
     canonical: bool,
-    /// The codes of shapes, by the addresses of the shapes. Equal shapes may have different addresses.
+    /// The codes of shapes, by memory address. This avoids writing a shape to look it up in `shapes`.
     addresses: HashMap<usize, usize>,
     /// The numbers of shapes, by their bytes.
     shapes: HashMap<Vec<u8>, usize>,

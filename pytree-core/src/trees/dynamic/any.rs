@@ -1,4 +1,4 @@
-//! Trees whose leaves are of various types.
+//! Trees whose leaves have different types.
 
 use std::any::type_name;
 
@@ -10,8 +10,8 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::trees::tree;
 
 impl Tree<AnyLeaf> {
-    /// Creates a tree from a value of any pytree type, with leaves of any types. Copies the contents of references to
-    /// each place.
+    /// Creates a tree from a value of any pytree type, with leaves of any types. The content of a reference is copied
+    /// to each path of the reference.
     pub fn of<T: Pytree>(value: &T) -> Self {
         let (leaves, treedef) = tree::flatten_any(value);
         Self::from_parts(treedef, leaves)
@@ -57,7 +57,7 @@ impl Tree<AnyLeaf> {
         })
     }
 
-    /// Applies `function` to each leaf of the type `T`; the other leaves stay.
+    /// Applies `function` to each leaf of the type `T`. The other leaves do not change.
     ///
     /// # Examples
     /// ```

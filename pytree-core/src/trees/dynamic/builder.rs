@@ -16,9 +16,9 @@ use crate::treedef::{Builder, key_below};
 
 /// Builds a dynamic [`Tree`] of any depth, node by node.
 ///
-/// Begin a node, add its children, and end it. The builder counts the children. It sorts the children of a dictionary,
-/// each of which follows its [`key`](Self::key). Calls can be chained; [`finish`](Self::finish) reports the mistakes of
-/// all calls. Time and memory are linear.
+/// Begin a node, add its children, and end the node. In a dictionary, add a [`key`](Self::key) before each child. The
+/// builder counts children and sorts those of dictionaries. Calls can be chained; [`finish`](Self::finish) reports the
+/// mistakes of all calls. Time and memory are linear in the number of nodes.
 ///
 /// # Examples
 /// ```
@@ -34,18 +34,18 @@ use crate::treedef::{Builder, key_below};
 /// ```
 #[derive(Debug)]
 pub struct TreeBuilder<L = AnyLeaf> {
-    /// The places in the order of the calls; the first is the root.
+    /// The leaves, trees and nodes in the order in which they were added. The root is first.
     places: Vec<Place<L>>,
-    /// The open nodes.
+    /// The positions of the nodes that have begun and not ended, from the root down.
     open: Vec<usize>,
-    /// The shapes made from names and fields, each once.
+    /// The shapes created from names and fields. Equal shapes are stored once.
     shapes: HashSet<Arc<DynamicShape>>,
     /// The first mistakes, and the number of later mistakes.
     problems: Vec<String>,
     more: usize,
 }
 
-/// The content of a place.
+/// A leaf, a tree or a node that was added.
 #[derive(Debug)]
 enum Place<L> {
     Leaf(L),
@@ -89,7 +89,7 @@ impl<L> TreeBuilder<L> {
         self.begin_shape(&shape::TUPLE, Vec::new())
     }
 
-    /// Begins a dictionary. Its children are sorted by key, and it remembers the order in which they were added.
+    /// Begins a dictionary. Its children are sorted by key, and the order in which they were added is stored, too.
     pub fn begin_dict(&mut self) -> &mut Self {
         self.begin_shape(&shape::DICT, Vec::new())
     }
@@ -105,8 +105,8 @@ impl<L> TreeBuilder<L> {
         self.begin_dynamic(NodeKind::NamedTuple, name, &fields, Vec::new())
     }
 
-    /// Begins a struct with the given fields and static fields. A type can be built from it if it has the same name,
-    /// static fields, and fields with the same kinds.
+    /// Begins a struct with the given fields and static fields. A Rust type can be built from the struct if both have
+    /// the same name, the same static fields, and the same fields with the same kinds.
     ///
     /// To build many nodes, [`begin_shape`](Self::begin_shape) with a single [`DynamicShape`] is faster.
     pub fn begin_struct(
@@ -172,7 +172,7 @@ impl<L> TreeBuilder<L> {
                 | NodeKind::Argument
         ) {
             self.problem(&format!(
-                "a node of the shape `{}` can't begin",
+                "a node of the shape `{}` cannot begin",
                 shape.name()
             ));
         }
@@ -223,10 +223,12 @@ impl<L> TreeBuilder<L> {
         self.begin_shape(&shape::NONE, Vec::new()).end()
     }
 
-    /// Ends the innermost open node.
+    /// Ends the innermost node that has begun and not ended.
     pub fn end(&mut self) -> &mut Self {
         let Some((shape, aux, children)) = self.open_node() else {
-            self.problem("a node ends where none is open; call `end` once for each node");
+            self.problem(
+                "`end` is called, but all nodes have ended; call `end` once for each node",
+            );
             return self;
         };
         let found = children.len();
@@ -263,7 +265,7 @@ impl<L> TreeBuilder<L> {
     /// values, dictionary children without a key, keys without a child or repeated, no root or several.
     pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
         if self.places.is_empty() {
-            self.problem("it has no root; add a leaf or begin a node");
+            self.problem("the tree has no root; add a leaf or begin a node");
         }
         if !self.open.is_empty() {
             self.problem(&format!(
@@ -291,7 +293,7 @@ impl<L> TreeBuilder<L> {
         })
     }
 
-    /// Adds a place as the next child of the open node, or as the root.
+    /// Adds a leaf, a tree or a node as the next child of the innermost open node, or as the root.
     fn add(&mut self, place: Place<L>) -> usize {
         let at = self.places.len();
         let problem = match self.open_node() {
@@ -300,9 +302,9 @@ impl<L> TreeBuilder<L> {
                 let has_key = !is_map(shape) || aux.len() == children.len();
                 (!has_key).then_some("a child of a dictionary has no key; call `key` before it")
             }
-            None => {
-                (at > 0).then_some("there is a root already; begin a list or tuple to hold both")
-            }
+            None => (at > 0).then_some(
+                "the tree already has a root; begin a list or a tuple that contains both",
+            ),
         };
         if let Some(problem) = problem {
             self.problem(problem);
@@ -311,7 +313,7 @@ impl<L> TreeBuilder<L> {
         at
     }
 
-    /// Returns the innermost open node: its shape, its keys or static values, and its children.
+    /// Returns the innermost node that has not ended: its shape, its keys or static values, and its children.
     fn open_node(&mut self) -> Option<(Shape<'_>, &mut Vec<StaticBox>, &mut Vec<usize>)> {
         match &mut self.places[*self.open.last()?] {
             Place::Node {
@@ -319,7 +321,7 @@ impl<L> TreeBuilder<L> {
                 aux,
                 children,
             } => Some((shape.get(), aux, children)),
-            _ => bug("a node, and no leaf, that has begun and not ended"),
+            _ => bug("an open node that is not a leaf"),
         }
     }
 
@@ -352,17 +354,17 @@ fn is_map(shape: Shape<'_>) -> bool {
     matches!(shape.kind(), NodeKind::Dict | NodeKind::OrderedDict)
 }
 
-/// Sorts the places into preorder. Each place except the first is a child of a node.
+/// Builds the tree from its leaves, trees and nodes. All of them except the first are children of a node.
 fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
     let mut places: Vec<Option<Place<L>>> = places.into_iter().map(Some).collect();
     let mut builder = Builder::default();
     let mut leaves = Vec::new();
-    // The children to come of each open node.
+    // The remaining children of each node that has not ended.
     let mut open = vec![vec![0].into_iter()];
     while let Some(siblings) = open.last_mut() {
         let Some(at) = siblings.next() else {
             open.pop();
-            // The outermost item is not a node: its only child is the root.
+            // The outermost list of children belongs to no node. It contains only the root.
             builder.exit();
             continue;
         };
@@ -393,7 +395,7 @@ fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
                 aux.into_iter().for_each(|value| builder.aux(value));
                 open.push(children.into_iter());
             }
-            None => bug("each place of a tree that is built to be the child of one node"),
+            None => bug("each node of a tree to be the child of one other node"),
         }
     }
     Tree::from_parts(builder.finish(), leaves)

@@ -12,7 +12,7 @@ impl<L> Tree<L> {
         self.leaves.iter().fold(start, function)
     }
 
-    /// Combines all leaves, starting with the first leaf; returns `None` if there are no leaves. See
+    /// Combines all leaves, starting with the first leaf. Returns `None` if there are no leaves. See
     /// [`reduce`](Self::reduce).
     pub fn reduce_without_start(&self, function: impl FnMut(L, &L) -> L) -> Option<L>
     where
@@ -22,10 +22,10 @@ impl<L> Tree<L> {
         Some(rest.iter().fold(first.clone(), function))
     }
 
-    /// Combines all leaves by an associative function; returns `None` if there are no leaves.
+    /// Combines all leaves by an associative function. Returns `None` if there are no leaves.
     ///
-    /// Of `n` leaves, the first `n / 2` are combined, then the others, then the two results. So rounding errors grow
-    /// with the logarithm of the number of leaves.
+    /// The first half of the leaves is combined, then the second half, then the two results, and each half is combined
+    /// in the same way. So rounding errors grow only with the logarithm of the number of leaves.
     ///
     /// # Examples
     /// ```
@@ -41,8 +41,8 @@ impl<L> Tree<L> {
         halves(&self.leaves, &mut function)
     }
 
-    /// Combines all leaves by an associative function on several threads. The order of combination is that of
-    /// [`reduce_associative`](Self::reduce_associative), so the results are equal bit for bit.
+    /// Combines all leaves by an associative function on several threads. The leaves are combined in the same order as
+    /// by [`reduce_associative`](Self::reduce_associative), so the results are equal bit for bit.
     pub fn reduce_associative_in_parallel(&self, function: impl Fn(L, L) -> L + Sync) -> Option<L>
     where
         L: Clone + Send + Sync,
@@ -51,12 +51,12 @@ impl<L> Tree<L> {
         halves_in_parallel(&self.leaves, &function, threads)
     }
 
-    /// Returns whether `predicate` is true of all leaves; true if there are no leaves.
+    /// Returns whether `predicate` is true for all leaves. Returns `true` if there are no leaves.
     pub fn all(&self, predicate: impl FnMut(&L) -> bool) -> bool {
         self.leaves.iter().all(predicate)
     }
 
-    /// Returns whether `predicate` is true of any leaf.
+    /// Returns whether `predicate` is true for any leaf.
     pub fn any(&self, predicate: impl FnMut(&L) -> bool) -> bool {
         self.leaves.iter().any(predicate)
     }

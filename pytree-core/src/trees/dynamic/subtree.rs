@@ -1,4 +1,4 @@
-//! Subtrees: looks into a tree, cuts it into subtrees, and changes what counts as a leaf.
+//! Subtrees: reads parts of a tree, cuts a tree into subtrees, and changes which nodes are leaves.
 
 use super::Tree;
 use crate::base::bug::{LEAVES, expect_at, expect_next};
@@ -45,7 +45,7 @@ impl<'a, L> Subtree<'a, L> {
         self.kind() == NodeKind::Leaf
     }
 
-    /// Counts the leaves.
+    /// Returns the number of leaves. Walks through the subtree to count them.
     pub fn num_leaves(&self) -> usize {
         self.root().num_leaves()
     }
@@ -100,11 +100,11 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns the subtree at `path`. A transparent node such as `Some` and its child have the same path; the node is
-    /// returned.
+    /// Returns the subtree at `path`. A transparent node such as `Some` and its child have the same path. In this case
+    /// the transparent node is returned.
     ///
     /// # Errors
-    /// [`TreeError::NoSubtree`] with the longest part of the path that leads to a node.
+    /// [`TreeError::NoSubtree`] with the longest prefix of the path that leads to a node.
     ///
     /// # Examples
     /// ```
@@ -155,17 +155,17 @@ impl<L> Tree<L> {
         (!root.is_leaf()).then(|| root.root().keys().zip(children).collect())
     }
 
-    /// Returns a tree whose leaves are subtrees of this tree: those for which `is_leaf` returns true, and the other
-    /// leaves.
+    /// Returns a tree whose leaves are subtrees of this tree: the subtrees for which `is_leaf` returns true, and the
+    /// leaves outside of these subtrees.
     ///
     /// `is_leaf` is called from the root down for each node that is not inside such a subtree. It is not called for
-    /// leaves and absent places.
+    /// present or absent leaves.
     ///
-    /// So every function on trees works with any choice of leaves: cut the tree, apply the function, and
-    /// [`join`](Tree::join).
+    /// Use this to apply a function to any choice of subtrees: cut the tree, apply the function to the result, and
+    /// [`join`](Tree::join) the subtrees.
     ///
-    /// In a tree of the graph form, each subtree becomes a separate tree. An alias whose node is in another tree after
-    /// the cut loses its target. An alias whose node is in the same tree keeps it.
+    /// Each subtree becomes a separate tree. An alias in it loses its target if the target is in another of these
+    /// trees.
     ///
     /// # Examples
     /// ```
@@ -220,8 +220,8 @@ impl<L> Tree<L> {
         Tree::from_parts(builder.finish(), leaves)
     }
 
-    /// Returns a tree in which each `None` is a leaf, too: a `None` among leaves that are `Some`. An `Option` of a leaf
-    /// is a leaf, so all functions on trees apply.
+    /// Returns a tree in which each `None` is a leaf, too. The leaves become `Option`s: each leaf is `Some`, and each
+    /// `None` node becomes the leaf `None`. All functions on trees accept such leaves.
     ///
     /// # Examples
     /// ```
@@ -261,8 +261,8 @@ impl<L> Tree<Option<L>> {
 }
 
 impl<L> Tree<Tree<L>> {
-    /// Returns a tree in which each leaf is replaced by the tree that it contains: the inverse of [`cut`](Tree::cut),
-    /// except that aliases from one of the trees to another stay lost.
+    /// Returns a tree in which each leaf is replaced by the tree that it contains. This is the inverse of
+    /// [`cut`](Tree::cut), but does not restore the targets that aliases have lost.
     #[must_use]
     pub fn join(self) -> Tree<L> {
         let inner = self.leaves.iter().map(Tree::treedef);

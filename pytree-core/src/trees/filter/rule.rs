@@ -30,7 +30,8 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// Returns the path of a term of [`Rule::Any`] that is looked up among the sorted paths.
+    /// Returns the path if the rule is a path. In the terms of [`Rule::Any`], such paths are looked up in a sorted
+    /// list.
     fn as_path(&self) -> Option<&KeyPath> {
         match self {
             Self::Path(path) => Some(path),
@@ -38,7 +39,8 @@ impl Rule {
         }
     }
 
-    /// Returns the path of a term of [`Rule::All`] that is looked up among the sorted paths.
+    /// Returns the path if the rule is a negated path. In the terms of [`Rule::All`], such paths are looked up in a
+    /// sorted list.
     fn as_other_than_path(&self) -> Option<&KeyPath> {
         match self {
             Self::Not(rule) => rule.as_path(),

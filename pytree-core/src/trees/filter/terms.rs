@@ -2,8 +2,8 @@
 //! b
 //! …` or `a & b & …`, in a flat list.
 //!
-//! Nested terms would recurse as deep as there are terms. The paths among the terms are sorted once, so a leaf is
-//! looked up in all of them at the same time.
+//! Nested terms would need a recursion as deep as the number of terms. The paths among the terms are sorted once, so a
+//! single search finds whether any of them leads to a leaf.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(super) struct Terms {
 /// Terms, grouped by how they are evaluated.
 #[derive(Clone)]
 pub(super) struct Index {
-    /// In order, without paths below other paths.
+    /// The sorted paths, without paths below other paths.
     paths: Vec<KeyPath>,
     /// The positions of all other terms.
     others: Vec<usize>,
@@ -87,8 +87,8 @@ impl Terms {
 impl Index {
     /// Returns whether a path is at or below one of the sorted paths.
     pub(super) fn leads_to(&self, path: &KeyPath) -> bool {
-        // All paths between a path and a path below it are below it, too, and were left out. So the last path that is
-        // not greater is the only candidate.
+        // In the sorted order, only paths below a path P come between P and another path below P, and `dedup_by` has
+        // removed them. So only the last path that is not greater than `path` can be above it.
         let not_greater = self.paths.partition_point(|known| known <= path);
         let last = not_greater.checked_sub(1).map(|last| &self.paths[last]);
         last.is_some_and(|last| last.is_prefix_of(path))

@@ -1,7 +1,7 @@
 //! Removes leaves from a model, for instance those that a forward pass has added.
 //!
-//! The model is flattened as a graph, the selected places are cut, and a model is built from the rest. `plan` chooses
-//! the places; this file does the work.
+//! The model is flattened as a graph, nodes with the selected leaves are cut, and a model is built from the rest.
+//! `plan` chooses the nodes, and this file cuts them.
 
 mod plan;
 
@@ -24,11 +24,11 @@ use crate::trees::filter::Filter;
 
 /// Removes the leaves that a filter accepts from a model, and returns them as a part of the original model.
 ///
-/// A `Some` becomes `None`; an item is removed from its `Vec`, or from a tuple of any length, as sown values are; an
-/// entry is removed from its map. Inside a field with a kind, the outermost value whose leaves are all selected is
-/// removed: an `Option<Vec<_>>` whose leaves are all selected becomes `None`. A shared node is removed at all its
-/// places, and a weak edge to it loses its target. If nothing is selected, the part is empty. For several parts,
-/// [`split`](Partition::split) the result.
+/// A `Some` becomes `None`, an item is removed from its `Vec` or from a tuple of variable length (as in sown values),
+/// and an entry is removed from its map. Inside a field with a kind, the outermost value whose leaves are all selected
+/// is removed: an `Option<Vec<_>>` whose leaves are all selected becomes `None`. A shared node is removed at all its
+/// paths, and a weak edge to the node loses its target. If nothing is selected, the part is empty. To get several
+/// parts, [`split`](Partition::split) the result.
 ///
 /// # Examples
 /// ```
@@ -48,16 +48,16 @@ use crate::trees::filter::Filter;
 /// assert_eq!(captured["[0].mean"], 0.5);
 /// assert_eq!(blocks[0].mean, None);
 ///
-/// // A plain field always holds its leaf.
+/// // A leaf in a plain field cannot be removed.
 /// let mistake = partition::pop(&mut blocks, &Filter::param()).unwrap_err();
 /// assert!(mistake.to_string().contains("[1].weight"));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Held`] with every selected leaf whose place always holds a value, as in a plain field, a tuple or an
-/// array; [`TreeError::NoLeaf`] if a path of the filter does not exist; [`TreeError::Reference`] if a reference may not
-/// be written here. Then nothing is changed.
+/// [`TreeError::Held`] with every selected leaf that must be present, as in a plain field, a tuple or an array;
+/// [`TreeError::NoLeaf`] if a path of the filter does not exist; [`TreeError::Reference`] if a reference may not be
+/// written here. Then nothing is changed.
 ///
 /// # Panics
 /// If a reference may not be read here.
@@ -69,7 +69,7 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     boundary::repeated(|| pop_once(model, filter))
 }
 
-/// Pops once; fails with a conflict if another thread writes a reference of the model meanwhile. See [`pop`].
+/// Pops like [`pop`], but returns a conflict error if another thread writes a reference of the model meanwhile.
 #[track_caller]
 fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -104,7 +104,8 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
                 *model = built?;
                 return Ok(popped);
             }
-            // An array looks like a list until it is built, and a tuple looks like sown values.
+            // In a treedef, an array looks like a list, and a tuple looks like sown values. Building the model shows
+            // which nodes have a fixed number of children.
             Err(TreeError::Arity { .. }) if plan.fixed.is_empty() => {
                 plan.fixed.extend(fixed_nodes::<M, L>(&treedef, &leaves)?);
             }
@@ -113,7 +114,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     }
 }
 
-/// The rest of a model.
+/// A model without the removed leaves.
 struct Rest<L> {
     treedef: TreeDef,
     leaves: Vec<L>,
@@ -122,7 +123,7 @@ struct Rest<L> {
 }
 
 impl<L> Rest<L> {
-    /// The references that are left, and whether the value of each has changed.
+    /// Returns the remaining references, and whether the value of each has changed.
     fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
         let now = self.treedef.numbered_nodes();
         let expected = "an old node for each node that is left";
@@ -163,7 +164,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
         })
         .collect();
     let mut leaf = leaves.iter();
-    // The end of each open node in the old treedef.
+    // The end, in the old treedef, of each node that has not ended.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
     while let Some(node) = treedef.node(at) {

@@ -10,8 +10,8 @@ use crate::trees::dynamic::Tree;
 
 /// Replaces the leaves of a model by the leaves that are present in `part`, in-place. On an error, no leaf is replaced.
 ///
-/// The model keeps its references; those that contain a leaf of the part are written. To apply several parts, combine
-/// them by [`merge_state`] first.
+/// The model keeps its references. A reference is written if it contains a leaf of the part. To apply several parts,
+/// first combine them with [`merge_state`].
 ///
 /// # Examples
 /// ```
@@ -24,7 +24,7 @@ use crate::trees::dynamic::Tree;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the part is of another structure; [`TreeError::Reference`] if a
+/// [`TreeError::Structure`] with all differences, if the part has another structure; [`TreeError::Reference`] if a
 /// reference may not be written here.
 ///
 /// # Panics
@@ -46,9 +46,9 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     Ok(())
 }
 
-/// Merges parts: each place has the leaf of the last part in which it is present.
+/// Merges parts. Each leaf is taken from the last part in which it is present.
 ///
-/// [`merge`](super::merge) is for parts that have no leaf in common.
+/// For parts that have no leaf in common, use [`merge`](super::merge).
 ///
 /// # Examples
 /// ```
@@ -89,7 +89,8 @@ pub(crate) fn merge_state_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeE
         .map_err(|error| as_structure("cannot merge states", error))
 }
 
-/// Returns the differences of structure, which are the only possible problem where leaves are replaced.
+/// Converts a merge error to [`TreeError::Structure`]. If later leaves replace earlier ones, the only possible problems
+/// are differences of structure.
 fn as_structure(doing: &'static str, error: TreeError) -> TreeError {
     let TreeError::Merge { problems } = error else {
         return error;
@@ -97,7 +98,7 @@ fn as_structure(doing: &'static str, error: TreeError) -> TreeError {
     let differences = problems.into_iter().map(|problem| match problem {
         MergeProblem::Structure(difference) => difference,
         problem => bug(format_args!(
-            "differences of structure only where leaves are replaced, found {problem:?}"
+            "only differences of structure, found {problem:?}"
         )),
     });
     TreeError::Structure {

@@ -4,7 +4,7 @@ use super::{Reader, fail};
 use crate::base::error::TreeError;
 use crate::node::statics::{FloatBits, StaticData};
 
-/// The maximal nesting depth of the data of a static value.
+/// The maximal nesting depth of the data of a static value, in levels.
 const NESTING: usize = 64;
 
 impl<'a> Reader<'a> {

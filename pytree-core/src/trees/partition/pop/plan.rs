@@ -1,4 +1,4 @@
-//! Chooses where to cut a model so that the selected leaves are removed.
+//! Chooses the nodes of a model that are cut to remove the selected leaves.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -15,22 +15,22 @@ pub(super) enum Cut {
     None,
 }
 
-/// The places to cut.
+/// The nodes to cut.
 #[derive(Debug)]
 pub(super) struct Plan<'t> {
     treedef: &'t TreeDef,
     parents: Vec<usize>,
-    /// The number of places before each node, and before the end, that are not selected.
+    /// For each node and for the end: the number of leaves before it that are not selected.
     kept_before: Vec<usize>,
-    /// The selected leaves, by their nodes.
+    /// The positions of the nodes of the selected leaves.
     selected: Vec<usize>,
     /// Nodes with a fixed number of children, such as arrays.
     pub(super) fixed: HashSet<usize>,
-    /// The variable that contains each node: the field that determines the kind of the leaves below it.
+    /// For each node, the variable that contains it: the field that determines the kind of its leaves.
     variables: Vec<Option<usize>>,
     /// The nodes to be cut.
     pub(super) cuts: BTreeMap<usize, Cut>,
-    /// The selected places that can't be emptied.
+    /// The selected leaves that cannot be removed.
     pub(super) held: BTreeSet<usize>,
 }
 
@@ -50,7 +50,7 @@ impl<'t> Plan<'t> {
                 _ => {}
             }
             if let Some(number) = treedef.later_place_of(at) {
-                // A later place is removed if its whole target is removed.
+                // A later occurrence of a node is removed if all leaves of the node are removed.
                 let before = |at: usize| kept_before.get(at).copied();
                 let target = numbered.get(number).copied().unwrap_or(at);
                 let end = treedef.view(target).end();
@@ -87,13 +87,13 @@ impl<'t> Plan<'t> {
             Some((at, target))
         });
         let mut aliases: Vec<(usize, usize)> = aliases.collect();
-        // A node cut for one place of a shared node may contain the first place of another.
+        // A node that is cut for one shared node may contain the first occurrence of another shared node.
         loop {
             let before = aliases.len();
             aliases.retain(|&(alias, target)| {
                 let dangles = self.is_cut(target) && !self.is_cut(alias);
                 if dangles && !self.empty(alias) {
-                    // Then the first place stays, too.
+                    // The later occurrence cannot be removed, so the first occurrence is kept, too.
                     self.restore(target);
                 }
                 !dangles
@@ -104,8 +104,8 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// Cuts the node that empties a selected place: the outermost `Some`, or else the outermost item, that contains
-    /// nothing else and is in the variable of the place. Returns whether there is such a node.
+    /// Cuts the node that removes a selected leaf: the outermost `Some` or, if there is none, the outermost item that
+    /// contains no other leaves and is in the same variable. Returns whether such a node exists.
     fn empty(&mut self, place: usize) -> bool {
         let kind = |at: usize| self.treedef.view(at).kind();
         let variable = self.variables[place];
@@ -123,7 +123,7 @@ impl<'t> Plan<'t> {
             if self.gives_items(parent) {
                 item = Some(at);
             }
-            // Without a kind, a leaf is a variable of its own.
+            // A leaf without a kind is a variable of its own.
             if variable.is_none() && !kind(parent).is_transparent() {
                 break;
             }
@@ -138,7 +138,7 @@ impl<'t> Plan<'t> {
         true
     }
 
-    /// Keeps a node and all nodes above it from being cut.
+    /// Removes the cuts of a node and of all nodes above it.
     fn restore(&mut self, node: usize) {
         for above in upwards(&self.parents, node) {
             self.cuts.remove(&above);
@@ -155,7 +155,7 @@ impl<'t> Plan<'t> {
         self.kept_before[node] == self.kept_before[end]
     }
 
-    /// Returns whether a node may have fewer children.
+    /// Returns whether children may be removed from a node.
     fn gives_items(&self, node: usize) -> bool {
         match self.treedef.view(node).kind() {
             NodeKind::List | NodeKind::Tuple => !self.fixed.contains(&node),
@@ -169,13 +169,13 @@ fn upwards(parents: &[usize], node: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(node), |&at| (at > 0).then(|| parents[at]))
 }
 
-/// Returns for each node its parent (the root's is itself) and the variable that contains it.
+/// Returns for each node its parent and the variable that contains it. The root is its own parent.
 fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut parents = vec![0; treedef.num_nodes()];
     let mut variables = vec![None; treedef.num_nodes()];
     for node in treedef.nodes() {
         let at = node.position();
-        // The kind that a reference itself determines does not count: the reference is a variable of its own.
+        // The kind with which a reference was created is ignored, because the reference is a variable of its own.
         let shape = Some(node.shape()).filter(|shape| !shape.kind().is_transparent());
         for (position, child) in node.children().enumerate() {
             let child = child.position();
