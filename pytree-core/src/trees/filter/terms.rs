@@ -1,6 +1,4 @@
-//! The terms of `a
-//! b
-//! …` or `a & b & …`, in a flat list.
+//! The terms of `a | b | …` or `a & b & …`, in a flat list.
 //!
 //! Nested terms would need a recursion as deep as the number of terms. The paths among the terms are sorted once, so a
 //! single search finds whether any of them leads to a leaf.
