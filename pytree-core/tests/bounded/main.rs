@@ -106,7 +106,7 @@ fn structures_read_from_bytes_are_freed() {
 }
 
 #[test]
-fn a_structure_keeps_its_names_as_long_as_it_lives() {
+fn structure_keeps_its_names_alive() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let read = TreeDef::from_bytes(&hostile(7)).unwrap();
     let (copy, child) = (

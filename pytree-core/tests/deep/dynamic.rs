@@ -66,7 +66,7 @@ fn deep_tree_is_built_flattened_and_unflattened() {
 }
 
 #[test]
-fn it_is_compared() {
+fn deep_tree_is_compared() {
     let (left, right) = (deep(1.0), deep(1.0));
     assert!(small("equality", || left == right));
     assert_eq!(
@@ -120,7 +120,7 @@ fn it_is_compared() {
 }
 
 #[test]
-fn it_is_shown_hashed_and_written() {
+fn deep_tree_is_shown_hashed_and_written() {
     let tree = deep(1.0);
     let text = small("showing", || tree.to_string());
     assert!(
@@ -155,7 +155,7 @@ fn it_is_shown_hashed_and_written() {
 }
 
 #[test]
-fn it_is_mapped_walked_and_split() {
+fn deep_tree_is_mapped_walked_and_split() {
     let tree = deep(1.0);
     assert_eq!(
         small("mapping", || tree.map(|leaf| leaf + 1.0)).leaves(),
@@ -204,7 +204,7 @@ fn it_is_mapped_walked_and_split() {
 }
 
 #[test]
-fn a_leaf_at_each_level_takes_no_longer() {
+fn leaf_at_each_level_takes_linear_time() {
     let tree = small("building", || {
         let mut builder = TreeBuilder::new();
         for level in 0..DEPTH {
@@ -243,7 +243,7 @@ fn a_leaf_at_each_level_takes_no_longer() {
 }
 
 #[test]
-fn dictionaries_that_are_put_in_order_are_not_copied_at_each_level() {
+fn sorting_nested_dictionaries_takes_linear_time() {
     const LEVELS: usize = 100_000;
     let tree = small("building", || {
         let mut builder = TreeBuilder::new();

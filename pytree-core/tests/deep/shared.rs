@@ -79,7 +79,7 @@ fn the_deepest_that_is_built_is_dropped() {
 }
 
 #[test]
-fn a_dynamic_tree_of_it_has_no_bound() {
+fn dynamic_tree_of_links_has_no_limit() {
     let treedef = TreeDef::from_bytes(&links(10_000)).unwrap();
     let leaves = vec![1.0_f32; treedef.num_leaves()];
     let tree = Tree::new(treedef, leaves).unwrap();

@@ -88,7 +88,7 @@ fn too_deep_value_is_rejected_with_path() {
 }
 
 #[test]
-fn walks_of_the_leaves_alone_refuse_it_too() {
+fn leaf_walks_reject_too_deep_value() {
     let node = chain(TOO_DEEP);
     for text in [
         fails(|| tree::leaves::<i64, _>(&node).len()),
@@ -105,7 +105,7 @@ fn walks_of_the_leaves_alone_refuse_it_too() {
 }
 
 #[test]
-fn a_match_refuses_it_whatever_the_treedef() {
+fn match_rejects_too_deep_value() {
     let node = chain(TOO_DEEP);
     let matched =
         |treedef: &TreeDef| fails(|| match_structure::<i64, _>(&node, treedef, &mut Vec::new()));
@@ -117,7 +117,7 @@ fn a_match_refuses_it_whatever_the_treedef() {
 }
 
 #[test]
-fn a_treedef_that_nests_too_deep_is_not_built() {
+fn too_deep_treedef_is_not_built() {
     let tree = dynamic_chain(TOO_DEEP);
     let error = on_stack(2048, || tree.to_value::<Node>())
         .unwrap()
@@ -178,7 +178,7 @@ enum Wide {
 }
 
 #[test]
-fn a_wide_type_as_deep_as_the_limit_fits_a_thread() {
+fn wide_type_at_depth_limit_fits_thread() {
     // The last level holds a `Some` in a tuple.
     const LEVELS: usize = LIMIT - 2;
     // Less than the 2 MiB of a thread: a third is left for its other work, and for wider types.
@@ -201,7 +201,7 @@ fn a_wide_type_as_deep_as_the_limit_fits_a_thread() {
 
 /// The dynamic tree inside of a typed value is no part of its depth.
 #[test]
-fn a_dynamic_tree_in_a_typed_value_does_not_count() {
+fn dynamic_tree_does_not_count_as_depth() {
     #[derive(Clone, Debug, PartialEq, Pytree)]
     struct Holder {
         tree: Tree<i64>,
@@ -234,7 +234,7 @@ impl Pytree for Wrapped {
 }
 
 #[test]
-fn six_keys_of_a_path_are_named_and_a_seventh_is_not() {
+fn depth_error_shows_six_keys() {
     let six = vec![vec![vec![vec![vec![vec![Wrapped(LIMIT)]]]]]];
     assert_eq!(fails(|| tree::structure(&six)), message(&"[0]".repeat(6)));
     let seven = vec![six];
@@ -245,7 +245,7 @@ fn six_keys_of_a_path_are_named_and_a_seventh_is_not() {
 }
 
 #[test]
-fn the_limit_holds_for_treedefs_that_were_read() {
+fn depth_limit_holds_for_read_treedefs() {
     let read = |length| {
         let tree = dynamic_chain(length);
         let treedef = TreeDef::from_bytes(&tree.treedef().to_bytes()).unwrap();

@@ -40,7 +40,7 @@ fn a_function_keeps_its_arguments() {
 }
 
 #[test]
-fn the_function_is_part_of_the_structure_and_the_arguments_are_not() {
+fn bound_function_is_static_with_leaf_arguments() {
     let with = |function, argument: i64| {
         tree::structure(&Bound {
             function,
@@ -99,7 +99,7 @@ struct Noted {
 }
 
 #[test]
-fn static_values_are_equal_if_their_type_says_so() {
+fn static_equality_follows_custom_impl() {
     let noted = |note| Noted {
         weight: 1.0,
         note: Note(note),

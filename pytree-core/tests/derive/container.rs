@@ -74,7 +74,7 @@ struct Model {
 }
 
 #[test]
-fn a_plain_container_can_be_what_its_fields_can_be() {
+fn container_accepts_kinds_of_its_fields() {
     let moments = Moments {
         first: 1.0,
         second: array![2.0],

@@ -37,7 +37,7 @@ where
 }
 
 #[test]
-fn parameters_are_bounded_by_the_kinds_of_their_fields() {
+fn generic_parameters_get_bounds_from_field_kinds() {
     let scale = Scale { factor: 2.0_f32 };
     assert_eq!(rebuilt(&scale), scale);
     let residual = Residual {
@@ -62,7 +62,7 @@ fn parameters_are_bounded_by_the_kinds_of_their_fields() {
 
 /// What the arguments of a generic item are is seen in its children, and nowhere else.
 #[test]
-fn the_arguments_are_no_part_of_the_structure() {
+fn type_arguments_are_not_part_of_structure() {
     #[derive(Module, Clone, Debug)]
     struct Tag<T>(PhantomData<T>);
     assert_eq!(

@@ -88,7 +88,7 @@ fn a_struct_is_rebuilt_from_its_leaves() {
 }
 
 #[test]
-fn the_registry_is_a_constant_in_declaration_order() {
+fn registry_is_constant_in_declaration_order() {
     const REGISTRY: &[(&str, FieldKind)] = Mlp::REGISTRY;
     assert_eq!(
         REGISTRY,
@@ -106,7 +106,7 @@ fn the_registry_is_a_constant_in_declaration_order() {
 }
 
 #[test]
-fn the_kind_of_a_leaf_is_that_of_its_field() {
+fn leaf_has_kind_of_its_field() {
     let kinds = tree::structure(&mlp(Activation::Relu)).leaf_kinds();
     let param = Some(LeafKind::Param);
     assert_eq!(kinds[..4], [param, param, param, param]);
@@ -117,7 +117,7 @@ fn the_kind_of_a_leaf_is_that_of_its_field() {
 }
 
 #[test]
-fn a_static_field_is_part_of_the_structure() {
+fn static_field_is_part_of_structure() {
     let structure = |activation| tree::structure(&mlp(activation));
     assert_eq!(structure(Activation::Relu), structure(Activation::Relu));
     assert_ne!(structure(Activation::Relu), structure(Activation::Tanh));
@@ -166,7 +166,7 @@ enum Layer {
 }
 
 #[test]
-fn the_variant_of_an_enum_is_part_of_the_structure() {
+fn enum_variant_is_part_of_structure() {
     let layers = [
         Layer::Linear(linear()),
         Layer::Scale {
@@ -321,7 +321,7 @@ fn containers_are_what_they_hold() {
 }
 
 #[test]
-fn a_module_may_be_local_to_a_function() {
+fn module_may_be_local_to_function() {
     #[derive(Module, Clone, Debug, PartialEq)]
     struct Local {
         inner: Linear,

@@ -80,7 +80,7 @@ fn boxes_are_rebuilt_with_their_types() {
 }
 
 #[test]
-fn boxes_display_as_what_they_hold() {
+fn boxes_display_as_their_content() {
     assert_eq!(
         shown(&chain()),
         "PyTreeDef(Chain { layers: [Scale { factor: * }, Shift { by: *, inner: Scale { factor: * } }] })"
@@ -89,7 +89,7 @@ fn boxes_display_as_what_they_hold() {
 }
 
 #[test]
-fn the_concrete_type_is_part_of_the_structure() {
+fn concrete_type_is_part_of_structure() {
     let one = |layer: Box<dyn Layer>| tree::structure(&layer);
     let scale = || Box::new(Scale { factor: 1.0 });
     let shift = Box::new(Shift {
@@ -154,7 +154,7 @@ impl Layer for DynamicModule<f32> {
 }
 
 #[test]
-fn two_types_that_look_alike_differ_in_a_box() {
+fn boxed_types_with_equal_structures_differ() {
     let typed = Scale { factor: 2.0 };
     let mut dynamic = DynamicModule::<f32>::typed("Scale").unwrap();
     dynamic.register_param("factor", 2.0_f32).unwrap();

@@ -44,7 +44,7 @@ impl Layer for Scale {
 }
 
 #[test]
-fn the_crate_is_found_where_the_attribute_says() {
+fn crate_attribute_locates_renamed_crate() {
     let pair = Pair(
         Scale {
             factor: 1.0,

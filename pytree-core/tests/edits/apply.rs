@@ -17,7 +17,7 @@ impl Layer for Linear {
 }
 
 #[test]
-fn nodes_of_one_type_are_changed_wherever_they_are() {
+fn apply_changes_all_nodes_of_type() {
     let changed = edit::apply(mlp(), |layer: &mut Linear| layer.bias = None);
     assert!(changed.layers.iter().all(|layer| layer.bias.is_none()));
     assert_eq!((changed.output.bias, changed.output.weight), (None, 3.0));
@@ -40,7 +40,7 @@ fn leaves_of_one_type_are_changed() {
 }
 
 #[test]
-fn what_is_inside_comes_first_and_has_its_path() {
+fn children_come_first_with_paths() {
     let mut met = Vec::new();
     let changed = edit::apply_with_path(
         vec![vec![1.0_f32], vec![2.0, 3.0]],
@@ -83,7 +83,7 @@ fn what_is_inside_comes_first_and_has_its_path() {
 }
 
 #[test]
-fn leaves_of_a_dynamic_tree_are_met_as_what_they_are() {
+fn dynamic_leaves_are_visited_as_their_types() {
     let changed = edit::apply_any((tree!([1, "a"]), 2_i32), |path, leaf| {
         if let Some(number) = leaf.downcast_mut::<i32>() {
             *number += path.keys().len() as i32;
@@ -93,7 +93,7 @@ fn leaves_of_a_dynamic_tree_are_met_as_what_they_are() {
 }
 
 #[test]
-fn a_shared_node_is_changed_once_and_stays_shared() {
+fn shared_node_is_changed_once() {
     let mut met = Vec::new();
     let changed = edit::apply_with_path(tied(), |path, layer: &mut Linear| {
         met.push(path.to_string());
@@ -118,7 +118,7 @@ fn a_shared_node_is_changed_once_and_stays_shared() {
 }
 
 #[test]
-fn a_node_after_a_shared_one_is_met_at_its_own_place() {
+fn node_after_shared_node_has_own_path() {
     #[derive(Module, Debug)]
     struct Last {
         first: Linear,
@@ -151,7 +151,7 @@ fn a_node_after_a_shared_one_is_met_at_its_own_place() {
 }
 
 #[test]
-fn a_trait_object_is_met_as_its_type_and_as_the_box() {
+fn trait_object_is_visited_twice() {
     let model: Vec<Box<dyn Layer>> = vec![Box::new(linear(1.0)), Box::new(linear(2.0))];
     let model = edit::apply(model, |layer: &mut Linear| layer.weight *= 10.0);
     assert_eq!(model[1].weight(), 20.0);
@@ -166,7 +166,7 @@ fn a_trait_object_is_met_as_its_type_and_as_the_box() {
 }
 
 #[test]
-fn the_paths_of_a_type_go_from_the_root_down() {
+fn paths_of_type_are_in_preorder() {
     assert_eq!(
         texts(&edit::paths_of::<Linear>(&mlp())),
         ["layers[0]", "layers[1]", "output"]

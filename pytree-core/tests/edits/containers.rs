@@ -46,7 +46,7 @@ fn containers_are_flattened_and_unflattened() {
 }
 
 #[test]
-fn a_queue_is_a_list_from_front_to_back() {
+fn queue_has_structure_of_list() {
     let queue = window().recent;
     assert_eq!(
         tree::structure(&queue),
@@ -60,7 +60,7 @@ fn a_queue_is_a_list_from_front_to_back() {
 }
 
 #[test]
-fn a_counted_node_is_what_it_leads_to_at_each_place() {
+fn arc_is_visited_at_each_path() {
     let node = Arc::new(linear(1.0));
     let twice = (node.clone(), node);
     assert_eq!(graph::leaves::<f32, _>(&twice).len(), 4);
@@ -72,7 +72,7 @@ fn a_counted_node_is_what_it_leads_to_at_each_place() {
 }
 
 #[test]
-fn their_parts_are_partitions_and_the_parts_of_what_they_lead_to() {
+fn parts_of_queues_and_arcs_are_partitions() {
     fn part<T: SelectPart<f32>>(value: &T) -> T::Part {
         T::select_part(Tree::from_value(value)).unwrap()
     }

@@ -31,7 +31,7 @@ fn the_same_model_has_no_differences() {
 }
 
 #[test]
-fn the_largest_differences_are_found_with_their_place() {
+fn largest_difference_has_its_index() {
     let left = array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 100.0]];
     let right = array![[1.0_f32, 2.0, 4.0], [4.0, 8.0, 103.0]];
     let found = values(&left, &right);
@@ -116,7 +116,7 @@ fn shape_dtype_and_type_differences_are_reported() {
 }
 
 #[test]
-fn other_leaves_are_compared_by_what_they_display() {
+fn opaque_leaves_compare_by_displayed_text() {
     assert!(diff(&"a", &"a").is_empty());
     let found = diff(&String::from("a"), &String::from("b"));
     assert_eq!(change(&found), (LeafChange::Values, "'a'", "'b'"));
@@ -135,7 +135,7 @@ impl Element for Half {
 }
 
 #[test]
-fn elements_that_cannot_be_read_are_not_taken_as_equal() {
+fn unreadable_elements_are_not_equal() {
     let array = ndarray::Array1::from(vec![Half(1)]);
     assert_eq!(array.values(), None);
     let found = diff(&array, &array);
@@ -196,7 +196,7 @@ fn the_table_is_aligned_and_in_order() {
 }
 
 #[test]
-fn elements_are_shown_with_the_digits_of_their_type() {
+fn elements_are_shown_with_digits_of_dtype() {
     let single = diff(&0.1_f32, &0.2_f32).to_string();
     assert!(single.contains("[]: 0.1 against 0.2"), "{single}");
     let double = diff(&f64::from(0.1_f32), &0.2_f64).to_string();
@@ -220,7 +220,7 @@ fn integers_are_shown_with_all_their_digits() {
 }
 
 #[test]
-fn the_place_of_the_largest_difference_has_an_index_along_each_axis() {
+fn largest_difference_has_index_along_each_axis() {
     let zeros = ndarray::Array3::<f32>::zeros((2, 3, 4));
     for position in [[0, 0, 0], [0, 2, 1], [1, 0, 3], [1, 2, 0], [1, 2, 3]] {
         let mut changed = zeros.clone();

@@ -145,7 +145,7 @@ fn filters_stand_in_each_other() {
 }
 
 #[test]
-fn the_first_filter_that_accepts_a_leaf_has_it() {
+fn leaf_goes_to_first_accepting_filter() {
     let filters = [
         Filter::path("layer.bias"),
         Filter::param(),
@@ -202,7 +202,7 @@ fn everything_is_only_the_last() {
 
 /// Each collection has a filter, so that none is left over.
 #[test]
-fn filters_that_take_all_leaves_need_no_everything() {
+fn filters_covering_all_leaves_need_no_everything() {
     let [params, stats, states] = partition::split::<_, f32, 3>(
         &norm(),
         [
@@ -216,7 +216,7 @@ fn filters_that_take_all_leaves_need_no_everything() {
 }
 
 #[test]
-fn a_filter_of_a_part_leaves_a_part() {
+fn filtering_part_returns_part() {
     let params: Partition<Norm, f32> = partition::filter(&norm(), &Filter::param());
     assert_eq!(params.filter(&Filter::param()), Ok(params.clone()));
     let biases = params.filter(&Filter::path_contains("bias")).unwrap();
@@ -276,7 +276,7 @@ fn missing_path_is_an_error_in_any_term() {
 
 #[test]
 #[should_panic(expected = "cannot select a part: no leaf at laier; did you mean `layer`?")]
-fn to_select_at_a_path_that_is_not_there_panics() {
+fn selecting_missing_path_panics() {
     let _: Partition<Norm, f32> = partition::filter(&norm(), &Filter::path("laier"));
 }
 
@@ -303,7 +303,7 @@ fn filters_are_shown_as_they_are_written() {
 }
 
 #[test]
-fn many_terms_accept_what_each_does() {
+fn many_terms_decide_like_single_terms() {
     let paths = ["a", "a.b", "a[0]", "b[1].c", "b[10]", "c", "['a']", "d.e.f"];
     let places = [
         "a", "a.b.c", "a[0]", "a[1]", "ab", "b[1]", "b[1].c.d", "b[1].d", "b[10][3]", "b[2]",

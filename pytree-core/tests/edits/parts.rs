@@ -43,7 +43,7 @@ fn difference(problem: &MergeProblem) -> (String, &str, &str, DifferenceKind) {
 }
 
 #[test]
-fn a_part_lists_the_leaves_that_are_present() {
+fn part_lists_present_leaves() {
     let part: Partition<Mlp, f32> = partition::filter(&mlp(), &Filter::path("layers[1]"));
     let listed: Vec<(String, f32)> = part
         .iter_with_path()
@@ -60,7 +60,7 @@ fn a_part_lists_the_leaves_that_are_present() {
 }
 
 #[test]
-fn the_leaves_of_a_dynamic_tree_have_paths() {
+fn leaves_of_dynamic_tree_have_paths() {
     let tree: Tree<i32> = Tree::list(vec![Tree::leaf(5), Tree::tuple(vec![Tree::leaf(6)])]);
     let listed: Vec<(String, i32)> = tree
         .iter_with_path()
@@ -70,7 +70,7 @@ fn the_leaves_of_a_dynamic_tree_have_paths() {
 }
 
 #[test]
-fn a_part_is_shown_with_its_gaps_and_equal_by_its_leaves() {
+fn part_displays_absent_leaves_and_compares_leaves() {
     let [first, second] = halves();
     assert_eq!(first.to_string(), "(1.0, -)");
     assert_eq!(format!("{second:?}"), "(-, 2.0)");
@@ -80,7 +80,7 @@ fn a_part_is_shown_with_its_gaps_and_equal_by_its_leaves() {
 }
 
 #[test]
-fn a_leaf_is_found_by_its_path_only() {
+fn leaf_is_found_only_by_its_path() {
     let [first, _] = halves();
     assert_eq!(first.get("[0]"), Ok(&1.0));
     assert_eq!(
@@ -131,7 +131,7 @@ fn everything_is_the_last_filter() {
 }
 
 #[test]
-fn twenty_places_are_listed_and_the_rest_is_counted() {
+fn error_lists_twenty_items_and_counts_rest() {
     let message = |places: usize| {
         partition::split::<_, f32, 1>(&vec![1.0_f32; places], [Filter::nothing()])
             .unwrap_err()
@@ -148,7 +148,7 @@ fn twenty_places_are_listed_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_place_in_no_part_and_one_in_two_are_errors() {
+fn merge_rejects_missing_and_repeated_leaves() {
     let [first, second] = halves();
     let merged = |parts: &[&Partition<Pair, f32>]| {
         partition::merge(parts.iter().map(|&part| part.clone()).collect::<Vec<_>>())
@@ -178,7 +178,7 @@ fn a_place_in_no_part_and_one_in_two_are_errors() {
 }
 
 #[test]
-fn parts_of_two_structures_are_refused_with_the_difference() {
+fn merge_reports_structure_differences_of_parts() {
     let one = |name, rate: f64| {
         let statics = vec![("rate", StaticBox::new(rate))];
         Tree::structure(name, vec![("x", Tree::leaf(1.0))], statics).unwrap()
@@ -207,7 +207,7 @@ fn parts_of_two_structures_are_refused_with_the_difference() {
 }
 
 #[test]
-fn a_leaf_does_not_merge_with_a_node() {
+fn leaf_does_not_merge_with_node() {
     let empty = || Tree::list(Vec::new());
     let left = part(Tree::tuple(vec![Tree::leaf(1.0), empty()]), &[0]);
     let right = part(Tree::tuple(vec![empty(), Tree::leaf(1.0)]), &[0]);
@@ -232,7 +232,7 @@ fn a_leaf_does_not_merge_with_a_node() {
 }
 
 #[test]
-fn which_leaves_are_present_is_no_difference_of_structures() {
+fn absent_leaves_are_not_structure_differences() {
     let inner = |tuple: bool| {
         let leaves = vec![Tree::leaf(2.0)];
         let inner = if tuple {
@@ -255,7 +255,7 @@ fn which_leaves_are_present_is_no_difference_of_structures() {
 }
 
 #[test]
-fn a_typed_part_merges_with_one_that_was_read() {
+fn typed_part_merges_with_read_part() {
     let (first, second) = {
         let filters = [Filter::path("weight"), Filter::everything()];
         let [first, second] = partition::split::<_, f32, 2>(&linear(1.0), filters).unwrap();
@@ -268,7 +268,7 @@ fn a_typed_part_merges_with_one_that_was_read() {
 }
 
 #[test]
-fn all_leaves_of_a_wrong_type_are_listed() {
+fn all_leaves_of_wrong_type_are_listed() {
     let three: Tree = tree!((1.0_f32, 2_i32, "a"));
     let all: Partition<Tree, AnyLeaf> = partition::filter(&three, &Filter::everything());
     let tree = all.map(|_| AnyLeaf::new(true)).into_tree();
@@ -291,7 +291,7 @@ fn all_leaves_of_a_wrong_type_are_listed() {
 }
 
 #[test]
-fn an_absent_leaf_is_called_so() {
+fn absent_leaf_is_reported_as_absent() {
     let [first, _] = halves();
     let whole = tree::structure(&(1.0_f32, 2.0_f32));
     let differences = first.tree().treedef().differences(&whole);

@@ -24,7 +24,7 @@ fn model_survives_ravel_round_trip() {
 }
 
 #[test]
-fn arrays_are_laid_out_by_rows_whatever_their_memory() {
+fn ravel_is_row_major_for_any_layout() {
     let model: (Array2<i32>, i32) = (array![[1, 2], [3, 4]].reversed_axes(), 5);
     let (vector, form) = ravel::<i32, _>(&model).unwrap();
     assert_eq!(vector, array![1, 3, 2, 4, 5]);
@@ -32,7 +32,7 @@ fn arrays_are_laid_out_by_rows_whatever_their_memory() {
 }
 
 #[test]
-fn a_shared_leaf_is_in_the_vector_once() {
+fn shared_leaf_is_raveled_once() {
     let (vector, form) = ravel::<f32, _>(&tied()).unwrap();
     assert_eq!(vector, array![1.0, 1.5, 2.0, 2.5, 9.0]);
     let back = form.unravel(&(vector + 1.0)).unwrap();

@@ -7,7 +7,7 @@ use pytree_core::{AnyLeaf, Pytree, Shared, Tree, TreeError, diff, edit, tree};
 use super::*;
 
 #[test]
-fn a_leaf_a_node_and_the_root_are_replaced() {
+fn selectors_replace_at_every_level() {
     let model = mlp();
     let one = edit::replace_at(&model, "layers[0].weight", 5.0_f32).unwrap();
     assert_eq!(one.layers[0].weight, 5.0);
@@ -40,7 +40,7 @@ fn an_option_is_replaced_whole_or_inside() {
 }
 
 #[test]
-fn a_shared_node_is_replaced_from_any_of_its_places() {
+fn shared_node_is_replaced_by_any_path() {
     let model = tied();
     for path in ["embed", "inner[1]"] {
         let whole = edit::replace_at(&model, path, Shared::new(linear(7.0))).unwrap();
@@ -76,7 +76,7 @@ fn maps_are_replaced_by_key() {
 }
 
 #[test]
-fn a_dynamic_tree_takes_any_value_at_any_depth() {
+fn dynamic_tree_accepts_replacement_at_any_depth() {
     let tree = tree!([(1, 2), { "a": 3, "b": [4] }, 5]);
     let leaf = edit::replace_at(&tree, "[0][1]", "text").unwrap();
     assert_eq!(leaf.to_string(), "[(1, 'text'), {'a': 3, 'b': [4]}, 5]");
@@ -101,7 +101,7 @@ fn a_dynamic_tree_takes_any_value_at_any_depth() {
 }
 
 #[test]
-fn a_dynamic_tree_in_a_model_is_replaced_in() {
+fn replacement_reaches_into_dynamic_tree_of_model() {
     type Model = (Linear, Tree<AnyLeaf>, f32);
     let model: Model = (linear(1.0), tree!([1, (2, 3)]), 4.0);
     let changed: Model = edit::replace_at(&model, "[1][1]", tree!({"k": 9})).unwrap();
@@ -124,7 +124,7 @@ fn a_dynamic_tree_in_a_model_is_replaced_in() {
 }
 
 #[test]
-fn an_absent_leaf_of_a_part_is_put_in() {
+fn absent_leaf_of_part_is_inserted() {
     use pytree_core::{Filter, Partition, partition};
     let part: Partition<Mlp, f32> = partition::filter(&mlp(), &Filter::path("output"));
     assert_eq!(part.len(), 2);
@@ -134,7 +134,7 @@ fn an_absent_leaf_of_a_part_is_put_in() {
 }
 
 #[test]
-fn a_tree_a_hundred_thousand_levels_deep_is_replaced_in() {
+fn replacement_works_in_very_deep_tree() {
     let mut treedef = Tree::list(vec![Tree::leaf(1_i32)]);
     for _ in 0..9 {
         treedef = Tree::list(vec![treedef]);
@@ -193,7 +193,7 @@ fn paths_that_are_not_there_are_corrected() {
 }
 
 #[test]
-fn a_value_of_another_type_is_refused_and_says_why() {
+fn replacement_of_wrong_type_is_rejected() {
     let text = |error: TreeError| error.to_string();
     assert_eq!(
         text(edit::replace_at(&mlp(), "layers", vec![1.0_f32]).unwrap_err()),
@@ -211,7 +211,7 @@ fn a_value_of_another_type_is_refused_and_says_why() {
 
 /// A type that is not a struct of the crate is replaced like one.
 #[test]
-fn the_result_of_a_replacement_is_a_pytree_like_any_other() {
+fn replaced_model_is_ordinary_pytree() {
     fn replaced(model: &impl Pytree, path: &str) -> Vec<String> {
         let (leaves, _) = tree::flatten_any(&(Tree::of(model), path.len() as i32));
         leaves.iter().map(|leaf| leaf.to_string()).collect()
@@ -221,7 +221,7 @@ fn the_result_of_a_replacement_is_a_pytree_like_any_other() {
 }
 
 #[test]
-fn of_two_dynamic_trees_one_is_replaced_in() {
+fn replacement_changes_one_of_two_dynamic_trees() {
     type Model = (Tree<AnyLeaf>, Tree<AnyLeaf>);
     let model: Model = (tree!([1, (2, 3)]), tree!([4, (5, 6)]));
     let changed: Model = edit::replace_at(&model, "[1][1][0]", 9_i32).unwrap();
@@ -234,7 +234,7 @@ fn of_two_dynamic_trees_one_is_replaced_in() {
 
 /// A dynamic tree knows no sharing, whether it takes a value inside or as a whole.
 #[test]
-fn a_shared_value_in_a_dynamic_tree_is_there_at_each_place() {
+fn dynamic_tree_repeats_shared_value() {
     let model: (Tree<AnyLeaf>, f32) = (tree!([1, 2]), 3.0);
     let node = Shared::new(1.5_f32);
     let value = || (node.clone(), node.clone());

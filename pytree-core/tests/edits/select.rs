@@ -9,7 +9,7 @@ use super::*;
 struct Marker;
 
 #[test]
-fn a_leaf_a_node_and_the_root_have_paths() {
+fn selectors_have_paths_at_every_level() {
     let model = mlp();
     let path = |place: Result<KeyPath, TreeError>| place.unwrap().to_string();
     let weight = at(|m: &Mlp| &m.layers[1].weight);
@@ -60,7 +60,7 @@ fn leaves_at_one_address_differ_by_type() {
 }
 
 #[test]
-fn a_value_takes_the_place_and_the_rest_stays() {
+fn replacement_leaves_rest_unchanged() {
     let model = mlp();
     let weight = at(|m: &Mlp| &m.layers[1].weight);
     let mut expected = mlp();
@@ -91,7 +91,7 @@ fn a_value_takes_the_place_and_the_rest_stays() {
 }
 
 #[test]
-fn a_shared_node_is_replaced_at_all_its_places() {
+fn shared_node_is_replaced_at_all_paths() {
     let model = tied();
     for (selector, path) in [
         (at(|m: &Tied| &m.embed), "embed"),
@@ -118,7 +118,7 @@ fn a_shared_node_is_replaced_at_all_its_places() {
 }
 
 #[test]
-fn what_the_value_shares_with_the_rest_stays_shared() {
+fn replacement_preserves_sharing_with_model() {
     let model = tied();
     let inner = at(|m: &Tied| &m.inner);
     let longer = inner
@@ -143,7 +143,7 @@ fn what_the_value_shares_with_the_rest_stays_shared() {
 }
 
 #[test]
-fn a_filter_takes_the_leaves_at_and_below() {
+fn path_filter_accepts_leaves_below() {
     let model = mlp();
     let split = |filter: Filter| {
         let [part, rest] =
@@ -157,7 +157,7 @@ fn a_filter_takes_the_leaves_at_and_below() {
 }
 
 #[test]
-fn a_filter_finds_shared_leaves_where_parts_have_them() {
+fn selector_filter_accepts_shared_leaves() {
     let model = tied();
     let leaves = |filter: Filter| {
         partition::filter::<Tied, f32>(&model, &filter)
@@ -212,7 +212,7 @@ fn leaves_without_size_are_found_among_others() {
 
 #[test]
 #[should_panic(expected = "index out of bounds: the len is 2 but the index is 7")]
-fn an_index_out_of_bounds_panics_as_in_rust() {
+fn selector_index_out_of_bounds_panics() {
     let _ = at(|m: &Mlp| &m.layers[7].weight).path(&mlp());
 }
 

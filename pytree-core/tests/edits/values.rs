@@ -20,7 +20,7 @@ fn numbers_of_every_type_are_read() {
 }
 
 #[test]
-fn arrays_are_read_by_rows_and_other_leaves_not() {
+fn only_arrays_have_values_in_row_order() {
     let array = array![[1_i32, 2], [3, 4]].reversed_axes();
     assert_eq!(array.values(), Some(vec![1.0, 3.0, 2.0, 4.0]));
     assert_eq!(arr0(7_u8).values(), Some(vec![7.0]));

@@ -22,7 +22,7 @@ fn chosen(filter: &Filter) -> Result<Vec<bool>, String> {
 }
 
 #[test]
-fn what_is_accepted_is_chosen() {
+fn choose_returns_accepted_leaves() {
     assert_eq!(
         chosen(&Filter::path_contains("slope")).unwrap(),
         [true, false, true, false]

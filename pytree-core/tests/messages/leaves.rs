@@ -48,7 +48,7 @@ fn leaves_of_one_type_are_mapped() {
 }
 
 #[test]
-fn a_tree_is_read_by_texts_and_paths() {
+fn tree_is_indexed_by_text_or_path() {
     let tree: Tree<i32> = tree!({"a": [1, 2]}).cast().unwrap();
     let path: KeyPath = "['a'][1]".parse().unwrap();
     assert_eq!(tree.get(&path).unwrap(), &2);

@@ -74,7 +74,7 @@ fn a_path_is_corrected_as_a_whole() {
 }
 
 #[test]
-fn what_is_none_becomes_some() {
+fn none_is_replaced_by_content() {
     let body = model().body.into_inner();
     let with_head = edit::replace_at(&body, "head", linear(3.0)).unwrap();
     assert_eq!(with_head.head, Some(linear(3.0)));
@@ -152,7 +152,7 @@ fn error_names_the_operation() {
 }
 
 #[test]
-fn a_part_is_read_by_texts_and_paths() {
+fn part_is_indexed_by_text_or_path() {
     let model = model();
     let part = partition::filter::<_, f32>(&model, &Filter::param());
     let selected = pytree_core::at(|m: &Model| &m.body.layers[1].weight);

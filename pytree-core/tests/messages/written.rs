@@ -17,7 +17,7 @@ fn a_dictionary_may_be_long() {
 }
 
 #[test]
-fn a_list_may_be_long_and_a_tree_deep() {
+fn macro_accepts_long_and_deep_trees() {
     let list = tree!([
         -1, -2, -3, -4, -5, -6, -7, -8, -9, -1, -2, -3, -4, -5, -6, -7, -8, -9, -1, -2, -3, -4, -5,
         -6, -7, -8, -9, -1, -2, -3, -4, -5, -6, -7, -8, -9, -1, -2, -3, -4, -5, -6, -7, -8, -9, -1,

@@ -51,7 +51,7 @@ fn a_name_is_registered_once() {
 }
 
 #[test]
-fn a_name_that_is_missing_is_guessed() {
+fn missing_name_gets_suggestion() {
     let mut model = model();
     let text = String::from("there is no field `scael`; did you mean `scale`?");
     assert_eq!(said(model.get("scael")), head(READ, &text));
@@ -108,7 +108,7 @@ fn parameter_reports_all_leaves_without_gradient() {
 }
 
 #[test]
-fn a_sub_module_has_a_kind_for_each_leaf() {
+fn registered_module_needs_kind_for_each_leaf() {
     let mut model = model();
     let text = head(
         MODULE,

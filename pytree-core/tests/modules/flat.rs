@@ -50,7 +50,7 @@ fn unflat(flat: &Flat) -> Result<Vec<Linear>, TreeError> {
 }
 
 #[test]
-fn a_module_laid_out_flat_is_a_module() {
+fn flattened_module_is_module() {
     let module = vec![linear(), linear()];
     let before = flat(&module);
     assert_eq!(unflat(&before).unwrap(), module);
@@ -93,7 +93,7 @@ fn fields_without_leaves_are_in_every_part() {
 }
 
 #[test]
-fn modules_are_equal_if_structure_and_leaves_are() {
+fn dynamic_modules_compare_structure_and_leaves() {
     let (mut left, right) = (nested(), nested());
     assert!(diff(&left, &right).is_empty());
     assert_eq!(tree::structure(&left), tree::structure(&right));
@@ -128,7 +128,7 @@ fn freezing_twice_is_freezing_once() {
 }
 
 #[test]
-fn a_field_changes_its_kind_and_keeps_its_value_and_place() {
+fn set_kind_keeps_value_and_position() {
     let mut model = model();
     let names = |model: &DynamicModule| -> Vec<String> {
         model.fields().map(|(name, _)| name.to_owned()).collect()

@@ -13,7 +13,7 @@ fn frozen() -> Option<LeafKind> {
 }
 
 #[test]
-fn all_parameters_below_are_frozen_and_no_state_is() {
+fn freeze_changes_parameters_only() {
     let mut model = nested();
     let before = tree::structure(&model);
     model.freeze();
@@ -147,7 +147,7 @@ fn a_part_of_a_model_is_frozen() {
 }
 
 #[test]
-fn a_typed_module_is_read_from_a_frozen_one() {
+fn typed_module_is_read_from_frozen_module() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register_module("plain", linear()).unwrap();
     module

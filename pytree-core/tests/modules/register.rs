@@ -14,7 +14,7 @@ fn state<C: Collection>() -> FieldKind {
 }
 
 #[test]
-fn fields_are_in_the_order_of_registration_and_static_ones_last() {
+fn fields_keep_registration_order_with_statics_last() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register_static("name", "x".to_owned()).unwrap();
     module.register_param("z", 1.0).unwrap();
@@ -37,7 +37,7 @@ fn fields_are_in_the_order_of_registration_and_static_ones_last() {
 }
 
 #[test]
-fn each_field_has_the_kind_it_was_registered_with() {
+fn field_keeps_registered_kind() {
     let model = model();
     let fields: Vec<_> = model.fields().collect();
     assert_eq!(
@@ -64,7 +64,7 @@ fn each_field_has_the_kind_it_was_registered_with() {
 }
 
 #[test]
-fn clones_have_one_registry_until_one_is_changed() {
+fn clones_share_registry_until_changed() {
     let model = model();
     let mut other = model.clone();
     assert_eq!(model.registry(), other.registry());
@@ -153,7 +153,7 @@ fn a_module_is_rebuilt_from_its_leaves() {
 }
 
 #[test]
-fn parts_are_selected_and_put_back_by_kind() {
+fn parts_are_split_and_merged_by_kind() {
     let model = model();
     let [params, states, rest] = partition::split(
         &model,
@@ -188,7 +188,7 @@ fn leaves_of_one_type_are_mapped() {
 }
 
 #[test]
-fn a_module_is_a_field_of_a_derived_one() {
+fn dynamic_module_is_field_of_derived_module() {
     #[derive(Module, Clone, Debug)]
     struct Outer {
         inner: DynamicModule,
@@ -258,7 +258,7 @@ fn a_module_without_leaves_is_one() {
 }
 
 #[test]
-fn a_module_of_parameters_alone_is_frozen_whole() {
+fn module_of_parameters_is_frozen() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register_param("weight", 1.0).unwrap();
     module.register_param("bias", 2.0).unwrap();

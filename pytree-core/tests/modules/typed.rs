@@ -18,7 +18,7 @@ fn derived_module_survives_round_trip() {
 }
 
 #[test]
-fn a_module_of_the_same_fields_becomes_a_derived_one() {
+fn dynamic_module_converts_to_derived_module() {
     let mut module: DynamicModule = DynamicModule::new("Linear").unwrap();
     module.register_static("is_training", false).unwrap();
     module.register_param("weight", array![1.0_f32]).unwrap();
@@ -44,7 +44,7 @@ fn a_module_of_the_same_fields_becomes_a_derived_one() {
 }
 
 #[test]
-fn a_field_is_added_to_a_derived_module() {
+fn field_is_added_to_derived_module() {
     let mut module: DynamicModule = DynamicModule::from_value(&linear()).unwrap();
     module.register_param("bias", 0.0_f32).unwrap();
     assert_eq!(

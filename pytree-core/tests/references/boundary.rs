@@ -108,7 +108,7 @@ fn weak_handles_of_the_argument_are_returned() {
 }
 
 #[test]
-fn references_are_used_again_where_the_structure_is_the_same() {
+fn given_references_are_reused() {
     let outer = cells();
     let (leaves, treedef, references) = flatten_with_references::<i32, _>(&outer);
     assert_eq!(leaves, [1, 2, 3]);
@@ -274,7 +274,7 @@ fn references_are_found_in_a_structure() {
 }
 
 #[test]
-fn all_places_of_a_shared_node_are_shown() {
+fn all_paths_of_shared_node_are_shown() {
     let node = Shared::new(vec![1_i32, 2]);
     let inner = Ref::new(5_i32);
     let value = (node.clone(), inner.clone(), (node, 7_i32), inner);

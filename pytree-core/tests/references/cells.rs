@@ -18,7 +18,7 @@ fn pair() -> Pair {
 }
 
 #[test]
-fn what_is_written_through_one_handle_is_read_through_all() {
+fn written_value_is_read_through_all_handles() {
     let pair = pair();
     pair.a[0].set(10);
     assert_eq!(pair.a[1].get(), 10);
@@ -27,7 +27,7 @@ fn what_is_written_through_one_handle_is_read_through_all() {
 }
 
 #[test]
-fn graphs_visit_a_reference_once_and_trees_at_each_place() {
+fn trees_repeat_references_and_graphs_do_not() {
     let pair = pair();
     assert_eq!(graph::flatten::<i32, _>(&pair).0, [1, 2]);
     assert_eq!(tree::flatten::<i32, _>(&pair).0, [1, 1, 2, 2]);
@@ -67,7 +67,7 @@ struct Counter {
 }
 
 #[test]
-fn the_kind_is_that_of_the_field_or_else_of_the_reference() {
+fn field_kind_precedes_reference_kind() {
     let shared = Ref::state::<BatchStat>(1.0_f32);
     let stat = Some(LeafKind::State(CollectionId::of::<BatchStat>()));
     assert_eq!(shared.kind(), stat);
@@ -94,7 +94,7 @@ fn the_kind_is_that_of_the_field_or_else_of_the_reference() {
 }
 
 #[test]
-fn leaves_behind_a_reference_are_copied_and_not_lent() {
+fn leaves_behind_reference_cannot_be_borrowed() {
     let counter = Counter {
         weight: Ref::new(1.0),
         count: Ref::new(2.0),
@@ -120,7 +120,7 @@ fn leaves_behind_a_reference_are_copied_and_not_lent() {
 }
 
 #[test]
-fn a_reference_may_hold_a_node_and_references_in_it() {
+fn reference_may_contain_nodes_and_references() {
     let inner = Ref::new(1.0_f64);
     let outer = Ref::new(vec![inner.clone(), inner.clone()]);
     let both = (outer.clone(), inner);
@@ -138,7 +138,7 @@ fn a_reference_may_hold_a_node_and_references_in_it() {
 }
 
 #[test]
-fn a_shared_node_in_a_reference_keeps_its_other_places() {
+fn shared_node_in_reference_stays_shared() {
     let node = Shared::new(4_i32);
     let value = (node.clone(), Ref::new(node));
     let (leaves, treedef) = graph::flatten::<i32, _>(&value);
@@ -148,7 +148,7 @@ fn a_shared_node_in_a_reference_keeps_its_other_places() {
 }
 
 #[test]
-fn a_reference_is_not_written_by_what_makes_its_new_value() {
+fn update_function_cannot_write_its_reference() {
     let (count, other) = (Ref::new(1), Ref::new(10));
     let inside = |write: &dyn Fn()| {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

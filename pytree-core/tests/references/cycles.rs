@@ -46,7 +46,7 @@ fn cyclic_list_survives_round_trip() {
 }
 
 #[test]
-fn a_tree_refuses_it_with_its_path() {
+fn tree_functions_reject_cycle_with_path() {
     let holder = ("before", list());
     assert_eq!(
         panics(|| tree::structure(&holder)),
@@ -99,7 +99,7 @@ fn weak_edges_lead_back_after_unflattening() {
 }
 
 #[test]
-fn a_weak_edge_may_come_before_the_node() {
+fn weak_edge_may_precede_its_node() {
     let node = Shared::new(5_i32);
     let value = (node.downgrade(), node.clone(), node.downgrade());
     let (leaves, treedef) = graph::flatten::<i32, _>(&value);
@@ -117,7 +117,7 @@ fn a_weak_edge_may_come_before_the_node() {
 }
 
 #[test]
-fn an_edge_that_leads_out_leads_to_nothing() {
+fn weak_edge_out_of_value_loses_target() {
     let root = root();
     let (leaves, treedef) = graph::flatten::<f32, _>(&root.children[0]);
     let child: Shared<Node> = graph::unflatten(&treedef, leaves).unwrap();
@@ -171,7 +171,7 @@ fn structures_with_cycles_are_written_and_read() {
 }
 
 #[test]
-fn a_weak_edge_to_what_never_comes_is_refused() {
+fn weak_edge_to_missing_node_is_rejected() {
     let node = Shared::new(1_i32);
     let whole = graph::structure(&(node.downgrade(), node.clone()));
     let bytes = whole.to_bytes();
@@ -198,7 +198,7 @@ fn a_weak_edge_to_what_never_comes_is_refused() {
 }
 
 #[test]
-fn a_subtree_keeps_the_aliases_inside_of_it() {
+fn subtree_keeps_inner_aliases() {
     let (outer, node) = (Shared::new(0_i32), Shared::new(1_i32));
     let value = (outer.clone(), vec![node.clone(), node.clone(), outer]);
     let treedef = graph::structure(&value);
@@ -215,7 +215,7 @@ fn a_subtree_keeps_the_aliases_inside_of_it() {
 }
 
 #[test]
-fn a_dynamic_tree_in_a_value_has_numbers_of_its_own() {
+fn dynamic_tree_numbers_its_own_aliases() {
     let node = Shared::new(1_i32);
     let dynamic = || graph::map_to(&(node.clone(), node.clone()), |leaf: &i32| *leaf);
     let value = (

@@ -216,7 +216,7 @@ fn parts_written_by_threads_are_not_lost() {
 }
 
 #[test]
-fn a_call_that_always_loses_gets_its_turn() {
+fn losing_call_gets_its_turn() {
     let pair: Pair = (Ref::new(0), Ref::new(0));
     let done = AtomicBool::new(false);
     let start = Instant::now();

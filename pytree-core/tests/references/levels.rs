@@ -110,7 +110,7 @@ fn reference_of_another_thread_is_rejected() {
 }
 
 #[test]
-fn nothing_is_written_if_one_reference_may_not_be() {
+fn forbidden_reference_prevents_all_writes() {
     let outside = (Ref::new(1), Ref::new(2));
     let (leaves, treedef, references) = flatten_with_references::<i32, _>(&outside);
     let level = TraceLevel::begin("grad", LevelKind::Running);

@@ -54,7 +54,7 @@ fn update_writes_only_references_of_the_part() {
 }
 
 #[test]
-fn values_are_written_to_references_and_nowhere_else() {
+fn update_refs_writes_only_references() {
     let model = model();
     let all = partition::filter::<_, f32>(&model, &Filter::everything()).map(|leaf| leaf + 10.0);
     let error = update_refs(&model, &all).unwrap_err();
@@ -92,7 +92,7 @@ fn values_are_written_to_references_and_nowhere_else() {
 }
 
 #[test]
-fn only_references_of_some_kinds_are_mutable_for_a_while() {
+fn with_mutable_allows_only_accepted_kinds() {
     let (weight, mean) = (Ref::param(1), Ref::state::<Intermediate>(2));
     let plain = Ref::new(3);
     with_mutable(
@@ -126,7 +126,7 @@ fn only_references_of_some_kinds_are_mutable_for_a_while() {
 }
 
 #[test]
-fn leaves_are_popped_out_of_references_that_stay() {
+fn popping_keeps_the_references() {
     let mut model = model();
     let outside = model.clone();
     let popped = partition::pop::<_, f32>(&mut model, &Filter::state::<Intermediate>()).unwrap();
@@ -295,7 +295,7 @@ fn other_functions_see_through_references() {
 }
 
 #[test]
-fn what_references_hold_is_copied_into_trees_and_dynamic_modules() {
+fn reference_contents_are_copied_into_dynamic_trees() {
     let list = Ref::new(vec![1, 2]);
     let pair = (list.clone(), list.clone());
     let tree = Tree::of(&pair);

@@ -55,7 +55,7 @@ fn a_tree_is_what_was_written() {
 }
 
 #[test]
-fn a_built_tree_equals_one_that_was_written_otherwise() {
+fn built_tree_equals_written_tree() {
     let mut builder = TreeBuilder::new();
     builder
         .begin_dict()
@@ -81,7 +81,7 @@ fn a_built_tree_equals_one_that_was_written_otherwise() {
 }
 
 #[test]
-fn a_struct_has_its_fields_and_static_values() {
+fn struct_node_has_fields_and_statics() {
     let mut builder = TreeBuilder::new();
     builder
         .begin_struct(

@@ -31,7 +31,7 @@ fn small() -> TreeDef {
 
 /// The hashes were computed by the `xxhash` of Python from the bytes that stand beside them.
 #[test]
-fn a_hash_is_that_of_the_documented_bytes() {
+fn hash_matches_documented_bytes() {
     // A list of two leaves: 02 02 00, 00, 00.
     assert_eq!(tree::structure(&vec![1.0, 2.0]).content_hash(), LIST);
     // A dictionary of one key and no order: 04 01 01, 00 05 01 'a', 00.
@@ -68,7 +68,7 @@ fn bytes_are_as_documented() {
 }
 
 #[test]
-fn static_values_of_more_than_64_bytes_are_written_at_each_place() {
+fn large_static_values_are_written_repeatedly() {
     let twice = |length: usize| {
         let text = "t".repeat(length);
         tree::structure(&vec![
@@ -109,7 +109,7 @@ fn another_process_computes_the_same_hash() {
 }
 
 #[test]
-fn the_order_of_insertion_counts_in_bytes_but_not_in_the_hash() {
+fn insertion_order_changes_bytes_but_not_hash() {
     let (left, right) = (tree!({"a": 1, "b": 2}), tree!({"b": 1, "a": 2}));
     assert_eq!(left.treedef(), right.treedef());
     assert_eq!(
@@ -138,7 +138,7 @@ fn leaves_of_any_type_count_the_same() {
 }
 
 #[test]
-fn keys_of_types_that_are_the_same_data_count_the_same() {
+fn keys_with_equal_data_have_equal_hashes() {
     assert_eq!(
         keyed("a").content_hash(),
         keyed("a".to_owned()).content_hash()

@@ -37,7 +37,7 @@ fn difference_has_path_and_both_sides() {
 }
 
 #[test]
-fn what_is_below_another_static_value_is_compared_too() {
+fn children_below_different_statics_are_compared() {
     #[derive(Module)]
     struct Node {
         #[param]

@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn changed_bytes_of_a_graph_are_built_or_refused(pattern in patterns(), changes in changes()) {
+    fn mutated_graph_bytes_do_not_panic(pattern in patterns(), changes in changes()) {
         let graph = pattern.build();
         let mut bytes = graph::structure(&graph.roots).to_bytes();
         is_built_or_refused(&TreeDef::from_bytes(&bytes).unwrap());
@@ -298,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_of_shared_nodes_are_built_or_refused(pattern in patterns(), changes in changes()) {
+    fn mutated_shared_bytes_do_not_panic(pattern in patterns(), changes in changes()) {
         let mut nodes: Vec<Shared<Plain>> = Vec::new();
         for (number, [strong, ..]) in pattern.nodes.iter().enumerate() {
             let node = Plain { number: number as f32, nodes: chosen(&nodes, strong) };

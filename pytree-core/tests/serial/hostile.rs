@@ -52,7 +52,7 @@ fn the_header_is_checked() {
 }
 
 #[test]
-fn numbers_of_children_and_static_values_fit_the_shape() {
+fn counts_must_match_shape() {
     let counts = |children, statics, name: &str| {
         format!("{children} children and {statics} static values of `{name}`")
     };
@@ -209,7 +209,7 @@ fn static_values_are_checked() {
 }
 
 #[test]
-fn keys_are_in_order_and_none_is_there_twice() {
+fn keys_must_be_sorted_and_distinct() {
     says(
         b"\x05\x02\x02\x00\x01\x01\x00\x00",
         0,
@@ -273,7 +273,7 @@ fn keys_are_in_order_and_none_is_there_twice() {
 }
 
 #[test]
-fn the_order_of_insertion_is_one_of_the_keys() {
+fn insertion_order_must_match_keys() {
     let order = "an order of 2 insertions";
     let dict = |order: &[u8]| [b"\x04\x02\x03\x00\x01\x00\x02\x00", order, b"\x00\x00"].concat();
     says(&dict(b"\x00"), 0, order, "()");
@@ -301,7 +301,7 @@ fn the_order_of_insertion_is_one_of_the_keys() {
 }
 
 #[test]
-fn an_alias_names_a_shared_node_that_ended_before() {
+fn alias_must_refer_to_ended_node() {
     says(
         b"\x0a\x00\x01\x00\x03\x00",
         0,
@@ -363,7 +363,7 @@ fn refused_alias(parts: &[&[u8]], nodes: usize, found: &str) {
 }
 
 #[test]
-fn a_weak_edge_has_an_alias_that_may_come_before_its_node() {
+fn alias_of_weak_edge_may_precede_node() {
     let awaited = "an alias, to which a weak edge leads";
     says(&[WEAK, LEAF].concat(), WEAK.len(), awaited, "Leaf");
     let list = [WEAK, LIST, LEAF, LEAF].concat();
@@ -385,7 +385,7 @@ fn a_weak_edge_has_an_alias_that_may_come_before_its_node() {
 }
 
 #[test]
-fn a_strong_alias_leads_back_only_from_inside_of_a_reference() {
+fn strong_cycle_requires_reference() {
     accepted(&[REFERENCE, &alias(0)]);
     accepted(&[SHARED, REFERENCE, &alias(0)]);
     accepted(&[REFERENCE, SHARED, AGAIN, LIST, &alias(2), &alias(0)]);
@@ -483,7 +483,7 @@ fn holds_together(bytes: &[u8]) {
 }
 
 #[test]
-fn a_part_of_the_bytes_is_an_error_at_every_length() {
+fn truncated_bytes_are_rejected_at_every_length() {
     for bytes in valid() {
         assert!(TreeDef::from_bytes(&bytes).is_ok());
         for length in 0..bytes.len() {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn a_derived_model_is_built_from_a_treedef_that_was_read() {
+fn derived_model_unflattens_from_read_treedef() {
     for mode in [Mode::Train, Mode::Drop { rate: -0.0 }, Mode::Scale(-7)] {
         let model = Linear { mode, ..linear() };
         assert_eq!(through_bytes(&model), model);
@@ -33,7 +33,7 @@ fn a_derived_model_is_built_from_a_treedef_that_was_read() {
 }
 
 #[test]
-fn kinds_of_leaves_are_read_with_their_collections() {
+fn leaf_kinds_and_collections_round_trip() {
     let read = read_back(&tree::structure(&linear()));
     assert_eq!(
         read.leaf_kinds(),
@@ -88,7 +88,7 @@ fn containers_are_read_back() {
 }
 
 #[test]
-fn keys_of_mixed_types_and_the_order_of_insertion_are_read_back() {
+fn mixed_keys_and_insertion_order_round_trip() {
     let tree = tree!({"b": 1, 3: 2, "a": [None, 3], true: {}, (1, "x"): 5, 1.5: 6, (-1): 7});
     let read = read_back(tree.treedef());
     assert_eq!(
@@ -107,7 +107,7 @@ fn keys_of_mixed_types_and_the_order_of_insertion_are_read_back() {
 }
 
 #[test]
-fn every_kind_of_static_data_is_read_back() {
+fn every_kind_of_static_data_round_trips() {
     let text = |text: &str| StaticData::Text(text.into());
     let all = [
         StaticData::Unit,
@@ -168,7 +168,7 @@ fn every_kind_of_static_data_is_read_back() {
 }
 
 #[test]
-fn data_nest_as_deep_as_they_are_read() {
+fn static_data_at_depth_limit_round_trips() {
     let nested = |depth: usize| {
         (0..depth).fold(StaticData::Unit, |data, _| {
             StaticData::Optional(Some(Box::new(data)))
@@ -232,7 +232,7 @@ fn function_is_not_built_from_bytes() {
 }
 
 #[test]
-fn a_trait_object_is_shown_but_not_built() {
+fn read_trait_object_cannot_be_built() {
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(linear())];
     assert_eq!(layers[0].size(), 3);
     let structure = tree::structure(&layers);
@@ -256,7 +256,7 @@ fn a_trait_object_is_shown_but_not_built() {
 }
 
 #[test]
-fn a_static_value_of_another_type_is_refused_as_ever() {
+fn static_value_of_wrong_type_is_rejected() {
     let read = read_back(&keyed("text".to_owned()));
     let error = tree::unflatten::<IndexMap<i32, f32>, f32>(&read, vec![1.0])
         .err()
@@ -317,7 +317,7 @@ fn sharing_is_read_back() {
 pub struct Ema;
 
 #[test]
-fn a_dynamic_struct_is_of_the_type_it_looks_like() {
+fn dynamic_struct_unflattens_to_matching_type() {
     #[derive(Clone, Debug, PartialEq, pytree_core::Module)]
     struct Averaged {
         #[state(Ema)]
@@ -368,7 +368,7 @@ impl Pytree for Own {
 }
 
 #[test]
-fn a_shape_like_a_built_in_one_is_read_back_as_any_type() {
+fn shape_like_builtin_is_read_as_builtin() {
     assert_eq!(through_bytes(&Own(1.5)).0, 1.5);
     assert_eq!(tree::structure(&Own(1.0)), tree::structure(&vec![1.0]));
     assert!(tree::unflatten::<Vec<f32>, f32>(&tree::structure(&Own(1.0)), vec![1.0]).is_err());
@@ -385,7 +385,7 @@ fn a_shape_like_a_built_in_one_is_read_back_as_any_type() {
 }
 
 #[test]
-fn maps_in_the_order_of_their_own_type_are_read_back() {
+fn maps_with_custom_key_order_round_trip() {
     #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, pytree_core::Static)]
     enum Side {
         Right,

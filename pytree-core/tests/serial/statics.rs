@@ -117,7 +117,7 @@ struct Debugged {
 }
 
 #[test]
-fn values_known_by_equality_and_debug_text_differ() {
+fn opaque_values_compare_by_equality() {
     let structure = |number| {
         tree::structure(&Debugged {
             weight: 1.0,
@@ -147,7 +147,7 @@ struct Never;
 
 /// The shapes of two types that look alike are written once.
 #[test]
-fn shapes_that_are_written_alike_are_read_back() {
+fn shapes_with_equal_bytes_round_trip() {
     fn pair<T: pytree_core::Leaf + Clone>(leaf: T) -> Pair<T> {
         Pair {
             left: leaf.clone(),
@@ -178,7 +178,7 @@ fn key(data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn data_that_nest_too_deep_are_refused_whatever_they_nest_in() {
+fn too_deeply_nested_static_data_is_rejected() {
     const LIMIT: usize = 64;
     // What opens a level, and what closes it; the innermost value is `()`.
     let levels: [(&[u8], &[u8]); 7] = [

@@ -55,7 +55,7 @@ obj.others[1]: obj.first,
 obj.weight: obj.first.weight}";
 
 #[test]
-fn each_place_has_its_type_its_leaf_or_the_first_place() {
+fn each_entry_is_type_leaf_or_alias() {
     assert_eq!(Dictionary::flatten(&net()).to_string(), SHOWN);
 }
 
@@ -88,7 +88,7 @@ fn a_value_comes_back_with_its_sharing() {
 }
 
 #[test]
-fn a_leaf_is_read_and_replaced_at_any_of_its_places() {
+fn leaf_is_read_and_replaced_through_aliases() {
     let mut flat = Dictionary::flatten(&net());
     let places = [
         "first.weight",
@@ -141,7 +141,7 @@ fn hash<T: Pytree>(value: &T) -> u128 {
 }
 
 #[test]
-fn the_hash_is_of_structure_sharing_and_leaves() {
+fn hash_depends_on_structure_sharing_and_leaves() {
     let base = hash(&mlp());
     let mut other = mlp();
     other.blocks[1].linear.weight[1] = 2.500_000_2;

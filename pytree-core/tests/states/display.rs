@@ -3,7 +3,7 @@ use pytree_core::{Annotated, Filter, Module, Tree, partition, tree};
 use crate::{Mlp, Tied, mlp, tied};
 
 #[test]
-fn what_is_absent_or_has_no_leaf_does_not_appear() {
+fn absent_leaves_and_empty_values_are_omitted() {
     let params = partition::filter::<Mlp, f32>(&mlp(), &Filter::path_contains("bias"));
     assert_eq!(
         params.state().to_string(),
@@ -36,7 +36,7 @@ fn a_shared_leaf_appears_once() {
 }
 
 #[test]
-fn the_outermost_field_that_decides_a_kind_is_the_variable() {
+fn outermost_field_with_kind_is_variable() {
     #[derive(Module)]
     struct Averaged {
         #[state]
@@ -65,7 +65,7 @@ State({
 }
 
 #[test]
-fn leaves_that_are_no_arrays_have_no_size() {
+fn opaque_leaves_have_no_size() {
     #[derive(Module)]
     struct Named {
         #[state]
@@ -113,7 +113,7 @@ State({
 }
 
 #[test]
-fn a_deep_tree_is_shown_and_made_pure_without_overflow() {
+fn deep_tree_state_does_not_overflow_stack() {
     let mut tree = Tree::leaf(1_i32);
     for _ in 0..3_000 {
         tree = Tree::list(vec![tree]);

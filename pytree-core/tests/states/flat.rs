@@ -12,7 +12,7 @@ fn problems(error: TreeError) -> Vec<PlaceProblem> {
 }
 
 #[test]
-fn a_flat_state_in_any_order_is_the_tree_again() {
+fn flat_state_in_any_order_round_trips() {
     let whole = Tree::from_value(&mlp());
     let mut flat = whole.to_flat();
     assert_eq!(flat[0].0.to_string(), "blocks[0].linear.weight[0]");
@@ -101,7 +101,7 @@ fn nested_dictionaries_need_no_structure() {
 }
 
 #[test]
-fn leaves_are_put_and_taken_at_their_places() {
+fn leaves_are_inserted_and_removed_by_path() {
     let model = mlp();
     let mut part = partition::filter::<Mlp, f32>(&model, &Filter::path_contains("mean"));
     part["blocks[0].mean"] += 1.0;
@@ -139,7 +139,7 @@ fn a_state_is_mapped_with_its_paths() {
 
 /// As `state.b.d = …` and `del state['b']['c']` of an `nnx.State`.
 #[test]
-fn a_place_is_added_and_taken_away_in_the_flat_form() {
+fn flat_state_entries_are_added_and_removed() {
     let state = Tree::nested([(path("a"), 1), (path("b.c"), 2)]).unwrap();
     let mut flat = state.to_flat();
     flat.push((path("b['d']"), 5));

@@ -37,7 +37,7 @@ fn net() -> Net {
 }
 
 #[test]
-fn paths_kinds_and_displays_are_those_of_the_value() {
+fn annotated_value_is_transparent() {
     let structure = graph::structure(&net());
     let paths: Vec<String> = structure
         .leaf_paths()
@@ -65,7 +65,7 @@ fn paths_kinds_and_displays_are_those_of_the_value() {
 }
 
 #[test]
-fn each_leaf_has_the_metadata_above_it_and_the_innermost_counts() {
+fn innermost_metadata_of_each_leaf_is_used() {
     let said: Vec<String> = graph::structure(&net())
         .leaf_metadata()
         .iter()
@@ -128,7 +128,7 @@ fn other_metadata_is_another_structure() {
 }
 
 #[test]
-fn it_is_used_as_the_value() {
+fn annotated_value_dereferences_to_value() {
     let mut kernel = Annotated::new(array![1.0_f32, 2.0]).with("note", "a");
     kernel[0] = 5.0;
     assert_eq!(kernel.sum(), 7.0);

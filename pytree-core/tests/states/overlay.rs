@@ -69,7 +69,7 @@ fn the_later_of_two_leaves_counts() {
 
 /// As in the test of `nnx.statelib.diff`.
 #[test]
-fn what_another_state_has_is_left_out() {
+fn without_removes_leaves_of_other_state() {
     let four = partition::filter::<Mlp, f32>(&mlp(), &Filter::everything());
     let mut longer = mlp();
     longer.blocks.push(block(3.0));

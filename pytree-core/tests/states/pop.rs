@@ -48,7 +48,7 @@ State({
 }
 
 #[test]
-fn several_parts_are_split_from_what_was_popped() {
+fn popped_part_can_be_split() {
     let mut model = mlp();
     let bias = Filter::path_contains("bias");
     let popped = partition::pop(&mut model, &(intermediate() | bias.clone())).unwrap();
@@ -150,7 +150,7 @@ fn unselected_items_keep_their_order() {
 }
 
 #[test]
-fn dynamic_trees_remember_the_insertion_order_of_what_is_left() {
+fn popping_keeps_insertion_order_in_dynamic_trees() {
     let mut tree: Tree<i32> = tree!({"c": 1, "a": 2, "b": 3}).cast().unwrap();
     partition::pop(&mut tree, &Filter::path("['a']")).unwrap();
     assert_eq!(tree.to_string(), "{'b': 3, 'c': 1}");
@@ -217,7 +217,7 @@ fn nodes() -> Nodes {
 }
 
 #[test]
-fn a_shared_node_is_popped_at_all_its_places() {
+fn shared_node_is_popped_at_all_paths() {
     let mut model = nodes();
     let popped = partition::pop(&mut model, &Filter::path("first")).unwrap();
     assert_eq!(popped.leaves(), [1.0]);
@@ -264,7 +264,7 @@ fn later_place_in_plain_field_is_reported() {
 }
 
 #[test]
-fn leaves_without_kind_are_items_of_their_own() {
+fn leaves_without_kind_are_popped_singly() {
     let mut plain = vec![(1.0_f32, vec![2.0_f32, 3.0])];
     let error = partition::pop(&mut plain, &Filter::everything()).unwrap_err();
     assert!(
@@ -293,7 +293,7 @@ struct WithTree {
 }
 
 #[test]
-fn references_stay_behind_a_tree_with_shared_nodes() {
+fn references_survive_beside_dynamic_tree() {
     let shared = Shared::new(1.0);
     let (leaves, treedef) = graph::flatten::<f32, _>(&(shared.clone(), shared));
     let cell = Ref::new(2.0);

@@ -47,7 +47,7 @@ fn keys_of_maps_stay_what_they_are() {
 }
 
 #[test]
-fn what_the_dictionary_leaves_out_stays() {
+fn leaves_missing_in_dictionary_stay() {
     let part = partition::filter::<Mlp, f32>(&mlp(), &Filter::everything());
     let loaded: Tree<f32> =
         tree!({"blocks": {"1": {"mean": 0.25_f32}, 0: {"sown": {"1": 9.0_f32}}}})
@@ -62,7 +62,7 @@ fn what_the_dictionary_leaves_out_stays() {
 }
 
 #[test]
-fn a_text_key_is_preferred_to_the_integer_in_it() {
+fn text_key_precedes_equal_integer_key() {
     let tree: Tree<i32> = tree!({"1": 10, 1: 20}).cast().unwrap();
     let text: Tree<i32> = tree!({"1": 0}).cast().unwrap();
     let replaced = tree.replace_by_pure_dict(&text).unwrap();

@@ -56,7 +56,7 @@ fn contents_of_references_are_popped_in_place() {
 }
 
 #[test]
-fn a_reference_that_says_its_kind_is_a_variable() {
+fn reference_with_own_kind_is_variable() {
     let mut cells = vec![Ref::param(1.0_f32), Ref::state::<BatchStat>(2.0)];
     let all = partition::filter::<_, f32>(&cells, &Filter::everything());
     assert_eq!(
@@ -83,7 +83,7 @@ State({
 }
 
 #[test]
-fn a_reference_alone_is_split_merged_and_updated() {
+fn single_reference_is_split_merged_and_updated() {
     let mut variable = Ref::param(1.0_f32);
     let outside = variable.clone();
     let filters = [
@@ -107,7 +107,7 @@ fn a_reference_alone_is_split_merged_and_updated() {
 }
 
 #[test]
-fn what_is_equal_at_two_places_is_two_references() {
+fn equal_references_are_not_shared() {
     let pair = || vec![Ref::param(1.0_f32), Ref::param(1.0)];
     assert!(nodes::find_duplicates(&pair()).is_empty());
     let [all] = partition::split::<_, f32, 1>(&pair(), [Filter::everything()]).unwrap();

@@ -34,7 +34,7 @@ fn parent() -> Parent {
 }
 
 #[test]
-fn every_node_is_met_once_and_what_is_inside_first() {
+fn nodes_are_visited_once_children_first() {
     assert_eq!(
         shown(&nodes::iter_graph(&parent())),
         [
@@ -71,7 +71,7 @@ fn every_node_is_met_once_and_what_is_inside_first() {
 }
 
 #[test]
-fn children_are_met_at_each_of_their_places() {
+fn children_are_visited_at_each_path() {
     let parent = parent();
     let children = nodes::iter_children(&parent);
     let texts: Vec<String> = children
@@ -93,7 +93,7 @@ fn children_are_met_at_each_of_their_places() {
 }
 
 #[test]
-fn nodes_of_a_type_come_with_their_paths() {
+fn nodes_of_type_have_paths() {
     let linears = nodes::of_type::<Linear>(&parent());
     let paths: Vec<String> = linears.iter().map(|(path, _)| path.to_string()).collect();
     assert_eq!(paths, ["left", "more[1][0]"]);
@@ -144,7 +144,7 @@ fn a_copy_shares_nothing_with_the_original() {
 
 /// What `nnx.recursive_map` does: a function of path and node for every node, what is inside first.
 #[test]
-fn a_function_is_applied_to_every_node_once() {
+fn apply_any_visits_every_node_once() {
     let mut met = Vec::new();
     let changed = edit::apply_any(parent(), |path, value| {
         if let Some(linear) = value.downcast_mut::<Linear>() {

@@ -15,7 +15,7 @@ fn paths_of<L>(tree: &Tree<L>) -> Tree<KeyPath> {
 }
 
 #[test]
-fn a_choice_of_leaves_may_go_by_the_path() {
+fn cut_can_select_by_path() {
     let tree = integers(&tree!(((1, 2), [3, {4: 4, 5: 5}])));
     let cut = tree.cut(|subtree| subtree.path().keys().len() >= 2);
     let shown: Vec<String> = cut
@@ -57,7 +57,7 @@ fn several_trees_are_mapped_with_their_paths() {
 
 /// The leaves of two trees may be chosen before they are mapped together: the one is cut, and then a prefix.
 #[test]
-fn a_choice_of_leaves_holds_for_the_trees_that_are_mapped_with_it() {
+fn map_with_follows_leaves_of_cut_tree() {
     let left = integers(&tree!(((1, 2), [3, 4, 5])));
     let right = integers(&tree!((([3], None), ({"k": 6}, 7, [5, 6]))));
     let shown = left
@@ -130,7 +130,7 @@ fn leaves_are_changed_in_place() {
 }
 
 #[test]
-fn the_greatest_the_least_and_the_sum_of_the_leaves() {
+fn leaves_have_maximum_minimum_and_sum() {
     let tree = integers(&tree!({"x": 0, "y": (2, 1), "z": None}));
     assert_eq!(tree.leaves().iter().max(), Some(&2));
     assert_eq!(tree.leaves().iter().min(), Some(&0));
@@ -187,7 +187,7 @@ fn a_structure_is_transformed_node_by_node() {
 
 /// A structure is its first level, with the structures of the children at the leaves.
 #[test]
-fn a_structure_is_one_level_and_its_children() {
+fn structure_is_rebuilt_from_children() {
     for tree in [
         tree!([1, (2, 3), None]),
         tree!({"b": [1], "a": {"c": 2}}),
@@ -252,7 +252,7 @@ fn mixed_keys_are_reported_in_order() {
 }
 
 #[test]
-fn a_tree_without_leaves_is_split_into_copies_of_itself() {
+fn splitting_leafless_tree_copies_it() {
     for tree in [
         tree!(()),
         tree!([]),
@@ -273,7 +273,7 @@ fn a_tree_without_leaves_is_split_into_copies_of_itself() {
 
 /// To take a part and to put into a tuple are done in any order.
 #[test]
-fn the_part_of_a_tuple_is_the_tuple_of_the_parts() {
+fn part_of_tuple_is_tuple_of_parts() {
     let left = integers(&tree!({"a": 0, "b": 1}));
     let right = integers(&tree!({"c": 2, "d": 3, "e": 4}));
     let odd = || {
@@ -290,7 +290,7 @@ fn the_part_of_a_tuple_is_the_tuple_of_the_parts() {
 
 /// The field of a node made at run time may have any name.
 #[test]
-fn fields_whose_names_are_no_words_are_found_by_their_paths() {
+fn unusual_field_names_are_found_by_path() {
     let tree = Tree::named_tuple("P", vec![("x-y", Tree::leaf(1)), ("z", Tree::leaf(2))]).unwrap();
     for (path, leaf) in tree.iter_with_path() {
         assert_eq!(tree.at(&path).unwrap().leaves(), [*leaf]);

@@ -37,7 +37,7 @@ fn conflicts(left: &TreeDef, right: &TreeDef) -> Vec<Difference> {
 }
 
 #[test]
-fn each_goes_on_where_the_other_ends() {
+fn leaves_extend_to_other_subtrees() {
     let left = tree!([1, (2, 3), {"k": 4}, None, Point(x = 5, y = [6])]);
     let right = tree!([[7, 8], 9, {"k": (10,)}, 11, Point(x = {"z": 12}, y = 13)]);
     let expected = "PyTreeDef([[*, *], (*, *), {'k': (*,)}, None, CustomNode(namedtuple[Point], [{'z': *}, [*]])])";
@@ -56,7 +56,7 @@ fn each_goes_on_where_the_other_ends() {
 }
 
 #[test]
-fn the_leaves_of_the_trees_may_be_of_different_types() {
+fn mapped_trees_may_have_different_leaf_types() {
     let numbers = integers(&tree!([1, (2, 3)]));
     let texts = integers(&tree!([[4, 5], 6])).map(|number| format!("t{number}"));
     let (numbers, texts) = numbers.broadcast_common(&texts).unwrap();
@@ -66,7 +66,7 @@ fn the_leaves_of_the_trees_may_be_of_different_types() {
 }
 
 #[test]
-fn a_structure_has_itself_in_common_with_a_prefix() {
+fn common_suffix_with_prefix_is_full_structure() {
     let full = tree!([{"a": (1, 2), "b": None}, [], 3]);
     for prefix in [
         tree!(0),
@@ -144,7 +144,7 @@ fn a_failure_leaves_both_as_they_were() {
 }
 
 #[test]
-fn static_values_and_fields_are_kept_and_must_agree() {
+fn static_values_and_fields_must_agree() {
     let layer = |rate: f64, weight: Vec<i64>, bias: Option<i64>| Layer { weight, bias, rate };
     let one = tree::structure(&layer(0.5, vec![1, 2], Some(3)));
     let other = tree::structure(&layer(0.5, vec![4, 5], Some(6)));
@@ -247,7 +247,7 @@ fn absent_places_are_nodes() {
 }
 
 #[test]
-fn any_number_of_trees_is_mapped_over_what_they_have_in_common() {
+fn broadcast_map_accepts_any_number_of_trees() {
     let first = integers(&tree!([1, 2, {"a": 3, "b": 4}]));
     let rest = [
         tree!([(10, 20), 30, 40]),
@@ -271,7 +271,7 @@ fn any_number_of_trees_is_mapped_over_what_they_have_in_common() {
 
 /// The paths are those of the structure they have in common.
 #[test]
-fn what_is_mapped_has_the_paths_of_the_common_structure() {
+fn broadcast_map_result_has_common_paths() {
     let first = integers(&tree!(((1, 2, None), (3, (4, [5]), 6))));
     let second = integers(&tree!((([7], None, 8), ({"k": 9}, 10, [11, 12]))));
     let pairs = first
@@ -388,7 +388,7 @@ fn structures(steps: usize) -> Vec<TreeDef> {
 
 /// It is the least structure of which both are prefixes, and is there exactly if there is no conflict.
 #[test]
-fn it_is_the_least_structure_of_which_both_are_prefixes() {
+fn common_suffix_is_smallest_possible() {
     let all = structures(2);
     assert_eq!(all.len(), 68);
     let (mut found, mut refused) = (0, 0);

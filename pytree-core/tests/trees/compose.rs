@@ -138,7 +138,7 @@ fn fold_visits_leaves_first() {
 }
 
 #[test]
-fn a_fold_of_too_few_or_too_many_leaves_is_refused() {
+fn fold_rejects_wrong_number_of_leaves() {
     let tree = tree!([1, (2, 3)]);
     for (given, missing) in [(vec![1, 2], Some("[1][1]")), (vec![1, 2, 3, 4], None)] {
         let mut called = false;

@@ -35,7 +35,7 @@ fn ordered_dictionaries_have_two_notations() {
 }
 
 #[test]
-fn of_equal_keys_the_last_counts_at_the_place_of_the_first() {
+fn last_of_equal_keys_keeps_first_position() {
     let tree = tree!(ordered {"b": 1, 2: 3, "b": 4});
     assert_eq!(tree.to_string(), "OrderedDict({'b': 4, 2: 3})");
 }
@@ -70,7 +70,7 @@ fn named_tuples_are_keyed_by_their_fields() {
 }
 
 #[test]
-fn named_tuples_are_written_within_others_and_calls_stay_calls() {
+fn macro_distinguishes_named_tuples_from_calls() {
     fn double(x: i64) -> i64 {
         2 * x
     }
@@ -103,7 +103,7 @@ fn two_fields_of_one_name_are_refused() {
 }
 
 #[test]
-fn a_structure_is_that_of_a_type_of_its_name_and_fields() {
+fn dynamic_structure_equals_type_with_same_fields() {
     let fields = vec![("from", Tree::leaf(1_i64)), ("to", Tree::leaf(2))];
     let tree = Tree::structure("Line", fields, Vec::new()).unwrap();
     let line = Line { from: 1, to: 2 };

@@ -5,7 +5,7 @@ use pytree_core::kind::BatchStat;
 use pytree_core::{CollectionId, ElementType, Leaf, Shared, Tree, tree};
 
 #[test]
-fn elements_and_arrays_have_a_size_in_bytes() {
+fn dtypes_and_arrays_have_byte_sizes() {
     use ElementType::{Bool, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     for (types, bytes) in [
         (&[Bool, I8, U8][..], 1),
@@ -41,7 +41,7 @@ fn values_are_shown_in_debug_texts() {
 }
 
 #[test]
-fn the_leaves_of_a_box_are_those_of_what_is_in_it() {
+fn box_has_leaves_of_its_content() {
     let boxed = Box::new((1.0_f32, vec![2.0_f32]));
     assert_eq!(tree::leaves::<f32, _>(&boxed), [&1.0, &2.0]);
 }

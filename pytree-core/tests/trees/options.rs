@@ -45,7 +45,7 @@ fn they_are_pytrees() {
 }
 
 #[test]
-fn they_are_in_trees_of_mixed_leaves() {
+fn options_are_leaves_in_mixed_trees() {
     let any = Tree::of(&sample());
     assert_eq!(any.to_string(), "[1, None, {'a': (None, 2)}]");
     assert_eq!(
@@ -66,7 +66,7 @@ fn they_are_in_trees_of_mixed_leaves() {
 }
 
 #[test]
-fn a_missing_leaf_of_a_prefix_stands_for_a_subtree() {
+fn absent_leaf_of_prefix_matches_subtree() {
     let prefix = integers(&tree!([(1, 2), None, Point(x = 3, y = 7)])).none_as_leaves();
     let full = integers(&tree!([({"k": 7}, (3, 4)), [5, None], Point(x = (11, 9), y = None)]));
     let subtrees = prefix
@@ -92,7 +92,7 @@ fn a_missing_leaf_of_a_prefix_stands_for_a_subtree() {
 }
 
 #[test]
-fn an_option_as_a_value_of_its_own_is_a_node() {
+fn option_outside_of_leaf_trees_is_node() {
     let value = (Some(1_i64), None::<i64>);
     assert_eq!(tree::structure(&value).to_string(), "PyTreeDef((*, None))");
     assert_eq!(tree::leaves::<i64, _>(&value), [&1]);
@@ -100,7 +100,7 @@ fn an_option_as_a_value_of_its_own_is_a_node() {
 }
 
 #[test]
-fn elements_are_those_of_what_they_hold() {
+fn optional_leaf_has_elements_of_content() {
     let some: Option<Array1<f32>> = Some(array![1.5, 2.5]);
     assert_eq!(some.array_info().unwrap().to_string(), "f32[2]");
     assert_eq!(some.values(), Some(vec![1.5, 2.5]));
@@ -152,7 +152,7 @@ fn leaves_of_any_type_may_be_missing() {
 }
 
 #[test]
-fn models_of_them_are_compared_and_scanned() {
+fn models_of_optional_leaves_are_compared() {
     let with = |leaf: Option<i64>| Tree::list(vec![Tree::leaf(Some(7_i64)), Tree::leaf(leaf)]);
     assert!(diff(&with(Some(1)), &with(Some(1))).is_empty());
     assert!(diff(&with(None), &with(None)).is_empty());

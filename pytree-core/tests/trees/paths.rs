@@ -82,7 +82,7 @@ fn keys_that_are_texts_are_quoted() {
 }
 
 #[test]
-fn keys_of_other_types_are_found_whatever_is_in_them() {
+fn other_keys_are_found_despite_brackets() {
     let other = |text: &str| vec![Key::Other(text.to_owned())];
     let key = |text: &str| (text.to_owned(), 1);
     assert_eq!(path_of_key((1, 2)).keys(), other("(1, 2)"));
@@ -124,7 +124,7 @@ impl StaticValue for Bare {
 }
 
 #[test]
-fn a_key_that_reads_as_a_number_or_a_text_is_one() {
+fn displayed_key_parses_as_number_or_text() {
     assert_eq!(path_of_key(Bare("3")).keys(), [Key::Index(3)]);
     assert_eq!(path_of_key(Bare("-3")).keys(), [Key::Index(-3)]);
     assert_eq!(path_of_key(Bare("'a'")).keys(), [Key::Text("a".into())]);
@@ -135,7 +135,7 @@ fn a_key_that_reads_as_a_number_or_a_text_is_one() {
 }
 
 #[test]
-fn the_distance_of_texts_is_the_least_number_of_edits() {
+fn suggestion_has_fewest_edits() {
     for (left, right, edits) in [
         ("", "", 0),
         ("abc", "abc", 0),

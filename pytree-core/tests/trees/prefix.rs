@@ -44,7 +44,7 @@ fn all_differences_are_told() {
 }
 
 #[test]
-fn below_a_difference_nothing_is_compared_and_beside_it_all_is() {
+fn children_of_differing_nodes_are_not_compared() {
     let prefix = tree!([{"a": [1]}, [2, [3]], {"k": (4,)}]);
     let full = tree!([{"b": (1,)}, [2, (3,)], {"k": [4]}]);
     assert_eq!(
@@ -82,7 +82,7 @@ fn many_keys_are_counted() {
 }
 
 #[test]
-fn static_values_differ_and_what_is_below_is_compared() {
+fn static_difference_does_not_stop_comparison() {
     let layer = |rate: f64, weight: Vec<i64>| Layer {
         weight,
         bias: None,
@@ -110,7 +110,7 @@ fn static_values_differ_and_what_is_below_is_compared() {
 }
 
 #[test]
-fn types_of_one_description_are_prefixes_of_each_other() {
+fn types_with_equal_descriptions_are_mutual_prefixes() {
     mod other {
         #[derive(Clone, pytree_core::Pytree)]
         pub struct Twin {
@@ -132,7 +132,7 @@ fn types_of_one_description_are_prefixes_of_each_other() {
 }
 
 #[test]
-fn a_leaf_in_some_stands_for_what_is_in_some_or_for_none() {
+fn leaf_in_some_matches_content_or_none() {
     let prefix = tree!([Some(1), Some(2), Some(3), 4, 5]);
     let full = tree!([Some((1, 2)), None, 3, Some(4), None]);
     assert_eq!(differences(&prefix, &full), Vec::<String>::new());
@@ -212,7 +212,7 @@ fn options_of_typed_values_broadcast() {
 }
 
 #[test]
-fn absent_places_are_nodes_in_a_prefix_and_are_stood_for() {
+fn absent_leaf_in_prefix_is_node() {
     let value = vec![1_i64, 2];
     let [part, _] = partition::split(&value, [Filter::path("[0]"), Filter::everything()]).unwrap();
     let part = part.into_tree();
@@ -296,7 +296,7 @@ fn errors_of_a_single_tree_are_reported() {
 }
 
 #[test]
-fn trees_are_mapped_together_with_all_errors_at_once() {
+fn map_with_reports_all_errors_together() {
     let first = integers(&tree!([1, {"a": 2}]));
     let fitting = integers(&tree!([(3, 4), {"a": 5}]));
     let sums = first.map_with(&[fitting.clone(), first.clone()], |leaf, rest| {

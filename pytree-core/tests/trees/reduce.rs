@@ -19,7 +19,7 @@ fn pair(left: String, right: String) -> String {
 }
 
 #[test]
-fn leaves_are_combined_from_the_first_to_the_last() {
+fn reduce_combines_leaves_in_order() {
     let tree = integers(&tree!([1, {"b": 2, "a": 3}, None]));
     assert_eq!(
         tree.reduce(String::new(), |text, leaf| format!("{text}{leaf}")),

@@ -25,7 +25,7 @@ fn a_subtree_shows_what_it_is() {
 }
 
 #[test]
-fn the_children_of_a_subtree_have_its_leaves() {
+fn children_of_subtree_have_its_leaves() {
     let tree = sample();
     let root = tree.root();
     let leaves: Vec<&[i64]> = root.children().map(|child| child.leaves()).collect();
@@ -83,7 +83,7 @@ fn missing_subtree_path_is_reported() {
 }
 
 #[test]
-fn a_cut_asks_from_the_root_down_and_not_below_what_is_cut() {
+fn cut_does_not_ask_below_cut_subtrees() {
     let tree = sample();
     let mut asked = Vec::new();
     let cut = tree.cut(|subtree| {
@@ -106,7 +106,7 @@ fn a_cut_asks_from_the_root_down_and_not_below_what_is_cut() {
 }
 
 #[test]
-fn a_cut_knows_its_leaves_after_a_cut() {
+fn cut_tree_can_be_cut_again() {
     let tree = sample();
     let cut = tree.cut(|subtree| subtree.leaves() == [2, 3] || subtree.leaves() == [5]);
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_cut_knows_its_leaves_after_a_cut() {
 }
 
 #[test]
-fn joined_trees_may_be_others_than_those_cut() {
+fn join_accepts_replaced_subtrees() {
     let cut = sample().cut(|subtree| subtree.kind() != NodeKind::Dict);
     let replaced =
         cut.map(|subtree| Tree::list(vec![Tree::leaf(subtree.leaves().len()), Tree::none()]));
@@ -144,7 +144,7 @@ fn the_root_can_be_cut() {
 }
 
 #[test]
-fn none_becomes_a_leaf_and_a_node_again() {
+fn none_as_leaves_round_trips() {
     let tree = integers(&tree!([None, 1, {"a": None, "b": Some(2)}]));
     let with_leaves = tree.clone().none_as_leaves();
     assert_eq!(with_leaves.leaves(), [None, Some(1), None, Some(2)]);
@@ -181,7 +181,7 @@ fn typed_values_are_cut() {
 }
 
 #[test]
-fn one_level_of_a_transparent_node_has_no_key() {
+fn child_of_transparent_node_has_no_key() {
     let children = integers(&tree!(Some((1, 2)))).flatten_one_level().unwrap();
     assert_eq!(children, [(None, integers(&tree!((1, 2))))]);
 }
@@ -198,7 +198,7 @@ fn paths_lead_through_some_at_any_place() {
 }
 
 #[test]
-fn a_tree_that_was_cut_is_a_tree_like_any_other() {
+fn cut_tree_is_ordinary_tree() {
     let tree = integers(&tree!([(1, 2), [3, (4,)], 5]));
     let cut = tree.cut(|subtree| subtree.num_leaves() == 1);
     assert_eq!(cut.treedef(), tree!([(1, 2), [3, 4], 5]).treedef());
@@ -220,7 +220,7 @@ fn a_tree_that_was_cut_is_a_tree_like_any_other() {
 }
 
 #[test]
-fn aliases_out_of_a_cut_lead_to_nothing() {
+fn aliases_out_of_cut_lose_targets() {
     let (first, second) = (Shared::new(1_i64), Shared::new(2));
     let value = (
         [first.clone()],

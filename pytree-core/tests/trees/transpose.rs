@@ -83,7 +83,7 @@ fn a_leaf_is_no_subtree_here() {
 }
 
 #[test]
-fn without_a_leaf_the_inner_structure_is_unknown() {
+fn transpose_without_leaf_needs_inner_structure() {
     let empty = integers(&tree!([]));
     let error = empty.transpose(empty.treedef(), None).unwrap_err();
     assert_eq!(
@@ -135,7 +135,7 @@ struct Statistics<T> {
 }
 
 #[test]
-fn a_generic_struct_changes_places_with_a_list() {
+fn generic_struct_transposes_with_list() {
     let of = |mean, unit: &str| Statistics {
         mean,
         unit: unit.to_owned(),
@@ -161,7 +161,7 @@ fn a_generic_struct_changes_places_with_a_list() {
 }
 
 #[test]
-fn a_struct_stays_the_type_it_is() {
+fn transposed_struct_keeps_its_type() {
     let steps = vec![
         Metrics {
             loss: 1.0,

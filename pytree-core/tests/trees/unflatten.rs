@@ -12,7 +12,7 @@ struct Mixed {
 }
 
 #[test]
-fn exactly_the_leaves_of_a_wrong_type_are_listed() {
+fn only_leaves_of_wrong_type_are_listed() {
     let mixed = Mixed {
         first: 1.0,
         second: 2,
@@ -57,7 +57,7 @@ impl Pytree for Shown {
 }
 
 #[test]
-fn an_unflattening_shows_what_it_reads_and_where_it_is() {
+fn unflattener_debug_shows_treedef_and_position() {
     let error =
         tree::unflatten::<(f32, Shown), f32>(&tree::structure(&(1.0_f32, Shown)), vec![1.0, 2.0]);
     let Err(TreeError::Build { reason, .. }) = error else {
@@ -70,7 +70,7 @@ fn an_unflattening_shows_what_it_reads_and_where_it_is() {
 }
 
 #[test]
-fn static_values_after_dynamic_trees_are_read_right() {
+fn statics_after_dynamic_tree_are_read_correctly() {
     #[derive(Clone, Debug, PartialEq, Pytree)]
     struct Model {
         first: Tree<i32>,

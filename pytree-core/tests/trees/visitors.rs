@@ -59,7 +59,7 @@ impl<'a> Visitor<'a> for RecordAbsent {
 }
 
 #[test]
-fn a_dynamic_tree_is_shown_node_by_node() {
+fn dynamic_tree_is_visited_node_by_node() {
     let shown = [
         "list of 4",
         "dict of 1",
@@ -89,7 +89,7 @@ fn a_dynamic_tree_is_shown_node_by_node() {
 }
 
 #[test]
-fn an_absent_place_is_a_node_unless_the_visitor_has_a_word_for_it() {
+fn absent_leaf_is_visited_as_node() {
     let filters = [Filter::path("[0]"), Filter::everything()];
     let [part, _] = partition::split::<_, f32, 2>(&(1.0_f32, 2.0_f32), filters).unwrap();
     let mut record = Record::default();
@@ -173,7 +173,7 @@ impl Pytree for Many {
 impl PytreeOf<f32> for Many {}
 
 #[test]
-fn all_leaves_of_a_long_value_are_visited() {
+fn all_leaves_of_long_value_are_visited() {
     let many = Many {
         points: vec![Point { x: 1.0 }; 1000],
         tree: Tree::list(vec![Tree::leaf(2.0), Tree::leaf(3.0)]),
