@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 use crate::tensor::trace::{at_line_by_default, axis_length};
 use crate::tensor::traceable::{Traceable, rebuild};
 
-/// Applies an operation over named axes to each leaf.
+/// Applies `apply` to each leaf and rebuilds the pytree from the results.
 #[track_caller]
 fn each_leaf<T: Traceable>(
     operation: &'static str,
@@ -147,12 +147,12 @@ pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// Maps the values so that their order is reversed: the greatest becomes the least. It is its own inverse.
+/// Maps the elements so that their order is reversed: the greatest becomes the least. The map is its own inverse.
 fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
     Ok(match leaf.dtype() {
         DType::F32 | DType::F64 => -leaf,
         DType::Bool => !leaf,
-        // Minus one has all bits set. The complement of the least integer stays in range, its negative does not.
+        // This is the bitwise complement, because -1 has all bits set. Negation would overflow for the least integer.
         DType::I32 | DType::I64 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), -1.0))?,
         DType::U32 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), f64::from(u32::MAX)))?,
     })
@@ -210,7 +210,7 @@ fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     tensor.try_reshape(shape)
 }
 
-/// Returns the position of the example among all examples, as i32.
+/// Returns the index of the current example along the batch axis, as a scalar i32.
 ///
 /// With more than one name, the first name varies slowest. Equivalent to `jax.lax.axis_index`.
 ///
@@ -264,7 +264,8 @@ pub fn axis_size(axis_name: impl Into<AxisNames>) -> usize {
 fn single(operation: &'static str, names: &AxisNames) {
     assert!(
         names.as_slice().len() == 1,
-        "cannot {operation} over the batch axes {names}: it works over one; give a single name"
+        "cannot {operation} over the batch axes {names}: expected one axis name, found {}; pass a single name",
+        names.as_slice().len()
     );
 }
 
@@ -297,7 +298,8 @@ pub fn ppermute<T: Traceable>(
     })
 }
 
-/// Gives example `i` each leaf of example `permutation[i]`. Equivalent to `jax.lax.pshuffle`.
+/// Permutes the examples: example `i` receives each leaf of example `permutation[i]`. Equivalent to
+/// `jax.lax.pshuffle`.
 ///
 /// # Panics
 /// Panics in the same cases as [`ppermute`], and if `permutation` is not as long as the batch axis.
@@ -320,7 +322,7 @@ pub fn pshuffle<T: Traceable>(
     let length = or_panic(length_of("pshuffle", &names));
     assert!(
         permutation.len() == length,
-        "cannot pshuffle over the batch axis `{names}` of length {length} by {permutation:?}: it names {} examples; name each once",
+        "cannot pshuffle over the batch axis `{names}` of length {length} by {permutation:?}: the permutation has {} entries; list each example once",
         permutation.len()
     );
     let pairs: Vec<(usize, usize)> = permutation.iter().copied().zip(0..).collect();
@@ -362,7 +364,7 @@ pub fn all_to_all<T: Traceable>(
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
         let pieces = cut(leaf, split, &names[0])?;
-        // In the result, the axis of the pieces is before the axis that they are joined with.
+        // `all_to_all` inserts the axis of the received pieces at `concat`, before the axis to join with.
         let sent = collectives::all_to_all(&pieces, &names[0], split, concat)?;
         joined(&sent, concat)
     })

@@ -66,8 +66,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the distance between neighbouring input elements, which are separated by zeros (`lhs_dilation`). 1 by
-    /// default.
+    /// Sets the distance between neighbouring input elements, which are separated by zeros (`lhs_dilation` in JAX).
+    /// 1 by default.
     #[must_use]
     pub fn input_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let input_dilation = Shape::from_slice(dilation.as_ref());
@@ -77,7 +77,7 @@ impl Convolution {
         }
     }
 
-    /// Sets the distance between neighbouring kernel elements (`rhs_dilation`). 1 by default.
+    /// Sets the distance between neighbouring kernel elements (`rhs_dilation` in JAX). 1 by default.
     #[must_use]
     pub fn kernel_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let kernel_dilation = Shape::from_slice(dilation.as_ref());
@@ -87,8 +87,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the number of feature groups of the input (`feature_group_count`). Each group has its own part of the
-    /// kernel. 1 by default.
+    /// Sets the number of groups into which the input features are divided (`feature_group_count` in JAX). Each group
+    /// is convolved with its own output features of the kernel. 1 by default.
     #[must_use]
     pub fn feature_groups(self, feature_groups: usize) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the number of batch groups (`batch_group_count`). Each group has its own part of the kernel. 1 by
-    /// default.
+    /// Sets the number of groups into which the batch is divided (`batch_group_count` in JAX). Each group is
+    /// convolved with its own output features of the kernel. 1 by default.
     #[must_use]
     pub fn batch_groups(self, batch_groups: usize) -> Self {
         Self {
@@ -130,10 +130,11 @@ impl Convolution {
         self.product(laid_out, &pairs)
     }
 
-    /// Returns the transposed convolution of `x` with `kernel`, as `jax.lax.conv_transpose`.
+    /// Returns the transposed convolution of `x` with `kernel`, like `jax.lax.conv_transpose`.
     ///
-    /// The strides are the distances between input elements, so the result is larger by that factor. The kernel is
-    /// `[size…, in, out]` and is not flipped.
+    /// Zeros are inserted between the input elements, whose distance becomes the stride. So a spatial axis of the
+    /// result is about `stride` times as long as that of the input. The kernel is `[size…, in, out]` and is not
+    /// flipped.
     ///
     /// # Panics
     /// Panics in the same cases as [`apply`](Self::apply), and if an input dilation or groups are set.
@@ -157,7 +158,10 @@ impl Convolution {
             && self.batch_groups == 1
             && self.input_dilation.iter().all(|&dilation| dilation == 1);
         if !plain {
-            let mistake = Mistake::new("an input dilation or groups are set", "leave them out");
+            let mistake = Mistake::new(
+                "an input dilation or groups are set, which a transposed convolution does not support",
+                "remove `.input_dilation(…)`, `.feature_groups(…)` and `.batch_groups(…)`",
+            );
             return Err(mistake.error(operation, &[x.info(), kernel.info()]));
         }
         let spans = self.spans(&laid_out.kernel);
@@ -278,8 +282,8 @@ impl Convolution {
         transpose(&product, &result)
     }
 
-    /// Returns the product `[batch, counts…, sizes…, groups · in] × [sizes…, in, groups · out]` in each feature
-    /// group.
+    /// Multiplies the windows `[batch, counts…, sizes…, groups · in]` by the kernel `[sizes…, in, groups · out]`,
+    /// separately in each feature group. `counts` are the numbers of windows along the spatial axes.
     #[track_caller]
     fn in_feature_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let axes = self.strides.len();
@@ -293,7 +297,8 @@ impl Convolution {
         joined(&move_axis(&product, 0, axes + 1)?)
     }
 
-    /// Returns the product `[groups · batch, counts…, sizes…, in] × [sizes…, in, groups · out]` in each batch group.
+    /// Multiplies the windows `[groups · batch, counts…, sizes…, in]` by the kernel `[sizes…, in, groups · out]`,
+    /// separately in each batch group. `counts` are the numbers of windows along the spatial axes.
     #[track_caller]
     fn in_batch_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let axes = self.strides.len();

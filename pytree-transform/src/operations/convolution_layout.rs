@@ -20,10 +20,11 @@ use crate::base::error::Mistake;
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ConvDimensionNumbers {
-    /// `NHWC`, `HWIO`, `NHWC`, with any number of spatial axes. This is the default of Flax and of this crate.
+    /// Input `NHWC`, kernel `HWIO`, result `NHWC`, with any number of spatial axes. This is the default of Flax and of
+    /// this crate.
     #[default]
     ChannelsLast,
-    /// `NCHW`, `OIHW`, `NCHW`, with any number of spatial axes. This is the default of `jax.lax`.
+    /// Input `NCHW`, kernel `OIHW`, result `NCHW`, with any number of spatial axes. This is the default of `jax.lax`.
     ChannelsFirst,
     /// One letter per axis. Every letter other than N, C, I and O names a spatial axis, which windows slide over.
     Letters {
@@ -36,8 +37,8 @@ pub enum ConvDimensionNumbers {
     },
 }
 
-/// The axes of input, kernel and result in the canonical order: batch, space, features; for the kernel space, in,
-/// out.
+/// The axes of input, kernel and result, listed in the canonical order. The canonical order is batch, space,
+/// features; for the kernel it is space, input features, output features.
 pub(super) struct Orders {
     pub(super) input: Shape,
     pub(super) kernel: Shape,
@@ -101,7 +102,7 @@ impl ConvDimensionNumbers {
     }
 }
 
-/// Returns the position of each wanted letter.
+/// Returns the position in `letters` of each letter of `before`, `sliding` and `behind`, in this order.
 fn order(
     letters: &str,
     before: &[char],
@@ -121,7 +122,7 @@ fn order(
         .ok_or_else(|| {
             let wanted: String = wanted.into_iter().collect();
             Mistake::new(
-                format!("the letters \"{letters}\" do not name {rank} axes"),
+                format!("the letters \"{letters}\" do not name each of the {rank} axes once"),
                 format!(
                     "use the letters of \"{wanted}\" in any order: N is the batch, C the \
                      features, I and O the kernel's input and output features"

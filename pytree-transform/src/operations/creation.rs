@@ -9,8 +9,8 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
 impl Tensor {
-    /// Returns a tensor of the given dtype and shape with all elements equal to `value`. Integer dtypes convert it
-    /// like `as`.
+    /// Returns a tensor of the given dtype and shape with all elements equal to `value`. If the dtype is an integer
+    /// type, `value` is converted like with Rust's `as`.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.
@@ -111,7 +111,7 @@ impl Tensor {
         Self::full(tensor.dtype(), tensor.shape(), value)
     }
 
-    /// Returns the numbers from 0 up to, but not including, `length`: `[length]`.
+    /// Returns the numbers 0, 1, …, `length - 1` as a tensor of shape `[length]`.
     ///
     /// # Panics
     /// Panics if the dtype is bool or cannot hold the largest number, or if the allocation fails.
@@ -146,7 +146,7 @@ impl Tensor {
         or_panic(create::iota(dtype, shape.as_ref(), axis))
     }
 
-    /// Returns the identity matrix, `[length, length]`.
+    /// Returns the identity matrix of shape `[length, length]`.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.

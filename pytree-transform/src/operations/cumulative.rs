@@ -7,7 +7,7 @@ use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
-/// An axis along which a cumulative operation runs from the end, as with `reverse=True` in JAX.
+/// An axis along which a cumulative operation runs from the last element to the first, as with `reverse=True` in JAX.
 ///
 /// # Examples
 /// ```
@@ -19,7 +19,8 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis of a cumulative operation and its direction. A number means from the first element to the last.
+/// The axis and the direction of a cumulative operation. An integer means that axis, from the first element to the
+/// last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,
@@ -90,8 +91,8 @@ running! {
     /// ```
     cumprod try_cumprod = cumulative(Cumulation::Prod);
 
-    /// Returns the cumulative maximum along `axis`: of each element and all elements before it, or after it if the axis is
-    /// [`Reversed`]. All results after a NaN are NaN.
+    /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it, or after
+    /// it if the axis is [`Reversed`]. All results after a NaN are NaN.
     ///
     /// # Examples
     /// ```
@@ -100,8 +101,8 @@ running! {
     /// ```
     cummax try_cummax = cumulative(Cumulation::Max);
 
-    /// Returns the cumulative minimum along `axis`: of each element and all elements before it, or after it if the axis is
-    /// [`Reversed`]. All results after a NaN are NaN.
+    /// Returns the cumulative minimum along `axis`: the minimum of each element and all elements before it, or after
+    /// it if the axis is [`Reversed`]. All results after a NaN are NaN.
     ///
     /// # Examples
     /// ```
@@ -114,8 +115,8 @@ running! {
 running! {
     " Panics if `axis` is out of range, or if the elements are not f32 or f64.":
 
-    /// Returns the cumulative log-sum-exp along `axis`, log Σ eˣ: over each element and all elements before it, or after it
-    /// if the axis is [`Reversed`].
+    /// Returns the cumulative log-sum-exp along `axis`: log Σ eˣ over each element and all elements before it, or
+    /// after it if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```

@@ -7,7 +7,7 @@ use crate::primitives::callback::DebugCallback;
 use crate::tensor::Tensor;
 use crate::tensor::trace::bind;
 
-/// Prints a line to stdout when the values are known, like `println!`.
+/// Prints a line to stdout, like `println!`, as soon as the values of the operands are known.
 ///
 /// Under `jit` it prints at each run, and under `vmap` once per example. Under `grad` and `jvp` it prints the values
 /// without their tangents.
@@ -53,8 +53,8 @@ macro_rules! debug_print {
     };
 }
 
-/// Calls `callback` with the values of the operands when they are known. See [`debug_print!`](crate::debug_print) for
-/// when that is. Equivalent to `jax.debug.callback`.
+/// Calls `callback` with the values of the operands as soon as they are known: under `jit` at each run, and under
+/// `vmap` once per example. Equivalent to `jax.debug.callback`.
 ///
 /// # Examples
 /// ```

@@ -15,7 +15,8 @@ use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// Returns the diagonal of the last two axes. Its elements are `columns + 1` apart in memory.
+/// Returns the diagonal of the last two axes, `offset` to the right of the main diagonal. In row-major order its
+/// elements are `columns + 1` positions apart.
 #[track_caller]
 pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor, TensorError> {
     let (before, matrix) = tensor.shape().split_at(tensor.rank() - 2);
@@ -48,12 +49,15 @@ fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorEr
     Err(TensorError::shape(
         operation,
         &[tensor.info()],
-        format!("it has {} axes, but a matrix has two", tensor.rank()),
-        "add axes with `expand_dims`; a diagonal becomes a matrix with `diag`",
+        format!(
+            "the tensor has {} axes, but a matrix has 2 or more",
+            tensor.rank()
+        ),
+        "add axes with `expand_dims`, or build a matrix from its diagonal with `diag`",
     ))
 }
 
-/// Returns the tensor with zeros where `comparison` of the column with row + offset is false.
+/// Returns the tensor with zeros at all elements for which `comparison` of the column with `row + offset` is false.
 #[track_caller]
 fn triangle(
     operation: &'static str,
@@ -64,7 +68,7 @@ fn triangle(
     needs_matrix(operation, tensor)?;
     let axes: Shape = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
-    // Beyond the corners all offsets give the same triangle. The clamp prevents an overflow.
+    // All offsets beyond the corners give the same triangle. The clamp prevents an overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that i64 holds");
     let offset = Tensor::scalar(offset);
@@ -196,8 +200,8 @@ impl Tensor {
             return Err(TensorError::shape(
                 "diag",
                 &[self.info()],
-                format!("it has {} axes, not 1", self.rank()),
-                "flatten it; to read the diagonal of a matrix, use `diagonal`",
+                format!("the tensor has {} axes, expected 1", self.rank()),
+                "flatten the tensor, or read the diagonal of a matrix with `diagonal`",
             ));
         }
         let count = self.len();
@@ -208,7 +212,7 @@ impl Tensor {
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let _called = called("diag");
-        // With that many zeros between them, consecutive elements are one row and one column apart.
+        // With `side` zeros between them, consecutive elements are one row and one column apart.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();
         let behind = (side * side).cast_signed() - last;
@@ -255,7 +259,7 @@ mod tests {
         let x = Tensor::from([1, 2]);
         let error = x.try_tril(0).unwrap_err().to_string();
         assert!(
-            error.contains("it has 1 axes, but a matrix has two"),
+            error.contains("the tensor has 1 axes, but a matrix has 2 or more"),
             "{error}"
         );
         assert!(x.try_trace().is_err());

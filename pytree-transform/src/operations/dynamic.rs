@@ -1,4 +1,4 @@
-//! Slices with static sizes whose start indices are tensors, which may be traced.
+//! Slices of static sizes at start indices that are tensors. The start indices may be traced.
 
 use pytree_derive::panicking_twin;
 
@@ -22,7 +22,7 @@ fn check(
     let mut problems = Vec::new();
     if starts.len() != found.rank() || sizes.len() != found.rank() {
         problems.push(format!(
-            "{} starts and {} sizes for {} axes",
+            "{} starts and {} sizes were passed for {} axes",
             starts.len(),
             sizes.len(),
             found.rank()
@@ -37,7 +37,10 @@ fn check(
     }
     for (axis, start) in starts.iter().enumerate() {
         if start.rank() > 0 || start.dtype().is_float() || start.dtype() == DType::Bool {
-            problems.push(format!("the start on axis {axis} is {}", start.info()));
+            problems.push(format!(
+                "the start of axis {axis} is {}, not a scalar integer",
+                start.info()
+            ));
         }
     }
     if problems.is_empty() {
@@ -47,7 +50,7 @@ fn check(
         operation,
         &[found],
         problems.join(", "),
-        "give each axis one start, an integer without axes, and a size of at most its length",
+        "for each axis, give one scalar integer as the start, and a size of at most the length of the axis",
     ))
 }
 
@@ -102,15 +105,15 @@ impl Tensor {
         Ok(window)
     }
 
-    /// Returns the tensor with `update` written at the position `starts`. `update` has the same number of axes, none
-    /// of them longer.
+    /// Returns the tensor with `update` written at the position `starts`. `update` has as many axes as the tensor, and
+    /// none of its axes is longer than that of the tensor.
     ///
     /// A negative start counts from the end. A start that would put the update out of range is clamped, as in
     /// `jax.lax.dynamic_update_slice`.
     ///
     /// # Panics
-    /// Panics unless there is one scalar integer start for each axis, no axis of the update is longer, and the dtypes
-    /// are equal.
+    /// Panics unless there is one scalar integer start for each axis, no axis of the update is longer than that of the
+    /// tensor, and the dtypes are equal.
     ///
     /// # Examples
     /// ```
@@ -138,7 +141,7 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // For each element, compute the index of the update that lands on it, and whether there is such an update.
+        // For each element of the result, compute which element of `update` is written there, if any.
         let (mut spread, mut inside) = (update.clone(), None);
         for (axis, start) in starts.iter().enumerate() {
             let (size, length) = (update.shape()[axis], self.shape()[axis]);
@@ -177,8 +180,9 @@ mod tests {
         let error = x.try_dynamic_slice(&starts, [3, 1]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot dynamic_slice f32[2,3]: axis 0 has length 2, less than the size 3, the start on axis 0 is f64[], the start on \
-             axis 1 is i32[1]; give each axis one start, an integer without axes, and a size of at most its length"
+            "cannot dynamic_slice f32[2,3]: axis 0 has length 2, less than the size 3, the start of axis 0 is \
+             f64[], not a scalar integer, the start of axis 1 is i32[1], not a scalar integer; for each axis, give one \
+             scalar integer as the start, and a size of at most the length of the axis"
         );
         assert!(x.try_dynamic_slice(&starts[..1], [1]).is_err());
         let start = [Tensor::from(0), Tensor::from(0)];

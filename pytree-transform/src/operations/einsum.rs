@@ -1,7 +1,7 @@
 //! Einstein summation: sums of products, described by a letter for each axis.
 //!
 //! A letter that two operands share and the result lacks is contracted by `dot_general`. With more than two operands,
-//! the pair whose product saves the most memory is multiplied first, repeatedly.
+//! each step multiplies the pair whose product saves the most memory.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -15,12 +15,12 @@ use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;
 
-/// Returns the sum of products that `subscripts` describes, as `jnp.einsum`.
+/// Returns the sum of products that `subscripts` describes, like `jnp.einsum`.
 ///
 /// - Letters absent from the result are summed over.
 /// - An axis of length 1 broadcasts against axes with the same letter.
 /// - A letter that occurs twice in one operand takes the diagonal.
-/// - `...` matches axes that broadcast.
+/// - `...` matches all axes without a letter. These axes broadcast.
 /// - Without `->`, the result has the letters that occur once, in alphabetical order.
 ///
 /// # Panics
@@ -131,7 +131,7 @@ impl Term {
         Ok(self)
     }
 
-    /// Sums over all labels that are not `wanted`.
+    /// Sums over all axes for whose label `wanted` returns false.
     #[track_caller]
     fn summed(self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let places = 0..self.labels.len();
@@ -144,7 +144,7 @@ impl Term {
         })
     }
 
-    /// Returns the product of two terms, summed over the shared labels that are not `wanted`.
+    /// Returns the product of two terms, summed over the shared labels for which `wanted` returns false.
     #[track_caller]
     fn product(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let shared = self
@@ -167,7 +167,7 @@ impl Term {
         Ok(Self { tensor, labels })
     }
 
-    /// Returns the number of elements of the product with `other`.
+    /// Returns the number of elements of the [product](Self::product) with `other`.
     fn size_with(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> usize {
         let own = self.labels.iter().zip(self.tensor.shape());
         let others = other.labels.iter().zip(other.tensor.shape());
@@ -201,13 +201,14 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
             "einsum",
             &[],
             "there are no operands",
-            "pass at least one",
+            "pass at least one operand",
         ));
     };
     transpose(&last.tensor, &last.axes(result))
 }
 
-/// Returns the first pair whose product is smallest compared with the operands it replaces.
+/// Returns the pair for which the size of the product minus the sizes of both operands is least. If two pairs are
+/// equal, the first is returned.
 fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
     let pairs =
         (0..terms.len()).flat_map(|left| (left + 1..terms.len()).map(move |right| (left, right)));
@@ -236,12 +237,12 @@ mod tests {
         assert_eq!(
             error,
             "cannot einsum f32[2,3] and f32[4,5]: in \"ij,ji->\" i has the lengths 2 and 5; j has the lengths 3 and 4; \
-             give equal letters to axes of equal length only, or of length 1"
+             use the same letter only for axes of equal length or of length 1"
         );
         for (subscripts, problem, fix) in [
             (
                 "ij->i",
-                "1 operands are described, but 2 are given",
+                "1 operands are described, but 2 were passed",
                 "with `,`",
             ),
             (
@@ -257,9 +258,9 @@ mod tests {
             (
                 "ij,kl->m",
                 "the result has m, which no operand has",
-                "from the operands",
+                "letters of the operands",
             ),
-            ("ij,kl->ii", "the result has i twice", "another letter"),
+            ("ij,kl->ii", "the result has i twice", "different letter"),
             ("i1,kl->i", "'1' is not a letter", "a to z"),
             ("i1,k->i", "operand 1 has 2 axes, but 1 letters", "a to z"),
             (
@@ -267,7 +268,7 @@ mod tests {
                 "operand 0 has 2 axes, but 3 letters",
                 "one letter",
             ),
-            ("i...j...,kl->i", "two ellipses", "at most one"),
+            ("i...j...,kl->i", "two ellipses", "at most once"),
         ] {
             let error = try_einsum(subscripts, &[&x, &y]).unwrap_err().to_string();
             assert!(error.contains(problem), "{subscripts}: {error}");

@@ -6,7 +6,7 @@ use crate::base::error::Mistake;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Letter(char),
-    /// An axis matched by `...`, counted from the last such axis.
+    /// An axis matched by `...`. The last of these axes is 0, the axis before it 1.
     Ellipsis(usize),
 }
 
@@ -34,8 +34,8 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     };
     if after.is_some_and(|after| after.contains("...")) {
         return Err(Mistake::new(
-            "an operand has two ellipses",
-            "write at most one",
+            "an operand or the result has two ellipses",
+            "write `...` at most once in each operand and in the result",
         ));
     }
     let letters = |text: &str| -> Result<Vec<Label>, Mistake> {
@@ -43,15 +43,15 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
             'a'..='z' | 'A'..='Z' => Ok(Label::Letter(letter)),
             other => Err(Mistake::new(
                 format!("{other:?} is not a letter"),
-                "name axes from a to z and A to Z, the rest of them `...`, with `,` between operands and `->` before \
-                 the result",
+                "write one letter (a to z, A to Z) for each axis, `...` for axes without a letter, `,` between \
+                 operands, and `->` before the result",
             )),
         };
         text.chars().map(label).collect()
     };
     let (before, behind) = (letters(before)?, letters(after.unwrap_or_default())?);
     let count = match after {
-        // Too many letters are reported together with the rank of the operand.
+        // `hidden` returns `None` if there are more letters than axes. The caller reports this with the rank.
         Some(_) => hidden(before.len() + behind.len()).unwrap_or(0),
         None => 0,
     };
@@ -84,11 +84,11 @@ impl Letters {
         if parts.len() != ranks.len() {
             return Err(vec![Mistake::new(
                 format!(
-                    "{} operands are described, but {} are given",
+                    "{} operands are described, but {} were passed",
                     parts.len(),
                     ranks.len()
                 ),
-                "give each operand its letters, with `,` between them",
+                "write the letters of each operand, with `,` between operands",
             )]);
         }
         let mut operands = Vec::with_capacity(ranks.len());
@@ -163,19 +163,19 @@ impl Letters {
             if self.result[..place].contains(&label) {
                 mistakes.push(Mistake::new(
                     format!("the result has {label} twice"),
-                    "give each of its axes another letter",
+                    "use a different letter for each axis of the result",
                 ));
             } else if !self.all().any(|other| other == label) {
                 mistakes.push(Mistake::new(
                     format!("the result has {label}, which no operand has"),
-                    "take its letters from the operands; `.expand_dims` or `.broadcast_to` adds an axis",
+                    "use only letters of the operands, and add new axes with `.expand_dims` or `.broadcast_to`",
                 ));
             }
         }
         mistakes
     }
 
-    /// Returns the lengths of a label in operands of these shapes.
+    /// Returns the lengths of all axes with this label, in operands of these shapes.
     fn lengths<'a>(
         &'a self,
         shapes: &'a [&[usize]],
@@ -211,7 +211,7 @@ impl Letters {
                 let lengths: Vec<String> = lengths.iter().map(usize::to_string).collect();
                 mistakes.push(Mistake::new(
                     format!("{label} has the lengths {}", lengths.join(" and ")),
-                    "give equal letters to axes of equal length only, or of length 1",
+                    "use the same letter only for axes of equal length or of length 1",
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! Products and minima. The maxima are in the same module as the sums.
+//! Products and minima. Maxima and sums are in `reduce.rs`.
 
 use pytree_derive::panicking_twin;
 
@@ -30,7 +30,7 @@ impl Tensor {
     /// Returns the minimum over `axes`, which are removed.
     ///
     /// # Panics
-    /// Panics if an axis is out of range, given twice, or empty.
+    /// Panics if an axis is out of range, is given twice, or has length 0.
     ///
     /// # Examples
     /// ```
@@ -65,7 +65,7 @@ impl Tensor {
     /// Returns the position of the first minimum along `axis`, as i32. NaN counts as the minimum.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, or has no elements.
+    /// Panics if `axis` is out of range, or has length 0.
     ///
     /// # Examples
     /// ```
@@ -82,7 +82,7 @@ impl Tensor {
 
     /// Returns the product of all elements as a scalar. The product of no elements is 1.
     ///
-    /// The gradient is the product of the other elements, which is correct even where elements are 0.
+    /// The derivative by an element is the product of the other elements. This is correct even if elements are 0.
     ///
     /// # Panics
     /// Panics if the elements are bool.

@@ -70,9 +70,9 @@ unary_methods! {
     cos = Unary::Cos, 1.0 => 0.5403023058681398;
     /// Returns the tangent of each element.
     tan = Unary::Tan, 1.0 => 1.5574077246549023;
-    /// Returns the inverse sine of each element, from -π/2 to π/2. NaN outside of [-1, 1].
+    /// Returns the inverse sine of each element, from -π/2 to π/2. It is NaN for elements outside of [-1, 1].
     asin = Unary::Asin, 1.0 => 1.5707963267948966;
-    /// Returns the inverse cosine of each element, from 0 to π. NaN outside of [-1, 1].
+    /// Returns the inverse cosine of each element, from 0 to π. It is NaN for elements outside of [-1, 1].
     acos = Unary::Acos, 0.0 => 1.5707963267948966;
     /// Returns the inverse tangent of each element, from -π/2 to π/2.
     atan = Unary::Atan, 1.0 => 0.7853981633974483;
@@ -84,9 +84,9 @@ unary_methods! {
     tanh = Unary::Tanh, 1.0 => 0.7615941559557649;
     /// Returns the inverse hyperbolic sine of each element.
     asinh = Unary::Asinh, 1.0 => 0.881373587019543;
-    /// Returns the inverse hyperbolic cosine of each element, which is at least 0. NaN below 1.
+    /// Returns the inverse hyperbolic cosine of each element, which is at least 0. It is NaN for elements below 1.
     acosh = Unary::Acosh, 2.0 => 1.3169578969248166;
-    /// Returns the inverse hyperbolic tangent of each element. Infinite at ±1 and NaN beyond.
+    /// Returns the inverse hyperbolic tangent of each element. It is infinite at ±1, and NaN outside of [-1, 1].
     atanh = Unary::Atanh, 0.5 => 0.5493061443340548;
     /// Returns the logistic function 1 / (1 + e⁻ˣ) of each element.
     sigmoid = Unary::Logistic, 0.0 => 0.5;
@@ -336,7 +336,7 @@ impl Tensor {
         }
     }
 
-    /// Replaces NaN by 0, and the infinities by the greatest and the least finite number. Integers are unchanged.
+    /// Replaces NaN by 0, ∞ by the greatest finite number, and -∞ by the least. Integers are unchanged.
     ///
     /// The derivative is 0 where an element was replaced. This does not remove NaN gradients of the function that
     /// produced the NaN: see [`select`](Self::select).
@@ -366,7 +366,7 @@ impl Tensor {
             .select(&of(-greatest), &below)
     }
 
-    /// Returns the tensor as a constant for `grad` and `jvp`.
+    /// Returns the same elements, which `grad` and `jvp` treat as constants.
     ///
     /// # Panics
     /// Panics if the tensor is traced and its transformation has finished.

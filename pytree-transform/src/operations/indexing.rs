@@ -16,7 +16,7 @@ use crate::primitives::gather;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// What [`Tensor::index`] does with one axis. [`ix!`](crate::ix) builds indices from numbers and ranges.
+/// An index of one axis, for [`Tensor::index`]. [`ix!`](crate::ix) builds indices from numbers and ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
     /// Selects the element at this position and removes the axis. A negative position counts from the end.
@@ -26,7 +26,7 @@ pub enum Index {
     Range {
         /// The first position. `None` means 0.
         start: Option<isize>,
-        /// The position to stop before. `None` means the length of the axis.
+        /// The end of the range. `None` means the length of the axis.
         end: Option<isize>,
         /// Whether the range includes `end`.
         inclusive: bool,
@@ -93,7 +93,7 @@ macro_rules! ranges {
     )*};
 }
 
-/// A number that is converted to a position. A number beyond `isize` is clamped to the largest position.
+/// A number that can be converted to a position. A number greater than `isize::MAX` becomes `isize::MAX`.
 trait Position: Copy {
     fn position(self) -> isize;
 }
@@ -166,8 +166,8 @@ impl Tensor {
         gather::take(self, indices, axis)
     }
 
-    /// Returns a new last axis of length `classes` for each integer element: 1 at that position and 0 elsewhere. An
-    /// element that is out of range gives all zeros.
+    /// Replaces each integer element by a vector of length `classes`, along a new last axis. The vector is 1 at the
+    /// position that the element gives, and 0 elsewhere. An element that is out of range gives all zeros.
     ///
     /// # Panics
     /// Panics if the elements are not integers.

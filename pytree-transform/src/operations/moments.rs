@@ -6,11 +6,11 @@ use crate::base::error::{TensorError, called};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n -
-    /// correction), as `jnp.var` with `correction` (or `ddof`).
+    /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n - correction)
+    /// for `n` elements. This is `jnp.var` with `correction` (or `ddof`).
     ///
     /// A correction of 1 is Bessel's correction, which gives an unbiased estimate of the variance of the distribution
-    /// that the elements are drawn from. The result is NaN if it reduces `correction` elements or fewer.
+    /// that the elements are drawn from. The result is NaN if `n` is at most `correction`.
     ///
     /// # Panics
     /// Panics if an axis is out of range or given twice, or if the dtype is not a float type.
@@ -49,7 +49,7 @@ impl Tensor {
     }
 
     /// Returns the standard deviation over `axes`, which are removed: the square root of the
-    /// [variance](Self::variance_axes), as `jnp.std`. Where it is 0, its derivative is NaN.
+    /// [variance](Self::variance_axes), like `jnp.std`. Where the result is 0, its derivative is NaN.
     ///
     /// # Panics
     /// Panics in the same cases as [`variance_axes`](Self::variance_axes).

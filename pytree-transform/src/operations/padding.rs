@@ -21,7 +21,7 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// Panics unless there is one triple for each axis, or if more elements are removed than there are.
+    /// Panics unless there is one triple for each axis, or if more elements are removed than an axis has.
     #[must_use]
     #[panicking_twin(pad)]
     #[track_caller]

@@ -30,41 +30,43 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    /// Returns the sum, like `+`.
+    /// Returns the elementwise sum, like `+`.
     add_to try_add = elementwise::binary, Binary::Add;
-    /// Returns the difference, like `-`.
+    /// Returns the elementwise difference, like `-`.
     sub_from try_sub = elementwise::binary, Binary::Sub;
     /// Returns the elementwise product, like `*`.
     multiply try_mul = elementwise::binary, Binary::Mul;
-    /// Returns the quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`. Division of an
-    /// integer by 0 gives a result with all bits set. For Python's `//`, see [`floor_divide`](Self::floor_divide).
+    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`.
+    /// Division of an integer by 0 gives a result with all bits set. For Python's `//`, see
+    /// [`floor_divide`](Self::floor_divide).
     divide try_div = elementwise::binary, Binary::Div;
     /// Returns the remainder of the division rounded toward zero, with the sign of the dividend, like Rust's `%` and
     /// `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
     /// [`remainder`](Self::remainder).
     rem try_rem = elementwise::binary, Binary::Rem;
-    /// Raises each float of the first tensor to the power of the second. NaN where the base is negative and the
-    /// exponent is not a whole number. [`powi`](Self::powi) multiplies instead, and accepts integers.
+    /// Raises each element of this tensor to the power of an element of the other. Both tensors contain floats. The
+    /// result is NaN where the base is negative and the exponent is not a whole number. For integers, use
+    /// [`powi`](Self::powi).
     pow try_pow = elementwise::binary, Binary::Pow;
-    /// Returns the angle from -π to π of the point whose ordinate is this tensor and whose abscissa is the other.
+    /// Returns the angle of each point (x, y), from -π to π, where y is this tensor and x is the other.
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
     /// Returns log(eˣ + eʸ) without overflow.
     logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
-    /// Returns the larger of each pair, or NaN if either is NaN. Equal elements share the gradient.
+    /// Returns the larger element of each pair, or NaN if either is NaN. Equal elements share the gradient.
     maximum try_maximum = elementwise::binary, Binary::Max;
-    /// Returns the smaller of each pair, or NaN if either is NaN. Equal elements share the gradient.
+    /// Returns the smaller element of each pair, or NaN if either is NaN. Equal elements share the gradient.
     minimum try_minimum = elementwise::binary, Binary::Min;
-    /// Returns whether each pair is equal.
+    /// Returns, for each pair of elements, whether they are equal.
     equal try_equal = elementwise::compare, Comparison::Eq;
-    /// Returns whether each pair differs.
+    /// Returns, for each pair of elements, whether they differ.
     not_equal try_not_equal = elementwise::compare, Comparison::Ne;
-    /// Returns whether the first of each pair is less.
+    /// Returns, for each pair of elements, whether the first is less than the second.
     less try_less = elementwise::compare, Comparison::Lt;
-    /// Returns whether the first of each pair is less or equal.
+    /// Returns, for each pair of elements, whether the first is less than or equal to the second.
     less_equal try_less_equal = elementwise::compare, Comparison::Le;
-    /// Returns whether the first of each pair is greater.
+    /// Returns, for each pair of elements, whether the first is greater than the second.
     greater try_greater = elementwise::compare, Comparison::Gt;
-    /// Returns whether the first of each pair is greater or equal.
+    /// Returns, for each pair of elements, whether the first is greater than or equal to the second.
     greater_equal try_greater_equal = elementwise::compare, Comparison::Ge;
     /// Returns the bitwise exclusive or.
     bit_xor try_bit_xor = elementwise::binary, Binary::Xor;
@@ -99,7 +101,7 @@ impl Tensor {
         if x.dtype() == DType::U32 {
             return x.try_div(&y);
         }
-        // Where the signs differ, the quotient rounded toward zero is too large by one.
+        // Where the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
         if !x.dtype().is_float() {
             let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
             let quotient = &x / &y;
@@ -245,18 +247,18 @@ impl Tensor {
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
-        // The result is a constant where none of the three conditions holds. A NaN as lower bound is such a case.
+        // Where none of the three conditions holds, for instance if the lower bound is NaN, the result is a constant.
         let above = high.less(self) & limited.equal(&high);
         let above = above.select(&high, &limited.stop_gradient());
         Ok(inside.select(self, &below.select(&low, &above)))
     }
 
     /// Selects elements of `on_true` where this bool tensor is true, and elements of `on_false` elsewhere, with
-    /// broadcasting, as `jnp.where`.
+    /// broadcasting, like `jnp.where`.
     ///
     /// Both sides and their derivatives are computed everywhere. An infinite derivative of the side that is not
-    /// selected makes the gradient NaN, because zero times infinity is NaN. To avoid this, select twice: first a
-    /// harmless number as the operand where the function is not needed, then the result.
+    /// selected makes the gradient NaN, because zero times infinity is NaN. To avoid this, select twice: first replace
+    /// the function's operand by a harmless number where its result is not used, then select the result.
     ///
     /// # Panics
     /// Panics if this is not a tensor of bools, if the dtypes differ, or if the shapes do not broadcast.

@@ -13,8 +13,8 @@ use crate::primitives::slice::pad;
 use crate::primitives::windows::{Sliding, windows};
 use crate::tensor::Tensor;
 
-/// Sliding windows to reduce over the spatial axes of `[…, space…, features]`. The window has one size per spatial
-/// axis. All axes before the spatial axes, for instance the batch axis, are kept.
+/// A reduction of sliding windows over the spatial axes of a tensor `[…, space…, features]`. The window has one size
+/// per spatial axis. All axes before the spatial axes, for instance the batch axis, are kept.
 ///
 /// # Examples
 /// ```
@@ -36,8 +36,9 @@ pub struct Pooling {
 /// The extracted windows, with the elements of each window along the axis before the last.
 struct Pooled {
     windows: Tensor,
-    /// The number of elements of each window, and the shape of the result.
+    /// The number of elements of each window.
     size: usize,
+    /// The shape of the result.
     shape: Shape,
 }
 
@@ -61,8 +62,8 @@ impl Pooling {
         Self { strides, ..self }
     }
 
-    /// Sets the padding. Extrema are padded with the least or greatest value, sums with zeros. No padding by default,
-    /// as in Flax.
+    /// Sets the padding. For a maximum the least value is padded, for a minimum the greatest, for a sum zeros. No
+    /// padding by default, as in Flax.
     #[must_use]
     pub fn padding(self, padding: Padding) -> Self {
         Self { padding, ..self }
@@ -184,7 +185,7 @@ impl Pooling {
         } = self.pooled(operation, x, worst)?;
         let axis = windows.rank() - 2;
         let last = move_axis(&windows, axis, axis + 1)?;
-        // There is one row per window, so that the position found is an index into a row.
+        // Each row is one window, so the position of its extremum is an index into the row.
         let rows = reshape(&last, &[shape.iter().product(), size])?;
         let places = argument_of(extremum, &rows, 1)?;
         let places = reshape(&places, &[places.len(), 1])?;
@@ -197,7 +198,7 @@ impl Pooling {
         let mut mistakes = Vec::new();
         if self.window.contains(&0) {
             mistakes.push(Mistake::new(
-                format!("the window is {:?}", self.window),
+                format!("the window {:?} has a size of 0", self.window),
                 "give each axis of the window a size above 0",
             ));
         }
@@ -231,8 +232,12 @@ impl Pooling {
             return Err(TensorError::shape(
                 operation,
                 &[x.info()],
-                format!("a window of {:?} needs {} axes", self.window, axes + 1),
-                "the features are the last axis; add one",
+                format!(
+                    "a window {:?} needs at least {} axes: {axes} spatial, one for the features",
+                    self.window,
+                    axes + 1
+                ),
+                "add the missing axes with `expand_dims`",
             ));
         };
         let mistakes = self.mistakes();
@@ -294,11 +299,14 @@ mod tests {
         let wrong = Pooling::new([0]).padding(Padding::Explicit(vec![]));
         let error = wrong.try_sum(&x).unwrap_err().to_string();
         assert!(
-            error.contains("a size above 0; give one pair for each axis"),
+            error.contains("a size above 0; give one pair `(before, after)` for each"),
             "{error}"
         );
         let error = Pooling::new([2, 2]).try_max(&x).unwrap_err().to_string();
-        assert!(error.contains("a window of [2, 2] needs 3 axes"), "{error}");
+        assert!(
+            error.contains("a window [2, 2] needs at least 3 axes"),
+            "{error}"
+        );
         assert_eq!(Pooling::new([4]).max(&x).shape(), [0, 1]);
     }
 

@@ -59,18 +59,18 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
         return Err(refused(left, right, problem, "multiply with `*`"));
     };
     let (of_right, other) = match right.shape() {
-        [.., before_last, _] => ("the axis before the last of the right", *before_last),
-        _ => ("the axis of the right", last),
+        [.., before_last, _] => ("the axis before the last of the right tensor", *before_last),
+        _ => ("the axis of the right tensor", last),
     };
     if contracted == other {
         return Ok(());
     }
     let of_left = if left.rank() == 1 {
-        "the axis of the left"
+        "the axis of the left tensor"
     } else {
-        "the last axis of the left"
+        "the last axis of the left tensor"
     };
-    let problem = format!("{of_left} has length {contracted}, {of_right} {other}");
+    let problem = format!("{of_left} has length {contracted}, but {of_right} has length {other}");
     Err(refused(
         left,
         right,
@@ -79,7 +79,7 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     ))
 }
 
-/// How the axes before the last two are paired.
+/// The pairs of batch axes (the axes before the last two) of both operands.
 #[derive(Default)]
 struct Pairing {
     left: Part,
@@ -88,8 +88,8 @@ struct Pairing {
     places: Shape,
 }
 
-/// One operand: its shape without batch axes of length 1 that broadcast against the other operand, and the batch axes
-/// it shares.
+/// One operand: its shape without batch axes of length 1 that broadcast against the other operand, and the positions
+/// in this shape of the batch axes that both operands have.
 #[derive(Default)]
 struct Part {
     shape: Shape,
@@ -97,8 +97,8 @@ struct Part {
 }
 
 impl Pairing {
-    /// Pairs the axes. An axis that only one operand has, or that has length 1 in the other, is free, so nothing is
-    /// repeated.
+    /// Pairs the batch axes. A batch axis that is absent or has length 1 in one operand is not paired. So the product
+    /// broadcasts without copying an operand.
     fn of(left: &Tensor, right: &Tensor) -> Result<Self, TensorError> {
         let batch_rank = |tensor: &Tensor| tensor.rank().saturating_sub(2);
         let rank = batch_rank(left).max(batch_rank(right));
@@ -130,7 +130,7 @@ impl Pairing {
                     let problem =
                         "the axes before the last two do not broadcast: lengths must be equal or 1"
                             .to_owned();
-                    return Err(refused(left, right, problem, "reshape one of them"));
+                    return Err(refused(left, right, problem, "reshape one of the tensors"));
                 }
             }
         }
@@ -200,15 +200,15 @@ mod tests {
                 .try_matmul(&zeros(&[5, 6]))
                 .unwrap_err()
                 .to_string(),
-            "cannot matmul f32[3,4] and f32[5,6]: the last axis of the left has length 4, the axis before the last of the \
-             right 5; did you mean to transpose one of them?"
+            "cannot matmul f32[3,4] and f32[5,6]: the last axis of the left tensor has length 4, but the axis before \
+             the last of the right tensor has length 5; did you mean to transpose one of them?"
         );
         let error = zeros(&[3, 4])
             .try_matmul(&zeros(&[3]))
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("the last axis of the left has length 4, the axis of the right 3"),
+            error.contains("has length 4, but the axis of the right tensor has length 3"),
             "{error}"
         );
         let error = zeros(&[2, 3, 4])

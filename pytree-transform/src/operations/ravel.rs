@@ -23,8 +23,8 @@ pub struct Unravel<M> {
 /// Returns all leaves of a model concatenated into one vector, and the [`Unravel`] that rebuilds a model from such a
 /// vector.
 ///
-/// The leaves are in order, each in row-major order. A shared leaf is in the vector once. A model without leaves
-/// gives an empty `f32` vector.
+/// The leaves are in the order of the tree, and the elements of each leaf in row-major order. A shared leaf is in the
+/// vector once. A model without leaves gives an empty `f32` vector.
 ///
 /// Both directions are tensor operations, so they are differentiated, compiled and batched like any other.
 ///
@@ -57,7 +57,8 @@ pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
 /// Returns the same as [`ravel`], or an error instead of a panic.
 ///
 /// # Errors
-/// Returns [`TreeError::LeafTypes`] with each leaf whose dtype is not that of the first leaf.
+/// Returns [`TreeError::LeafTypes`] if the dtypes of the leaves differ. The error lists each leaf whose dtype is not
+/// that of the first leaf.
 pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeError> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
     let dtype = leaves.first().map_or(DType::F32, Tensor::dtype);

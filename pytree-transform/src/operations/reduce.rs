@@ -26,7 +26,7 @@ pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> 
     or_panic(shape::reshape(reduced, &shape))
 }
 
-/// Returns a result with the reduced axes restored at length 1. The reduction has checked `axes`.
+/// Returns the reduced tensor with the reduced axes restored with length 1. The reduction has already checked `axes`.
 #[track_caller]
 pub(super) fn kept(reduced: &Tensor, original: &Tensor, axes: &[isize]) -> Tensor {
     let axes = or_panic(axes_of("keep the axes of", original.info(), axes));
@@ -192,7 +192,7 @@ impl Tensor {
     /// Returns the maximum over `axes`, which are removed.
     ///
     /// # Panics
-    /// Panics if an axis is out of range, given twice, or empty.
+    /// Panics if an axis is out of range, is given twice, or has length 0.
     ///
     /// # Examples
     /// ```
@@ -227,7 +227,7 @@ impl Tensor {
     /// Returns the position of the first maximum along `axis`, as i32. NaN counts as the maximum.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, or has no elements.
+    /// Panics if `axis` is out of range, or has length 0.
     ///
     /// # Examples
     /// ```

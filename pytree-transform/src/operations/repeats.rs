@@ -53,8 +53,8 @@ impl Tensor {
         concatenate(&[&last, &first], axis)
     }
 
-    /// Repeats the whole tensor along each axis. With fewer repeats than axes, they apply to the last axes; with
-    /// more, new leading axes are added.
+    /// Repeats the whole tensor along each axis. If there are fewer repeats than axes, they apply to the last axes. If
+    /// there are more, the tensor gets new leading axes.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.
@@ -82,7 +82,7 @@ impl Tensor {
         let own: Shape = (0..rank).map(|axis| 2 * axis + 1).collect();
         let whole = or_panic(reshape(self, &axes));
         let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
-        // The allocation of the pairs succeeded, so their products do not overflow.
+        // The shape `pairs` was accepted, so the products of its lengths do not overflow.
         let joined: Shape = (0..rank)
             .map(|axis| at(repeats, axis) * axes[axis])
             .collect();
@@ -116,8 +116,8 @@ impl Tensor {
         reshape(&repeated, &joined)
     }
 
-    /// Splits the tensor along `axis` into `parts` parts of equal length. [`array_split`](Self::array_split) allows
-    /// lengths that do not divide.
+    /// Splits the tensor along `axis` into `parts` parts of equal length. [`array_split`](Self::array_split) also
+    /// accepts a length that is not a multiple of `parts`.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or if its length is not a multiple of `parts`.
@@ -139,7 +139,7 @@ impl Tensor {
                 "split",
                 &[self.info()],
                 format!("axis {place} of length {length} does not divide into {parts} equal parts"),
-                "use `array_split`, or `split_at`",
+                "use `array_split` or `split_at` for parts of different lengths",
             ));
         }
         let _called = called("split");
@@ -215,8 +215,8 @@ impl Tensor {
             return Err(TensorError::shape(
                 "split_at",
                 &[self.info()],
-                format!("the positions {positions:?} are not in order"),
-                "sort them",
+                format!("the positions {positions:?} are not in ascending order"),
+                "sort the positions",
             ));
         }
         let length = self.shape()[axis];
@@ -308,7 +308,7 @@ impl Tensor {
                 "meshgrid",
                 &found,
                 problem,
-                "flatten them first",
+                "flatten the tensors first",
             ));
         }
         let _called = called("meshgrid");
@@ -344,7 +344,8 @@ mod tests {
         let error = x.try_split(2, 0).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot split i32[3]: axis 0 of length 3 does not divide into 2 equal parts; use `array_split`, or `split_at`"
+            "cannot split i32[3]: axis 0 of length 3 does not divide into 2 equal parts; use `array_split` or \
+             `split_at` for parts of different lengths"
         );
         assert!(x.try_split(0, 0).is_err());
         assert!(x.try_array_split(0, 0).is_err());

@@ -8,7 +8,7 @@ use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
-/// Returns the index of an axis that counts from the end if negative.
+/// Returns the index of `axis`. A negative axis counts from the end.
 pub(crate) fn axis_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -17,7 +17,7 @@ pub(crate) fn axis_of(
     place_of(axis, found.rank()).ok_or_else(|| TensorError::axis(operation, found, axis))
 }
 
-/// Returns the index in the result of a new axis that counts from the end if negative.
+/// Returns the index that a new axis has in the result. A negative axis counts from the end of the result.
 pub(crate) fn new_axis_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -34,7 +34,7 @@ pub(crate) fn new_axis_of(
     })
 }
 
-/// Returns the indices of axes that count from the end if negative. Each axis may occur once.
+/// Returns the indices of `axes`, each of which may occur once. Negative axes count from the end.
 pub(crate) fn axes_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -56,7 +56,7 @@ pub(crate) fn axes_of(
     Ok(places)
 }
 
-/// Returns a position below `count`, where a negative `place` counts from the end.
+/// Returns the position from the start, or `None` if it is not below `count`. A negative `place` counts from the end.
 fn place_of(place: isize, count: usize) -> Option<usize> {
     let place = if place < 0 {
         count.checked_sub(place.unsigned_abs())?
@@ -154,7 +154,7 @@ impl Tensor {
         or_panic(shape::move_axis(self, from, to))
     }
 
-    /// Inserts a new axis of length 1 at this position of the result. -1 is the last position.
+    /// Inserts a new axis of length 1, which is axis `axis` of the result. -1 means the last axis.
     ///
     /// # Panics
     /// Panics if the position is out of range for the result.
@@ -196,7 +196,7 @@ impl Tensor {
                 "squeeze",
                 &[self.info()],
                 format!("axis {place} has length {length}, not 1"),
-                "choose one element of it with `index`, or reduce it",
+                "select one element of the axis with `index`, or reduce the axis",
             )));
         }
         self.reshape(&shape)
@@ -220,7 +220,7 @@ impl Tensor {
         shape::broadcast_to(self, shape.as_ref())
     }
 
-    /// Stacks tensors of one shape along a new axis at this position of the result.
+    /// Stacks tensors of equal shapes along a new axis, which is axis `axis` of the result.
     ///
     /// # Panics
     /// Panics if the shapes or dtypes differ, if there are no tensors, or if `axis` is out of range.
@@ -242,7 +242,7 @@ impl Tensor {
         let Some(first) = tensors.first() else {
             return refused(
                 "the list of tensors is empty, so the result has no shape",
-                "pass at least one",
+                "pass at least one tensor",
             );
         };
         if tensors.iter().any(|tensor| tensor.shape() != first.shape()) {
@@ -297,7 +297,8 @@ mod tests {
         assert_eq!(
             message.downcast_ref::<String>().map(String::as_str),
             Some(
-                "cannot squeeze f32[2,3]: axis 1 has length 3, not 1; choose one element of it with `index`, or reduce it"
+                "cannot squeeze f32[2,3]: axis 1 has length 3, not 1; select one element of the axis with `index`, or reduce \
+                 the axis"
             )
         );
         let error = Tensor::try_stack(&[x.clone(), x.t()], 0)

@@ -96,15 +96,15 @@ impl Tensor {
         Ok((take_along_last(self, &indices)?, indices))
     }
 
-    /// Returns the elements at `indices` along one axis: element `i, j` of the result along axis 1 is `self[i,
-    /// indices[i, j]]`.
+    /// Returns the elements at `indices` along one axis. For a matrix and axis 1, element `(i, j)` of the result is
+    /// `self[i, indices[i, j]]`.
     ///
-    /// `indices` has as many axes as the tensor, and the other axes broadcast. As in [`take`](Self::take), an index
-    /// that is out of range is clamped to the nearest end.
+    /// `indices` has as many axes as the tensor, and the axes other than `axis` broadcast. As in [`take`](Self::take),
+    /// an index that is out of range is clamped to the nearest end.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, if the numbers of axes differ, if the other axes do not broadcast, or if the
-    /// indices are not integers.
+    /// Panics if `axis` is out of range, if the numbers of axes differ, if the axes other than `axis` do not broadcast,
+    /// or if the indices are not integers.
     ///
     /// # Examples
     /// ```
@@ -131,8 +131,10 @@ impl Tensor {
             return Err(TensorError::shape(
                 "take along an axis of",
                 &[self.info(), indices.info()],
-                format!("the axes other than {place} do not broadcast"),
-                "use indices with the same number of axes, of equal lengths or 1; or use `take`",
+                format!(
+                    "the numbers of axes differ, or the axes other than {place} do not broadcast"
+                ),
+                "use indices with as many axes as the tensor, of equal length or of length 1, or use `take`",
             ));
         };
         let last = |tensor: &Self| {
@@ -172,7 +174,7 @@ impl Tensor {
                 "searchsorted",
                 &[self.info(), values.info()],
                 format!("the sorted tensor has {} axes, not 1", self.rank()),
-                "flatten it, or use `vmap`",
+                "flatten the sorted tensor, or use `vmap`",
             ));
         }
         let less = compare(Comparison::Lt, self, &values.expand_dims(-1))?;

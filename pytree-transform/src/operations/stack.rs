@@ -34,7 +34,7 @@ pub fn stack<M: Traceable>(members: &[M]) -> M {
                 .map(ToString::to_string)
                 .collect();
             panic!(
-                "cannot stack: member {} has another structure than member 0: {}",
+                "cannot stack: the structures of member 0 and member {} differ: {}",
                 position + 1,
                 differences.join("; ")
             );
@@ -88,11 +88,14 @@ pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
         .map(|leaf| leaf.shape().first().copied())
         .collect();
     let Some(Some(length)) = lengths.first().copied() else {
-        panic!("cannot unstack {treedef}: its first leaf has no axis");
+        panic!(
+            "cannot unstack {treedef}: it has no leaves, or its first leaf has no axes; pass a value whose leaves are \
+             stacked along axis 0"
+        );
     };
     assert!(
         lengths.iter().all(|&other| other == Some(length)),
-        "cannot unstack {treedef}: the first axes of its leaves have the lengths {lengths:?}; they must be equal"
+        "cannot unstack {treedef}: the first axes of its leaves have the lengths {lengths:?}; pass leaves with equal lengths"
     );
     (0..length)
         .map(|member| {

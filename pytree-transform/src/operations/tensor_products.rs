@@ -1,4 +1,4 @@
-//! Tensor products other than matrix products: over any axes, of all pairs, and of blocks; and norms.
+//! Tensor products other than matrix products, for instance `dot_general`, `outer` and `kron`, and norms.
 
 use std::panic::Location;
 
@@ -25,7 +25,7 @@ fn refused(
 }
 
 impl Tensor {
-    /// Returns the product over pairs of axes, as `jax.lax.dot_general`.
+    /// Returns the product over pairs of axes, like `jax.lax.dot_general`.
     ///
     /// The contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other are summed over and
     /// removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result has the batch axes, then the
@@ -54,7 +54,9 @@ impl Tensor {
         let _called = called("dot_general");
         let counts = [(contract.0, contract.1), (batch.0, batch.1)];
         if counts.iter().any(|(left, right)| left.len() != right.len()) {
-            let problem = format!("the axes {contract:?} and {batch:?} are not in pairs");
+            let problem = format!(
+                "the contracted axes {contract:?} or the batch axes {batch:?} are not in pairs"
+            );
             let fix = "name the same number of axes for both tensors";
             return Err(refused("dot_general", self, other, problem, fix));
         }
@@ -69,7 +71,7 @@ impl Tensor {
         dot_general(self, other, contract, batch)
     }
 
-    /// Returns the product over pairs of axes, as `jnp.tensordot`. The axes `axes.0[i]` of this tensor and
+    /// Returns the product over pairs of axes, like `jnp.tensordot`. The axes `axes.0[i]` of this tensor and
     /// `axes.1[i]` of the other are summed over and removed. Negative axes count from the end.
     ///
     /// # Panics
@@ -116,8 +118,8 @@ impl Tensor {
         dot_general(&left, &right, (&[], &[]), (&[], &[]))
     }
 
-    /// Returns the sum of products over the last axes: `[…, k] × [.., k] → […, ..]`. With a scalar, it is the
-    /// product.
+    /// Returns the sum of products over the last axes: `[left…, k] × [right…, k] → [left…, right…]`. If an operand is
+    /// a scalar, returns the elementwise product.
     ///
     /// # Panics
     /// Panics if the lengths or the dtypes differ.
@@ -139,7 +141,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the sum of the products of all elements of two tensors with the same number of elements, as
+    /// Returns the sum of the products of all elements of two tensors with the same number of elements, like
     /// `jnp.vdot`.
     ///
     /// # Panics
@@ -156,7 +158,11 @@ impl Tensor {
     pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("vdot");
         if self.len() != other.len() {
-            let problem = format!("they have {} and {} elements", self.len(), other.len());
+            let problem = format!(
+                "the tensors have {} and {} elements",
+                self.len(),
+                other.len()
+            );
             let fix = "give two tensors with the same number of elements";
             return Err(refused("vdot", self, other, problem, fix));
         }
@@ -164,7 +170,7 @@ impl Tensor {
     }
 
     /// Returns the Kronecker product: each element of this tensor is replaced by its product with the whole other
-    /// tensor. Missing axes are added in front with length 1.
+    /// tensor. The tensor with fewer axes first gets leading axes of length 1.
     ///
     /// # Panics
     /// Panics if the dtypes differ, or if the elements are bool.
@@ -278,7 +284,10 @@ mod tests {
             "{error}"
         );
         let error = message(x.try_vdot(&zeros(&[5])));
-        assert!(error.contains("they have 6 and 5 elements"), "{error}");
+        assert!(
+            error.contains("the tensors have 6 and 5 elements"),
+            "{error}"
+        );
         assert!(x.try_inner(&zeros(&[4])).is_err());
         assert!(Tensor::from([1]).try_norm_axes([0]).is_err());
     }

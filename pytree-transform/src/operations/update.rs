@@ -1,7 +1,7 @@
-//! Tensors with an updated part, like NumPy's `x[1:] = y` without mutation: [`Tensor::at`].
+//! Updates of a part of a tensor, like NumPy's `x[1:] = y` without mutation: [`Tensor::at`].
 //!
-//! An update at ranges and positions pads the value to the shape of the tensor. An update at a tensor of indices
-//! scatters. Such indices may be traced; ranges are static.
+//! An update at ranges and positions pads the value to the shape of the tensor. An update at a tensor of indices is a
+//! scatter. A tensor of indices may be traced, but ranges are static.
 
 mod scattered;
 
@@ -25,7 +25,7 @@ use pytree_derive::panicking_twin;
 ///
 /// Nothing changes in place: each method returns a new tensor.
 #[derive(Clone, Debug)]
-#[must_use = "nothing changes in place: `set` and its like return the new tensor"]
+#[must_use = "nothing changes in place: `set` and the other methods return the new tensor"]
 pub struct At<'t> {
     tensor: &'t Tensor,
     place: Place,
@@ -34,7 +34,7 @@ pub struct At<'t> {
 #[derive(Clone, Debug)]
 enum Place {
     Basic(Vec<Index>),
-    /// Indices along an axis, as they were given or counted from the end.
+    /// Indices along an axis, as the user passed them. Negative indices and a negative axis count from the end.
     Indices(Tensor, isize),
 }
 
@@ -66,11 +66,11 @@ impl Tensor {
         }
     }
 
-    /// Selects the slices along `axis` at an integer tensor for an update: JAX's `x.at[i].set(y)` is
-    /// `x.at_indices(&i, 0).set(&y)`. In the part, the axes of `indices` replace `axis`.
+    /// Selects the slices along `axis` at an integer tensor of indices for an update: JAX's `x.at[i].set(y)` is
+    /// `x.at_indices(&i, 0).set(&y)`. In the shape of the part, the axes of `indices` replace `axis`.
     ///
-    /// As in JAX, a negative index counts from the end. An index that is out of range updates nothing, and
-    /// [`get`](At::get) reads the nearest element for it.
+    /// As in JAX, a negative index counts from the end. An index that is out of range updates nothing. For such an
+    /// index, [`get`](At::get) reads the nearest element.
     ///
     /// # Examples
     /// ```
@@ -171,7 +171,8 @@ impl At<'_> {
         self.update(Update::Multiply, &value)
     }
 
-    /// Returns the tensor with the minimum of the part and `value`, or NaN if either is NaN.
+    /// Returns the tensor with the part replaced by the elementwise minimum of the part and `value`, or NaN if either
+    /// is NaN.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -190,7 +191,8 @@ impl At<'_> {
         self.update(Update::Min, &value)
     }
 
-    /// Returns the tensor with the maximum of the part and `value`, or NaN if either is NaN.
+    /// Returns the tensor with the part replaced by the elementwise maximum of the part and `value`, or NaN if either
+    /// is NaN.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -246,7 +248,7 @@ fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tenso
         TensorError::shape(
             "update",
             &[found, value.info()],
-            format!("the part has the shape {part:?}, to which the value does not broadcast"),
+            format!("the value does not broadcast to the shape of the part, {part:?}"),
             "reshape the value, or choose another part",
         )
     })
@@ -342,7 +344,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot update f32[2,3] and f32[2]: the part has the shape [3], to which the value does not broadcast; reshape \
+            "cannot update f32[2,3] and f32[2]: the value does not broadcast to the shape of the part, [3]; reshape \
              the value, or choose another part"
         );
         assert!(x.at(ix![2]).try_add(1.0).is_err());

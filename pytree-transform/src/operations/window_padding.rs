@@ -6,18 +6,19 @@ use crate::base::error::Mistake;
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Padding {
-    /// Pads so that there are `⌈length / stride⌉` windows, with the larger half after. The default, as in Flax.
+    /// Pads so that there are `⌈length / stride⌉` windows along each axis. If the number of padding elements is odd,
+    /// the additional element is after. This is the default, as in Flax.
     #[default]
     Same,
-    /// Pads like [`Padding::Same`], with the larger half before.
+    /// Pads like [`Padding::Same`]. If the number of padding elements is odd, the additional element is before.
     SameLower,
-    /// No padding: all windows are inside of the tensor.
+    /// Does not pad, so all windows are inside of the tensor.
     Valid,
-    /// The number of elements before and after, for each axis. A negative number removes elements.
+    /// Pads each axis with the given numbers of elements before and after. A negative number removes elements.
     Explicit(Vec<(isize, isize)>),
 }
 
-/// Returns the two halves of the padding that gives `⌈length / stride⌉` windows of this span.
+/// Returns the padding before and after that gives `⌈length / stride⌉` windows of `span` elements.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let windows = length.div_ceil(stride);
     let needed = (windows.saturating_sub(1) * stride)
@@ -26,7 +27,7 @@ fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     (signed(needed / 2), signed(needed - needed / 2))
 }
 
-/// Converts a number of padding elements to `isize`, saturating.
+/// Converts a number of padding elements to `isize`. A number that is too large becomes `isize::MAX`.
 pub(super) fn signed(number: usize) -> isize {
     isize::try_from(number).unwrap_or(isize::MAX)
 }
@@ -39,8 +40,8 @@ impl Padding {
         };
         (pairs.len() != axes).then(|| {
             Mistake::new(
-                format!("the padding {pairs:?} is not a pair for each of {axes} axes"),
-                "give one pair for each axis",
+                format!("the padding {pairs:?} has {} of {axes} pairs", pairs.len()),
+                "give one pair `(before, after)` for each spatial axis",
             )
         })
     }

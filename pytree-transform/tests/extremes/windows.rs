@@ -43,7 +43,7 @@ fn strides_beyond_the_end_leave_one_window() {
         Pooling::new([2]).strides([1 << 62]).min(&line()) => elements([1.0]);
         Pooling::new([2]).strides([HUGE]).padding(Padding::Same).average(&line()) => elements([1.5]);
         Pooling::new([1, 1]).strides([HUGE, TOP]).max(&picture()) => elements([1.0]);
-        Pooling::new([0]).sum(&line()) => Panic("cannot sum windows of f32[1,3,1]: the window is [0]");
+        Pooling::new([0]).sum(&line()) => Panic("cannot sum windows of f32[1,3,1]: the window [0] has a size of 0");
         Pooling::new([1]).strides([0]).sum(&line()) => Panic("cannot sum windows of f32[1,3,1]: the strides are [0]");
         grad(move |x: &Tensor| valid(HUGE).apply(x, &kernel(&[1.0, 10.0])).sum())(&line()) => elements([1.0, 10.0, 0.0]);
         grad(|x: &Tensor| Pooling::new([2]).strides([TOP]).sum(x).sum())(&line()) => elements([1.0, 1.0, 0.0]);
@@ -66,10 +66,10 @@ fn dilations_beyond_the_end_leave_no_window() {
         Convolution::new([HUGE], Padding::Valid).apply_transposed(&Tensor::from([[[5.0_f32]]]), &kernel(&[2.0])) => Panic("convolve transposed");
         Convolution::new([1], Padding::Explicit(vec![(-2, isize::MAX)])).apply(&line(), &kernel(&[1.0])) => Panic("convolve");
         Convolution::new([1], Padding::Explicit(vec![(-isize::MAX, 0)])).apply(&line(), &kernel(&[1.0])) => Panic("cannot convolve");
-        Convolution::new([1], Padding::Explicit(vec![])).apply(&line(), &kernel(&[1.0])) => Panic("the padding [] is not a pair");
-        Convolution::new([1], Padding::Valid).feature_groups(HUGE).apply(&line(), &kernel(&[1.0])) => Panic("do not divide into 18446744073709551615 groups");
+        Convolution::new([1], Padding::Explicit(vec![])).apply(&line(), &kernel(&[1.0])) => Panic("the padding [] has 0 of 1 pairs");
+        Convolution::new([1], Padding::Valid).feature_groups(HUGE).apply(&line(), &kernel(&[1.0])) => Panic("cannot be divided into 18446744073709551615 equal groups");
         Convolution::new([1], Padding::Valid).feature_groups(0).apply(&line(), &kernel(&[1.0])) => Panic("0 feature groups");
-        Convolution::new([1], Padding::Valid).batch_groups(TOP).apply(&line(), &kernel(&[1.0])) => Panic("do not divide into 9223372036854775808 batch groups");
+        Convolution::new([1], Padding::Valid).batch_groups(TOP).apply(&line(), &kernel(&[1.0])) => Panic("cannot be divided into 9223372036854775808 equal batch groups");
         Convolution::new([], Padding::Valid).apply(&Tensor::from([[2.0_f32]]), &Tensor::from([[3.0_f32]])) => elements([6.0]);
     });
 }

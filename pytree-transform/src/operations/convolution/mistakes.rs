@@ -11,29 +11,33 @@ impl Convolution {
         let mut mistakes = Vec::new();
         if x.len() == kernel.len() && x.len() > 2 && x.len() != rank {
             let problem = format!(
-                "between batch and features are {} axes, the strides are {:?}",
+                "the input and the kernel have {} spatial axes, but the strides are {:?}",
                 x.len() - 2,
                 self.strides
             );
-            let fix = "give one stride for each axis that windows slide over";
+            let fix = "give one stride for each spatial axis";
             return vec![Mistake::new(problem, fix)];
         }
         if x.len() != rank {
             let problem = format!(
-                "the input has {} axes, not {rank}: the batch, {strides} that windows slide over, the features",
+                "the input has {} axes, expected {rank}: one for the batch, {strides} spatial, one for the features",
                 x.len()
             );
             let fix = if x.len() + 1 == rank {
                 "add the missing axis with length 1; for a single example write `.expand_dims(0)`"
             } else {
-                "reshape it, or use one stride for each axis that windows slide over"
+                "reshape the input, or give one stride for each spatial axis"
             };
             mistakes.push(Mistake::new(problem, fix));
         }
         if kernel.len() != rank {
             mistakes.push(Mistake::new(
-                format!("the kernel has {} axes, not {rank}", kernel.len()),
-                "use a kernel with one size for each stride, then the input features and the output features",
+                format!(
+                    "the kernel has {} axes, expected {rank}: {strides} spatial, one for the input features, one for \
+                     the output features",
+                    kernel.len()
+                ),
+                "use a kernel with one spatial axis for each stride",
             ));
         }
         mistakes
@@ -50,8 +54,8 @@ impl Convolution {
         ] {
             if numbers.len() != axes || numbers.contains(&0) {
                 mistakes.push(Mistake::new(
-                    format!("the {what} {numbers:?}"),
-                    format!("give a number above 0 for each of {axes} axes"),
+                    format!("the {what} {numbers:?}, expected {axes} numbers above 0"),
+                    "give one number above 0 for each spatial axis",
                 ));
             }
         }
@@ -66,7 +70,8 @@ impl Convolution {
         mistakes
     }
 
-    /// Reports numbers of features and batches that do not match, or that do not divide into the groups.
+    /// Reports a number of features that does not match the kernel, and numbers of features or examples that are not
+    /// multiples of the number of groups.
     fn wrong_features(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let (batch, features) = (x[0], x[axes + 1]);
@@ -75,14 +80,16 @@ impl Convolution {
         if groups == 0 || batch_groups == 0 || (groups > 1 && batch_groups > 1) {
             return vec![Mistake::new(
                 format!("there are {groups} feature groups and {batch_groups} batch groups"),
-                "leave one of them at 1, and the other above 0",
+                "use at least 1 of each kind, and more than 1 of at most one kind",
             )];
         }
         let mut mistakes = Vec::new();
         if features % groups != 0 {
             mistakes.push(Mistake::new(
-                format!("the {features} features of the input do not divide into {groups} groups"),
-                "choose a number of groups that divides them",
+                format!(
+                    "the {features} input features cannot be divided into {groups} equal groups"
+                ),
+                "choose a number of groups that divides the number of input features",
             ));
         } else if Some(features) != of_kernel.checked_mul(groups) {
             let of_groups = match groups {
@@ -92,34 +99,35 @@ impl Convolution {
             let channels_first = self.dimension_numbers == ConvDimensionNumbers::ChannelsLast
                 && Some(x[1]) == kernel[1].checked_mul(groups);
             let fix = if channels_first {
-                "the features are the last axis; for `[batch, features, space…]` set \
+                "for an input `[batch, features, space…]` set \
                  `.dimension_numbers(ConvDimensionNumbers::ChannelsFirst)`"
                     .to_owned()
             } else {
                 format!(
-                    "give a kernel for {} features{of_groups}",
+                    "use a kernel for {} input features{of_groups}",
                     features / groups
                 )
             };
             mistakes.push(Mistake::new(
                 format!(
-                    "the input has {features} features, the kernel takes {of_kernel}{of_groups}"
+                    "the input has {features} features, but the kernel is for {of_kernel} input features{of_groups}"
                 ),
                 fix,
             ));
         }
         if out % groups != 0 {
             mistakes.push(Mistake::new(
-                format!("the kernel's {out} results do not divide into {groups} feature groups"),
+                format!("the kernel's {out} output features cannot be divided into {groups} equal feature groups"),
                 "use a kernel with the same number of output features for each group",
             ));
         }
         if out % batch_groups != 0 || batch % batch_groups != 0 {
             mistakes.push(Mistake::new(
                 format!(
-                    "a batch of {batch} and the kernel's {out} results do not divide into {batch_groups} batch groups"
+                    "the batch of {batch} or the kernel's {out} output features cannot be divided into {batch_groups} \
+                     equal batch groups"
                 ),
-                "choose a number of groups that divides both",
+                "choose a number of batch groups that divides both numbers",
             ));
         }
         mistakes
@@ -148,10 +156,11 @@ mod tests {
         let convolution = Convolution::new([1, 0], Padding::Explicit(vec![(1, 1)]));
         assert_eq!(
             error(&convolution, &[2, 8, 8, 3], &[3, 0, 4, 6]),
-            "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0]; the padding [(1, 1)] is not a \
-             pair for each of 2 axes; the kernel has an axis of length 0; the input has 3 features, the kernel \
-             takes 4; give a number above 0 for each of 2 axes; give one pair for each axis; use a kernel \
-             with at least one element along each axis; give a kernel for 3 features"
+            "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0], expected 2 numbers above 0; the \
+             padding [(1, 1)] has 1 of 2 pairs; the kernel has an axis of length 0; the input has 3 features, but the \
+             kernel is for 4 input features; give one number above 0 for each spatial axis; give one pair `(before, \
+             after)` for each spatial axis; use a kernel with at least one element along each axis; use a kernel for 3 \
+             input features"
         );
         let other = Tensor::zeros(DType::F64, [3, 3, 4, 5]);
         let found = convolution.try_apply(&zeros(&[2, 8, 8, 4]), &other);
@@ -163,13 +172,17 @@ mod tests {
         let plain = Convolution::new([1, 1], Padding::Same);
         for (x, kernel, remedy) in [
             (&[8, 8, 3][..], &[3, 3, 3, 6][..], "`.expand_dims(0)`"),
-            (&[3], &[3, 3, 3, 6], "reshape it"),
+            (&[3], &[3, 3, 3, 6], "reshape the input"),
             (
                 &[2, 8, 8, 3],
                 &[3, 3, 6],
-                "use a kernel with one size for each stride",
+                "use a kernel with one spatial axis for each stride",
             ),
-            (&[2, 8, 3], &[3, 3, 6], "give one stride for each axis"),
+            (
+                &[2, 8, 3],
+                &[3, 3, 6],
+                "give one stride for each spatial axis",
+            ),
         ] {
             let error = error(&plain, x, kernel);
             assert!(error.contains(remedy), "{error}");
@@ -193,14 +206,19 @@ mod tests {
                 &plain,
                 [2, 8, 8, 3],
                 [3, 3, 4, 6],
-                "a kernel for 3 features",
+                "a kernel for 3 input features",
             ),
-            (&grouped, [2, 8, 8, 3], [3, 3, 1, 6], "divides them"),
+            (
+                &grouped,
+                [2, 8, 8, 3],
+                [3, 3, 1, 6],
+                "divides the number of input features",
+            ),
             (
                 &grouped,
                 [2, 8, 8, 4],
                 [3, 3, 4, 6],
-                "2 features in each of 2 groups",
+                "2 input features in each of 2 groups",
             ),
             (
                 &grouped,
@@ -208,8 +226,18 @@ mod tests {
                 [3, 3, 2, 5],
                 "the same number of output features for each group",
             ),
-            (&of_batch, [3, 8, 8, 4], [3, 3, 4, 6], "divides both"),
-            (&both, [2, 8, 8, 4], [3, 3, 2, 6], "leave one of them at 1"),
+            (
+                &of_batch,
+                [3, 8, 8, 4],
+                [3, 3, 4, 6],
+                "divides both numbers",
+            ),
+            (
+                &both,
+                [2, 8, 8, 4],
+                [3, 3, 2, 6],
+                "more than 1 of at most one kind",
+            ),
         ] {
             let error = error(convolution, &x, &kernel);
             assert!(error.contains(remedy), "{error}");

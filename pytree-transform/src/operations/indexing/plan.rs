@@ -54,7 +54,8 @@ impl Positions {
     }
 }
 
-/// An indexing plan: a slice, the axes to reverse, and the shapes with and without the indexed axes.
+/// An indexing plan: the slice to take, the axes to reverse, and the shape of the result. The result lacks the axes
+/// that are indexed by a position.
 pub(in crate::operations) struct Plan {
     start: Shape,
     limit: Shape,
@@ -88,7 +89,7 @@ impl Plan {
             return Err(refused(
                 found,
                 problem,
-                "give at most one index for each axis, and one ellipsis".to_owned(),
+                "give at most one index for each axis, and at most one ellipsis".to_owned(),
             ));
         }
         let mut plan = Self {
@@ -117,7 +118,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the planned part of a tensor.
+    /// Returns the part of a tensor that the plan selects.
     #[track_caller]
     pub(in crate::operations) fn part(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
         let part = slice::slice(tensor, &self.start, &self.limit, &self.stride)?;
@@ -125,7 +126,7 @@ impl Plan {
         shape::reshape(&part, &self.shape)
     }
 
-    /// Puts a part back in its place in a tensor of shape `whole`, with `value` around it.
+    /// Returns a tensor of shape `whole` with `part` at the positions that the plan selects, and `value` elsewhere.
     #[track_caller]
     pub(in crate::operations) fn put_back(
         &self,
@@ -185,7 +186,7 @@ impl Plan {
                     "position {position} is out of range on axis {axis}, which has length {length}"
                 );
                 let fix = match length {
-                    0 => "an axis without elements takes only ranges".to_owned(),
+                    0 => "use a range, because the axis has no elements".to_owned(),
                     _ => format!("use -{length} to {}", length - 1),
                 };
                 Err(refused(found, problem, fix))

@@ -70,7 +70,7 @@ impl Scattered {
         take(tensor, &self.indices, self.axis)
     }
 
-    /// Returns the updates, with a neutral value where an index is out of range.
+    /// Returns the updates with a neutral value where an index is out of range, so that nothing is updated there.
     #[track_caller]
     fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
         let places = self.axis..self.axis + self.indices.rank();
@@ -106,7 +106,7 @@ impl Scattered {
                 binary(Binary::Add, tensor, &added)
             }
             Update::Multiply => by(ScatterBy::Multiply, 1.0),
-            // Converted to any dtype, integers included, the infinities give the greatest and the least value.
+            // The infinities are converted to the dtype. For integers, this gives the greatest and the least value.
             Update::Min => by(ScatterBy::Min, f64::INFINITY),
             Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
         })
