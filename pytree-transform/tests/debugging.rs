@@ -196,7 +196,7 @@ fn nan_error_names_the_operation() {
     assert!(f(&x).item::<f32>().is_nan(), "without checks it is a value");
     let message = panics(|| debug_nans(|| drop(f(&x))));
     let expected = format!(
-        "`log` at {}:{line}:29 gave NaN in 1 of 3 elements: f32[3] = log f32[3]; operand 0 is f32[3] from -1 to 4",
+        "`log` at {}:{line}:29 gave NaN in 1 of 3 elements: f32[3] = log f32[3]; operand 0 is f32[3] with values from -1 to 4",
         file!()
     );
     assert_eq!(message, expected);
@@ -222,7 +222,7 @@ fn nan_in_operand_is_distinguished() {
     let x = Tensor::from([f64::NAN, 2.0]);
     let message = panics(|| debug_nans(|| drop(&x + 1.0)));
     assert!(
-        message.contains("operand 0 is f64[2] of 2 with 1 NaN already"),
+        message.contains("operand 0 is f64[2] with the value 2, elements already NaN: 1"),
         "{message}"
     );
 }

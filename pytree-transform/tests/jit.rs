@@ -416,7 +416,7 @@ fn jaxpr_call_error_names_expected_inputs() {
         "{error}"
     );
     assert!(
-        error.contains("record it again with `make_jaxpr`"),
+        error.contains("record the function again with `make_jaxpr`"),
         "{error}"
     );
 }

@@ -364,7 +364,7 @@ fn recorded_function_requires_its_batch_axis() {
     let text = message(|| drop(vmap(gathered).axis_name("i")(Tensor::from([1.0, 2.0]))));
     assert_eq!(
         text,
-        "cannot all_gather f64[]: the batch axis `i` has length 2, and the operation was recorded for 3; record the function again where it is called"
+        "cannot all_gather f64[]: the batch axis `i` has length 2, but the operation was recorded for length 3; record the function again under the `vmap` that calls it"
     );
 }
 

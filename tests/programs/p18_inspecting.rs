@@ -79,7 +79,7 @@ fn nan_names_its_line() {
         "{message}"
     );
     assert!(
-        message.contains("b:f32[2] = log a; operand 0 is f32[2] from -2 to 1"),
+        message.contains("b:f32[2] = log a; operand 0 is f32[2] with values from -2 to 1"),
         "{message}"
     );
 }

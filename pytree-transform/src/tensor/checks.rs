@@ -60,8 +60,8 @@ thread_local! {
     static CHECKS: Cell<Checks> = Cell::new(Checks::of_environment());
 }
 
-/// Runs a function and panics if one of its operations returns NaN. The message names the operation, its line in the
-/// source, and what its operands hold. Compiled functions run operation by operation here.
+/// Runs a function and panics if one of its operations returns NaN. The message names the operation and its line in the
+/// source, and summarises its operands. Compiled functions run operation by operation while the check is on.
 ///
 /// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns it on for the whole program,
 /// and [`Jit::check_nans`](crate::Jit::check_nans) for one compiled function. The counterpart in JAX is
@@ -77,17 +77,17 @@ thread_local! {
 /// let checked = AssertUnwindSafe(|| debug_nans(|| f(x)));
 /// let message = *catch_unwind(checked).unwrap_err().downcast::<String>().unwrap();
 /// assert!(message.contains("gave NaN in 1 of 2 elements: b:f32[2] = log a"), "{message}");
-/// assert!(message.contains("operand 0 is f32[2] from -1 to 1"), "{message}");
+/// assert!(message.contains("operand 0 is f32[2] with values from -1 to 1"), "{message}");
 /// ```
 ///
 /// # Panics
-/// If a result holds NaN.
+/// Panics if a result contains NaN.
 pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_nans().within(function)
 }
 
-/// Runs a function and panics if one of its operations returns an infinity. It works as [`debug_nans`] does; the
-/// variable is `PYTREE_DEBUG_INFS`, and the counterpart in JAX is `jax.debug_infs`.
+/// Runs a function and panics if one of its operations returns an infinity. It works like [`debug_nans`]. The
+/// environment variable is `PYTREE_DEBUG_INFS`, and the counterpart in JAX is `jax.debug_infs`.
 ///
 /// # Examples
 /// ```should_panic
@@ -96,7 +96,7 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
 /// ```
 ///
 /// # Panics
-/// If a result holds an infinity.
+/// Panics if a result contains an infinity.
 pub fn debug_infs<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_infs().within(function)
 }
@@ -137,20 +137,20 @@ impl Summary {
         let range = match self.range {
             None => String::new(),
             Some((least, greatest)) if least.to_bits() == greatest.to_bits() => {
-                format!(" of {least}")
+                format!(" with the value {least}")
             }
-            Some((least, greatest)) => format!(" from {least} to {greatest}"),
+            Some((least, greatest)) => format!(" with values from {least} to {greatest}"),
         };
         let with = |count: usize, what: &str| match count {
             0 => String::new(),
-            count => format!(" with {count} {what} already"),
+            count => format!(", elements already {what}: {count}"),
         };
         let (nans, infs) = (with(self.nans, "NaN"), with(self.infs, "infinite"));
         format!("operand {position} is {}{range}{nans}{infs}", array.info)
     }
 }
 
-/// Returns the results of a primitive if they pass the checks. `equation` is the text that an error shows.
+/// Returns the results of a primitive if they pass the checks. An error shows `equation`, if there is one.
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
     operands: Operands,
@@ -184,7 +184,7 @@ pub(crate) fn evaluate(
             }
             .into(),
             operands: if summaries.is_empty() {
-                "it has no operands".to_owned()
+                "the operation has no operands".to_owned()
             } else {
                 summaries.join(", ")
             }
@@ -194,7 +194,7 @@ pub(crate) fn evaluate(
     Ok(results)
 }
 
-/// Writes an operation outside a jaxpr as an equation without names.
+/// Writes an operation outside of a jaxpr as an equation with dtypes and shapes instead of variables.
 fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> String {
     let operands: Vec<String> = operands
         .iter()

@@ -17,7 +17,7 @@ const EDGE_ITEMS: usize = 3;
 const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
-    /// Writes as NumPy's `str` does. A traced tensor shows its transformation, dtype and shape.
+    /// Writes the elements like NumPy's `str`. For a traced tensor, writes its transformation, dtype and shape.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.array() {
             Some(array) => f.write_str(&display(array)),
@@ -26,7 +26,7 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// Writes as NumPy's `repr` does, but with our names: `Tensor([1., 2.], dtype=f32)`.
+/// Writes a tensor like NumPy's `repr`, with the names of this crate: `Tensor([1., 2.], dtype=f32)`.
 pub(crate) fn write_debug(tensor: &Tensor, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match tensor.array() {
         Some(array) => f.write_str(&debug(array, "Tensor(", Some(&array.dtype().to_string()))),
@@ -77,7 +77,7 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     format!("{text} {extras}")
 }
 
-/// The layout of the elements in lines.
+/// The way in which elements are divided into lines.
 #[derive(Clone, Copy)]
 struct Layout {
     separator: &'static str,
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// Returns the indices of an axis that are shown; `None` marks the omitted ones.
+/// Returns the indices of an axis that are shown. `None` marks the position of the omitted indices.
 fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>> {
     let summary = summarised && 2 * EDGE_ITEMS < length;
     let leading = if summary { EDGE_ITEMS } else { 0 };
@@ -128,7 +128,7 @@ fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>>
 }
 
 impl Writer<'_> {
-    /// Writes the part of the array below an axis, beginning at the row-major position `start`.
+    /// Writes a subarray with the axes from `axis` on. `start` is its row-major position among all such subarrays.
     fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
         let shape = self.array.shape();
         let Some(&length) = shape.get(axis) else {
@@ -154,7 +154,7 @@ impl Writer<'_> {
         format!("[{}]", &text[indent..])
     }
 
-    /// Writes the elements along the last axis, in as many lines as they need.
+    /// Writes the elements along the last axis, in as many lines as necessary.
     fn row(&self, start: usize, length: usize, indent: usize, width: usize) -> String {
         let separator = self.layout.separator;
         let room = width - separator.trim_end().len().max(1);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn tensors_print_as_numpy_prints_arrays() {
-        // From NumPy 2; many more are in tests/golden/display.json.
+        // The expected texts are from NumPy 2. There are many more in tests/golden/display.json.
         assert_eq!(
             Tensor::from([0.1_f32, 0.25, -3.5]).to_string(),
             "[ 0.1   0.25 -3.5 ]"

@@ -1,4 +1,4 @@
-//! The names of elementwise operations. Their rules are primitives.
+//! The names of elementwise operations. Their rules are in `primitives/elementwise`.
 
 use crate::base::dtype::DType;
 
@@ -51,7 +51,7 @@ pub(crate) enum Unary {
     StopGradient,
 }
 
-/// How a number halfway between two whole numbers is rounded.
+/// The rounding of a number halfway between two whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     AwayFromZero,
@@ -79,7 +79,7 @@ pub(crate) enum Binary {
     ShiftRightArithmetic,
 }
 
-/// A comparison of two tensors; its result has the dtype bool.
+/// A comparison of two tensors. Its result has the dtype bool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Comparison {
     Eq,

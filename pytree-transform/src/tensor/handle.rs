@@ -14,9 +14,9 @@ use crate::tensor::trace::{Payload, Tracer};
 
 /// An array of any shape and dtype, or a tracer for it inside a transformation.
 ///
-/// Cloning shares the elements. Operations never change a tensor; they return new tensors. Dtypes are never promoted:
-/// adding `f32` to `f64` tensors is an error, while Rust numbers take the dtype of the tensor they are combined with.
-/// Shapes broadcast as in NumPy.
+/// Cloning shares the elements. Operations never change a tensor. They return new tensors. Dtypes are never promoted:
+/// adding an `f32` tensor to an `f64` tensor is an error. A Rust number takes the dtype of the tensor that it is
+/// combined with. Shapes broadcast as in NumPy.
 ///
 /// # Examples
 /// ```
@@ -39,7 +39,8 @@ impl Tensor {
     /// Makes a tensor from its elements in row-major order.
     ///
     /// # Panics
-    /// If the number of elements does not fit the shape, or if a shape without elements has axes longer than memory.
+    /// Panics if the number of elements does not fit the shape, or if the lengths of its axes are too large for memory,
+    /// even in a shape without elements.
     #[panicking_twin(new, Length | TooLarge)]
     pub fn try_new<T: TensorElement>(
         shape: impl AsRef<[usize]>,
@@ -64,7 +65,7 @@ impl Tensor {
         Self::from_array(Array::new([], vec![value]))
     }
 
-    /// Makes a constant without axes of the given dtype. It is never recorded, so that jaxprs show it inline.
+    /// Makes a scalar constant of the given dtype. It is never recorded as an equation, so jaxprs show it inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
         #[allow(
             clippy::cast_possible_truncation,
@@ -93,7 +94,7 @@ impl Tensor {
         Self(Handle::Traced(tracer))
     }
 
-    /// Returns the array, if the tensor has one.
+    /// Returns the array, or `None` if the tensor is traced.
     pub(crate) fn array(&self) -> Option<&Arc<Array>> {
         match &self.0 {
             Handle::Concrete(array) => Some(array),
@@ -101,7 +102,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the array by value, if the tensor has one.
+    /// Returns the array by value, or `None` if the tensor is traced.
     pub(crate) fn into_array(self) -> Option<Arc<Array>> {
         match self.0 {
             Handle::Concrete(array) => Some(array),
@@ -109,7 +110,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the tracer, if the tensor is traced.
+    /// Returns the tracer, or `None` if the tensor is not traced.
     pub(crate) fn tracer(&self) -> Option<&Tracer> {
         match &self.0 {
             Handle::Concrete(_) => None,
@@ -126,7 +127,8 @@ impl Tensor {
         }
     }
 
-    /// Returns a number that two handles share exactly if they refer to the same array or tracer, while both are alive.
+    /// Returns the address of the array or tracer. While two tensors are alive, their addresses are equal exactly if
+    /// both refer to the same array or tracer.
     pub(crate) fn handle(&self) -> usize {
         match &self.0 {
             Handle::Concrete(array) => Arc::as_ptr(array).addr(),
@@ -134,7 +136,7 @@ impl Tensor {
         }
     }
 
-    /// Returns dtype and shape.
+    /// Returns the dtype and the shape.
     pub fn info(&self) -> &AbstractArray {
         match &self.0 {
             Handle::Concrete(array) => &array.info,
@@ -172,7 +174,7 @@ impl Tensor {
         self.tracer().is_some()
     }
 
-    /// Returns the array of the tensor's value; under `grad` that is the value of the primal.
+    /// Returns the array of the tensor's value. Under `grad`, this is the value of the primal.
     fn value(&self) -> Result<&Arc<Array>, TensorError> {
         match &self.0 {
             Handle::Concrete(array) => Ok(array),
@@ -188,7 +190,8 @@ impl Tensor {
     /// Under `grad` this is the current value. Under `jit` and `vmap` no value is known yet.
     ///
     /// # Panics
-    /// If the tensor does not have exactly one element, if the element is of another type, or under `jit` and `vmap`.
+    /// Panics if the tensor does not have exactly one element, if the element is of another type, or under `jit` and
+    /// `vmap`.
     #[panicking_twin(item, Shape | Read | Traced)]
     pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
         if self.len() != 1 {
@@ -196,7 +199,7 @@ impl Tensor {
                 operation: "read the only element of",
                 found: vec![self.info().clone()],
                 problem: format!("it has {} elements", self.len()),
-                fix: "reduce it first, for instance with `.sum()`, or read all with `.to_vec()`"
+                fix: "reduce the tensor first, for instance with `.sum()`, or read all elements with `.to_vec()`"
                     .to_owned(),
             });
         }
@@ -206,7 +209,7 @@ impl Tensor {
     /// Returns the elements in row-major order.
     ///
     /// # Panics
-    /// If they are of another type, or under `jit` and `vmap`.
+    /// Panics if the elements are of another type, or under `jit` and `vmap`.
     #[panicking_twin(to_vec, Read | Traced)]
     pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
         self.read::<T>().map(<[T]>::to_vec)
@@ -215,7 +218,8 @@ impl Tensor {
     /// Returns the elements by reference, in row-major order.
     ///
     /// # Errors
-    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    /// Returns [`TensorError::Read`] if the elements are of another type, and [`TensorError::Traced`] under `jit` and
+    /// `vmap`.
     pub fn read<T: TensorElement>(&self) -> Result<&[T], TensorError> {
         T::slice(&self.value()?.data).ok_or_else(|| TensorError::Read {
             expected: T::DTYPE,
@@ -226,7 +230,7 @@ impl Tensor {
     /// Returns the tensor as an array of ndarray, by reference.
     ///
     /// # Errors
-    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    /// Returns an error in the same cases as [`read`](Self::read).
     pub fn view<T: TensorElement>(&self) -> Result<ArrayViewD<'_, T>, TensorError> {
         let elements = self.read::<T>()?;
         ArrayViewD::from_shape(IxDyn(self.shape()), elements).map_err(|_| TensorError::Length {
@@ -238,7 +242,7 @@ impl Tensor {
     /// Returns the tensor as an owned array of ndarray.
     ///
     /// # Errors
-    /// [`TensorError::Read`] or [`TensorError::Traced`].
+    /// Returns an error in the same cases as [`read`](Self::read).
     pub fn to_ndarray<T: TensorElement>(&self) -> Result<ArrayD<T>, TensorError> {
         self.view::<T>().map(|view| view.to_owned())
     }
@@ -252,7 +256,7 @@ fn no_value(tracer: &Tracer) -> TensorError {
         ),
         _ => (
             "a value that is known only when the compiled function runs",
-            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, make the deciding value a static field, or leave this part out",
+            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, make the deciding value a static field, or move this code out of the compiled function",
         ),
     };
     TensorError::Traced {
@@ -310,7 +314,7 @@ impl<T: TensorElement> From<T> for Tensor {
 pub trait NestedArray {
     /// The type of the numbers.
     type Number: TensorElement;
-    /// Appends the lengths of this level and of those below.
+    /// Appends the length of this array, then the lengths of the arrays nested in it.
     fn push_shape(shape: &mut Vec<usize>);
     /// Appends the numbers in row-major order.
     fn push_numbers(&self, numbers: &mut Vec<Self::Number>);
@@ -365,8 +369,9 @@ impl PartialEq for Tensor {
     /// Returns whether dtype, shape and all elements are the same. Under `grad` it compares the current values.
     ///
     /// # Panics
-    /// Under `jit` and `vmap`, where no values are known, unless the tensors differ in dtype or shape or are the same
-    /// tensor. Compare element by element with [`equal`](Self::equal) and choose with [`select`](Self::select) there.
+    /// Panics under `jit` and `vmap`, because no values are known there, unless the dtypes or shapes differ or both are
+    /// the same tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and choose with
+    /// [`select`](Self::select).
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         if self.same_handle(other) && self.is_traced() {

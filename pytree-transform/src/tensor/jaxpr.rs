@@ -1,7 +1,7 @@
 //! Jaxprs: recorded functions of tensors as values.
 //!
 //! Invariants: each variable is assigned once, before its first use. A finished jaxpr holds no traced tensors, because
-//! captured ones become inputs. Each equation knows the user's line. [`verify`](crate::verify()) checks these rules.
+//! captured tensors become inputs. Each equation stores the user's line. [`verify`](crate::verify()) checks this.
 
 mod builder;
 
@@ -24,7 +24,8 @@ use crate::tensor::primitive::Primitive;
 pub(crate) struct Variable(pub(crate) u32);
 
 impl Variable {
-    /// Makes the variable of a position. A jaxpr with more variables than 32 bits can count would need over 100 GB.
+    /// Returns the variable at a position in the list of all variables. A jaxpr with more than 2^32 variables would
+    /// need over 100 GB.
     pub(crate) fn at(position: usize) -> Self {
         match u32::try_from(position) {
             Ok(position) => Self(position),
@@ -39,7 +40,8 @@ impl Variable {
     }
 }
 
-/// The invariants of code that runs a jaxpr. If one value were missing, all later values would get the wrong variables.
+/// Texts that name the invariants of code that runs a jaxpr, for the message if one is violated. If a value were
+/// missing, all later values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -59,8 +61,8 @@ pub(crate) struct Equation {
 /// A recorded function of tensors: inputs, equations, outputs. [`make_jaxpr`](crate::make_jaxpr) records it.
 ///
 /// A jaxpr displays in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function from a
-/// vector `a` to the sines of its elements. Captured tensors are before the semicolon; those without axes are written
-/// inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
+/// vector `a` to the sines of its elements. Captured tensors are before the semicolon, except that captured scalars are
+/// written inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
 ///
 /// # Examples
 /// ```
@@ -87,17 +89,17 @@ pub struct Jaxpr {
 }
 
 impl Jaxpr {
-    /// Returns dtypes and shapes of the inputs.
+    /// Returns the dtypes and shapes of the inputs.
     pub fn inputs(&self) -> Vec<&AbstractArray> {
         self.inputs.iter().map(|&input| self.info(input)).collect()
     }
 
-    /// Returns dtypes and shapes of the outputs.
+    /// Returns the dtypes and shapes of the outputs.
     pub fn outputs(&self) -> Vec<&AbstractArray> {
         self.output_infos().collect()
     }
 
-    /// Returns the tensors that the recorded function captured or wrote as numbers.
+    /// Returns the constants: the tensors that the recorded function captured, and the numbers in its code.
     pub fn constants(&self) -> impl ExactSizeIterator<Item = &Tensor> {
         self.constants.iter().map(|(_, tensor)| tensor)
     }
@@ -113,7 +115,8 @@ impl Jaxpr {
     /// Inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///
     /// # Panics
-    /// If number, shapes or dtypes of the inputs differ from the recorded ones. The message names every difference.
+    /// Panics if the number, a shape or a dtype of the inputs differs from the recording. The message names every
+    /// difference.
     #[panicking_twin(evaluate, Shape)]
     pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let expected = self.inputs();
@@ -140,7 +143,7 @@ impl Jaxpr {
             operation: "evaluate a jaxpr on",
             found: inputs.iter().map(|input| input.info().clone()).collect(),
             problem: problems.join(", "),
-            fix: "pass inputs of the recorded shapes and dtypes, or record it again with `make_jaxpr`"
+            fix: "pass inputs of the recorded shapes and dtypes, or record the function again with `make_jaxpr`"
                 .to_owned(),
         })
     }
@@ -154,7 +157,7 @@ impl Jaxpr {
         &self.variables[variable.index()]
     }
 
-    /// Returns dtypes and shapes of the outputs.
+    /// Returns the dtypes and shapes of the outputs.
     pub(crate) fn output_infos(&self) -> impl Iterator<Item = &AbstractArray> {
         self.outputs.iter().map(|&variable| self.info(variable))
     }
@@ -172,7 +175,7 @@ impl Jaxpr {
         names
     }
 
-    /// Returns the length of a named batch axis, if the jaxpr was recorded under it and depends on it.
+    /// Returns the length of a named batch axis, or `None` if the jaxpr does not depend on this axis.
     pub(crate) fn batch_axis(&self, name: &AxisName) -> Option<usize> {
         let mut axes = self.batch_axes.iter();
         axes.find_map(|(known, length)| (known == name).then_some(*length))
@@ -184,7 +187,7 @@ impl Jaxpr {
         Variable::at(self.variables.len() - 1)
     }
 
-    /// Returns the constant that defines each variable, if any.
+    /// Returns, for each variable, the constant that defines it, if any.
     pub(crate) fn constants_by_variable(&self) -> Vec<Option<&Tensor>> {
         let mut constants = vec![None; self.variables.len()];
         for (variable, tensor) in &self.constants {
@@ -193,7 +196,7 @@ impl Jaxpr {
         constants
     }
 
-    /// Returns the position of the equation that makes each variable, if any.
+    /// Returns, for each variable, the position of the equation that assigns it, if any.
     pub(crate) fn makers(&self) -> Vec<Option<usize>> {
         let mut makers = vec![None; self.variables.len()];
         for (position, equation) in self.equations.iter().enumerate() {
@@ -204,7 +207,7 @@ impl Jaxpr {
         makers
     }
 
-    /// Returns the position of each variable among the inputs, if it is an input; the first position if it occurs twice.
+    /// Returns, for each variable, its first position among the inputs, if any.
     pub(crate) fn input_positions(&self) -> Vec<Option<usize>> {
         let mut positions = vec![None; self.variables.len()];
         for (position, input) in self.inputs.iter().enumerate() {
@@ -245,7 +248,7 @@ impl Jaxpr {
         needed
     }
 
-    /// Removes the equations and constants that no output needs, effects included.
+    /// Removes the equations and constants that no output needs, even equations with an effect.
     pub(crate) fn only_needed(mut self) -> Self {
         let needed = self.needed_by(self.outputs.iter().copied());
         self.equations

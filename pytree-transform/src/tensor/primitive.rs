@@ -20,10 +20,10 @@ use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::trace::Recorder;
 
-/// The results of a primitive; nearly always a single one.
+/// The results of a primitive. Nearly all primitives have a single result.
 pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
 
-/// The operands of an evaluation. If an evaluation holds the only handle to an operand, it may reuse its memory.
+/// The operands of an evaluation. An evaluation that holds the only handle to an operand may reuse its memory.
 pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
 
 /// The result of a shape rule: dtypes and shapes, or an error.
@@ -51,13 +51,13 @@ impl Linear {
     /// Returns the known value.
     ///
     /// # Panics
-    /// If the value is not known: the transpose rule has a bug.
+    /// Panics if the value is unknown. This is a bug of the transpose rule.
     #[track_caller]
     pub(crate) fn known(&self) -> &Tensor {
         match self {
             Self::Known(tensor) => tensor,
             Self::Unknown(info) => bug(format_args!(
-                "the value of an operand {info} that a transpose rule needs"
+                "a known value for the operand {info} of a transpose rule"
             )),
         }
     }
@@ -74,7 +74,7 @@ impl Linear {
     }
 }
 
-/// The inputs and outputs that a body must have.
+/// The dtypes and shapes that the inputs and outputs of a body must have. A body is a jaxpr that a primitive holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub(crate) inputs: Vec<AbstractArray>,
@@ -108,7 +108,7 @@ pub(crate) fn operands_at<'a>(
     })
 }
 
-/// How a reduction combines elements.
+/// The operation by which a reduction combines elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     Sum,
@@ -126,8 +126,8 @@ impl Fold {
     }
 }
 
-/// **Equality**: two primitives are equal exactly if they compute the same results from the same operands; the executor
-/// then computes the results once. Every primitive that derives `Eq` and `Hash` has these rules.
+/// **Equality**: two primitives are equal exactly if they compute the same results from the same operands. The executor
+/// computes equal equations only once. Every primitive that derives `Eq` and `Hash` implements this trait.
 pub(crate) trait Equality {
     /// Returns whether the other value is a primitive of the same type with the same parameters.
     fn equals(&self, other: &dyn Any) -> bool;
@@ -178,7 +178,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// Returns the name in jaxprs and messages.
     fn name(&self) -> &'static str;
 
-    /// **Shape**: returns dtypes and shapes of the results.
+    /// **Shape**: returns the dtypes and shapes of the results.
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults;
 
     /// **Evaluation**: computes the results on concrete arrays that the shape rule accepts.
@@ -192,8 +192,8 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
     /// **Batching**: returns the results for a batch of operands, and the batch axis of each result. `axes` holds the
-    /// batch axis of each operand. If `batch` has a name, the primitive works over this axis, and the results have only
-    /// the other batch axes.
+    /// batch axis of each operand. If `batch` has a name, the primitive is a collective over this axis, and the rule
+    /// combines the examples.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched;
 
     /// **Display**: writes the parameters as a jaxpr shows them, for instance `axes=[0]`.
@@ -214,7 +214,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// order, for operands and results of these types. [`verify`](crate::verify) compares them with the bodies.
     ///
     /// # Errors
-    /// A message if the operands do not have the expected form.
+    /// Returns a message if the operands do not have the expected form.
     fn signatures(
         &self,
         operands: &[&AbstractArray],
@@ -224,30 +224,31 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         Ok(Vec::new())
     }
 
-    /// Returns the jaxpr whose inputs are the operands, and what recorded it, if the primitive is a call.
+    /// Returns the called jaxpr, whose inputs are the operands, and the function that recorded it. Returns `None` if
+    /// the primitive is not a call.
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }
 
-    /// **Effect**: returns whether the primitive does something besides computing results. Such an equation is never
-    /// removed, merged with an equal one, or moved before another effect.
+    /// **Effect**: returns whether the primitive does something besides computing results. Its equations are never
+    /// removed, merged with equal equations, or moved before another equation with an effect.
     fn has_effect(&self) -> bool {
         self.bodies().iter().any(|(_, body)| body.has_effect())
     }
 
-    /// Returns the elementwise operation, if the primitive is one that the executor fuses.
+    /// Returns the elementwise operation, or `None` if the executor cannot fuse the primitive as such an operation.
     fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
-    /// Returns the names of the batch axes that the primitive works over; most primitives have none. Binding it fails
-    /// where a name is not bound.
+    /// Returns the names of the batch axes that the primitive works over. Most primitives have none. `bind` returns an
+    /// error if a name is not bound.
     fn axis_names(&self) -> &[AxisName] {
         &[]
     }
 
     /// Returns the length of the batch axis that the primitive works over, if its parameters depend on this length.
-    /// Binding it fails where the axis has another length.
+    /// `bind` returns an error if the axis has another length.
     fn axis_length(&self) -> Option<usize> {
         None
     }
@@ -257,12 +258,12 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BatchAxis {
     pub(crate) size: usize,
-    /// The name of the axis; a batching rule receives it only if the primitive works over the axis.
+    /// The name of the axis. A batching rule receives the name only if the primitive works over the axis.
     pub(crate) name: Option<AxisName>,
 }
 
 impl BatchAxis {
-    /// Makes an axis that no operation works over.
+    /// Makes an axis without a name, so that no collective can work over it.
     pub(crate) fn unnamed(size: usize) -> Self {
         Self { size, name: None }
     }
@@ -278,7 +279,7 @@ pub(crate) trait LinearPrimitive:
     /// Returns the name in jaxprs and messages.
     fn name(&self) -> &'static str;
 
-    /// **Shape**: returns dtype and shape of the result.
+    /// **Shape**: returns the dtype and the shape of the result.
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError>;
 
     /// **Evaluation**: computes the result on an array that the shape rule accepts.
@@ -287,8 +288,8 @@ pub(crate) trait LinearPrimitive:
     /// **Transpose**: returns the cotangent of the operand from the cotangent of the result.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor;
 
-    /// **Batching**: returns the batch of results for operands with the batch axis `axis`, and the batch axis of the
-    /// results.
+    /// **Batching**: returns the result for a batch of operands with the batch axis `axis`, and the batch axis of the
+    /// result.
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize);
 
     /// **Display**: writes the parameters; see [`Primitive::write_parameters`].
@@ -313,7 +314,7 @@ pub(crate) trait LinearPrimitive:
     /// [`axis_names`](Self::axis_names); see [`Primitive::batch`].
     fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
         bug(format_args!(
-            "a rule over batch axes of `{}`, of {} at {axis:?}",
+            "a batching rule of `{}` over named axes, for the operand {} with the batch axis {axis:?}",
             LinearPrimitive::name(self),
             operand.info()
         ))
@@ -382,8 +383,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// Returns the results of a primitive without tangents, if the results are constant nearly everywhere, or without batch
-/// axes, if no operand is batched.
+/// Applies a primitive and returns `None` for each result. JVP rules call this if all derivatives are 0, and batching
+/// rules if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,
@@ -409,7 +410,7 @@ pub(crate) fn one<T>(value: T) -> Outputs<T> {
     smallvec::smallvec![value]
 }
 
-/// Returns the operands as an array; their number is fixed for the primitive.
+/// Returns the operands as an array, for a primitive with a fixed number of operands.
 pub(crate) fn take<const N: usize>(operands: Operands) -> [Arc<Array>; N] {
     let count = operands.len();
     let operands = <[Arc<Array>; N]>::try_from(operands.into_vec());

@@ -1,4 +1,4 @@
-//! Records functions of tensors.
+//! Records functions of tensors as jaxprs.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -12,8 +12,8 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace};
 
-/// Records a function of tensors. Also returns the traced tensors that it captured from levels below; they are the last
-/// inputs of the jaxpr.
+/// Records a function of tensors as a jaxpr. Also returns the traced tensors that the function captured from lower
+/// trace levels, which are the last inputs of the jaxpr, and the second result of `run`.
 pub(crate) fn stage<R>(
     recorder: Recorder,
     inputs: &[AbstractArray],
@@ -42,8 +42,8 @@ pub(crate) fn stage<R>(
     (jaxpr, captured, rest)
 }
 
-/// Gives all recorded functions the same last inputs: the traced tensors that any of them captured. They already have
-/// `given` inputs in common.
+/// Gives all recorded functions the same last inputs: the traced tensors that any of them captured. The first `given`
+/// inputs of the functions are already the same.
 pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,

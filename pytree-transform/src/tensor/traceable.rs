@@ -17,16 +17,16 @@ pub trait Traceable: PytreeOf<Tensor> {}
 #[diagnostic::do_not_recommend]
 impl<T: PytreeOf<Tensor>> Traceable for T {}
 
-/// Builds a value from leaves in the treedef that it was flattened to.
+/// Rebuilds a value of the treedef that flattening returned, from new leaves.
 #[track_caller]
 pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T {
     rebuilt(graph::unflatten(treedef, leaves))
 }
 
-/// Returns the value that was unflattened again.
+/// Returns the value that unflattening returned.
 ///
 /// # Panics
-/// If the value could not be unflattened.
+/// Panics if unflattening returned an error.
 #[track_caller]
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {

@@ -1,9 +1,9 @@
-//! Numbers as text: a single number, and several with the same width.
+//! Numbers as text: a single number, and the elements of an array with a common width.
 
 use super::PRECISION;
 use crate::base::array::{Array, Data};
 
-/// Writes a float without axes as Python writes floats; `scientific` is its shortest form with an exponent.
+/// Writes a single float like Python. `scientific` is the shortest text with an exponent that identifies `value`.
 pub(super) fn scalar(value: f64, scientific: &str) -> String {
     if !value.is_finite() {
         return not_finite(value).to_owned();
@@ -55,7 +55,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Parses a form such as `-1.25e-3`.
+    /// Parses a number with an exponent, such as `-1.25e-3`.
     fn shortest(scientific: &str) -> Self {
         let (negative, unsigned) = match scientific.strip_prefix('-') {
             Some(unsigned) => (true, unsigned),
@@ -108,7 +108,7 @@ pub(super) struct Float {
 }
 
 impl Float {
-    /// Returns the shortest digits, or the rounded exact value if they are too many.
+    /// Returns the shortest digits. If there are more than [`PRECISION`] after the point, rounds the exact value.
     fn parts(&self, with_exponent: bool) -> Parts {
         let Decimal {
             negative,
@@ -269,7 +269,7 @@ impl Format {
             );
         }
         if with_exponent {
-            // All get as many digits as the longest; numbers with a shorter shortest form get exact digits.
+            // All elements have as many digits as the longest element. Additional digits are those of the exact value.
             let text = format!("{:.right$e}", float.value);
             let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let (sign, digits) = exponent
@@ -288,7 +288,7 @@ impl Format {
     }
 }
 
-/// Returns whether a size needs an exponent; compared in the type of the array, as NumPy does.
+/// Returns whether a magnitude is so small that an exponent is needed. Compares in the array's dtype, like NumPy.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the value comes from an f32"

@@ -11,7 +11,7 @@ use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Outputs, Primitive};
 
-/// Records equations.
+/// Records the equations of a jaxpr.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     pub(crate) variables: Vec<AbstractArray>,
@@ -41,9 +41,9 @@ impl Builder {
         variable
     }
 
-    /// Returns the variable of a tensor from a level below.
+    /// Returns the variable of a tensor from a lower trace level. If necessary, the tensor is added as a constant.
     pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
-        // Only recent constants are searched: equal constants are nearly always close together.
+        // Only recent constants are searched, because uses of one constant are nearly always close together.
         if let Some((variable, _)) = self
             .constants
             .iter()
@@ -79,7 +79,7 @@ impl Builder {
         outputs
     }
 
-    /// Returns the recorded function and the traced tensors it captured, which are its last inputs.
+    /// Returns the recorded function and the traced tensors that it captured. They are the last inputs of the jaxpr.
     pub(crate) fn finish(self, outputs: Vec<Variable>) -> (Jaxpr, Vec<Tensor>) {
         let mut inputs = self.inputs;
         let mut constants = Vec::new();

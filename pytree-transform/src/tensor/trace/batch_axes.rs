@@ -39,11 +39,11 @@ pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     binder(name).map(|(_, length)| length)
 }
 
-/// Returns the length of a named batch axis, and notes that a function which is being recorded under this axis depends
-/// on it.
+/// Returns the length of a named batch axis. If a function is being recorded above the level that binds the name, marks
+/// the function as dependent on the axis.
 ///
 /// # Errors
-/// [`TensorError::UnboundAxis`] with the names that are bound.
+/// Returns [`TensorError::UnboundAxis`] with all bound names if this name is not bound.
 pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<usize, TensorError> {
     let Some((level, length)) = binder(name) else {
         return Err(TensorError::UnboundAxis {
@@ -63,11 +63,10 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
     Ok(length)
 }
 
-/// Fails if a primitive works over a batch axis that is not bound, or whose length is not the one that the primitive
-/// expects.
+/// Checks that each batch axis that a primitive works over is bound and has the length that the primitive expects.
 ///
 /// # Errors
-/// [`TensorError::UnboundAxis`] or [`TensorError::Shape`].
+/// Returns [`TensorError::UnboundAxis`] if a name is not bound, and [`TensorError::Shape`] if a length differs.
 #[cold]
 pub(super) fn check_axes(
     primitive: &dyn Primitive,
@@ -80,9 +79,9 @@ pub(super) fn check_axes(
                 primitive.name(),
                 operands,
                 format!(
-                    "the batch axis `{name}` has length {found}, and the operation was recorded for {expected}"
+                    "the batch axis `{name}` has length {found}, but the operation was recorded for length {expected}"
                 ),
-                "record the function again where it is called",
+                "record the function again under the `vmap` that calls it",
             ));
         }
     }

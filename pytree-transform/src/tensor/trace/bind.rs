@@ -1,4 +1,4 @@
-//! Dispatches operations: an operation is evaluated, or interpreted by the innermost level among its operands.
+//! Dispatches operations: an operation is evaluated, or interpreted by the innermost trace level among its operands.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -21,7 +21,7 @@ use crate::tensor::trace::{
     Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
 };
 
-/// Applies a primitive to tensors of any levels. All operations pass through this function.
+/// Applies a primitive to tensors of any trace levels. All operations call this function.
 #[track_caller]
 pub(crate) fn bind(
     primitive: &dyn Primitive,
@@ -63,8 +63,8 @@ pub(crate) fn bind(
     }
 }
 
-/// Fails if a result cannot be addressed, or if it is computed now and the system does not grant its memory. No memory
-/// is requested if an operand is as large, because the result may be written over it.
+/// Returns an error if a result cannot be addressed, or if it is computed now and the system does not grant its memory.
+/// If an operand is as large, no memory is requested, because the result may be written over the operand.
 #[cold]
 fn check_memory(
     operation: &'static str,
@@ -86,7 +86,8 @@ fn check_memory(
     Err(TensorError::too_large(operation, result))
 }
 
-/// Fails if a tensor cannot be addressed, or if it is made now and the system does not grant its memory.
+/// Returns an error if a new tensor cannot be addressed, or if it is computed now and the system does not grant its
+/// memory.
 pub(crate) fn check_creation(
     operation: &'static str,
     result: &AbstractArray,
@@ -203,7 +204,7 @@ fn interpret(
     }
 }
 
-/// Returns the level that interprets an operation. It stays on the stack meanwhile.
+/// Returns the trace level that interprets an operation. The level stays on the stack.
 fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     let found = with_levels(|levels| {
         let found = levels.get(level)?;
@@ -211,12 +212,14 @@ fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     });
     let Some((id, content)) = found else {
         let operation = primitive.name();
-        bug(format_args!("level {level} for `{operation}`, found none"))
+        bug(format_args!(
+            "trace level {level} for `{operation}`, found no such level"
+        ))
     };
     match content.downcast() {
         Ok(content) => (Place { level, id }, content),
         Err(_) => bug(format_args!(
-            "a transformation of tensors at level {level} for `{}`, found another content",
+            "a transformation of tensors at trace level {level} for `{}`, found other data",
             primitive.name()
         )),
     }
@@ -280,12 +283,12 @@ mod tests {
         assert_eq!(level_at(0, &Select).0.id, outer.id);
         assert_eq!(
             message(1),
-            "this is a bug in pytree: expected level 1 for `select`, found none; please report it"
+            "this is a bug in pytree: expected trace level 1 for `select`, found no such level; please report it"
         );
         let _other = TraceLevel::begin("other", LevelKind::Running);
         assert_eq!(
             message(1),
-            "this is a bug in pytree: expected a transformation of tensors at level 1 for `select`, found another content; please report it"
+            "this is a bug in pytree: expected a transformation of tensors at trace level 1 for `select`, found other data; please report it"
         );
     }
 }

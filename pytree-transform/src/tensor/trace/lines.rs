@@ -27,7 +27,7 @@ impl Drop for LineGuard {
 /// Returns the user's line of the operation whose rule runs, or the caller's line if no rule runs.
 #[track_caller]
 pub(crate) fn current_line() -> &'static Location<'static> {
-    // A closure would be its own caller.
+    // In a closure, `Location::caller` would return the line of the closure.
     match LINE.get() {
         Some(line) => line,
         None => Location::caller(),
@@ -49,7 +49,7 @@ pub(crate) fn at_line_by_default<R>(
     function()
 }
 
-/// Runs `function`, a user's function, with operations attributed to its own lines.
+/// Runs a function of the user with its operations attributed to their own lines.
 pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
     let _line = LineGuard(LINE.replace(None));
     let _called = called_by_user();

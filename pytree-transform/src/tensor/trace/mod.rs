@@ -1,12 +1,12 @@
 //! Traces: how a transformation interprets operations at its level, and which level interprets an operation.
 //!
-//! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`, which holds the
+//! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`. The level holds the
 //! transformation's interpreter. The innermost level among the operands interprets an operation: a rule of the
-//! primitive turns it into operations of the levels below. A guard removes the level, so a panic leaves the thread
-//! usable. A traced tensor that outlives its level is recognised by the level's number, which is never used twice.
+//! primitive turns the operation into operations of lower levels. A guard removes the level, so a panic leaves the
+//! thread usable. A traced tensor that outlives its level is recognised by the level's number, which is never reused.
 //!
-//! The innermost level that binds the name of a batch axis interprets operations over this axis, also if no operand is
-//! batched there. Levels above it interpret the operation first.
+//! The innermost level that binds the name of a batch axis interprets operations over this axis, even if no operand is
+//! batched there. Higher levels interpret the operation first.
 
 mod batch_axes;
 mod bind;
@@ -31,12 +31,12 @@ use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::BatchAxis;
 use pytree_core::bug::bug;
 
-/// How a level of the stack interprets an operation.
+/// The way in which a trace level interprets operations.
 #[derive(Debug)]
 pub(crate) enum Interpreter {
-    /// Computes tangents too.
+    /// Computes the tangents of the results, too.
     Jvp,
-    /// Batches operations. They refer to the batch axis by its name, if it has a name.
+    /// Batches operations. Collectives refer to the batch axis by its name, if it has a name.
     Batch(BatchAxis),
     /// Records operations on tangents for transposition.
     Tape(Rc<RefCell<Builder>>),
@@ -45,8 +45,8 @@ pub(crate) enum Interpreter {
 }
 
 impl Interpreter {
-    /// Returns the name of the transformation for messages, and whether it keeps the recorded function. A kept function
-    /// must not contain the present values of references.
+    /// Returns the name of the transformation for messages, and the kind of its trace level. A function that is
+    /// recorded for later calls must not contain the current values of references.
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
@@ -56,7 +56,7 @@ impl Interpreter {
     }
 }
 
-/// The data that a level stores on the stack.
+/// The data that a trace level stores on the stack.
 #[derive(Debug)]
 struct Content {
     interpreter: Interpreter,
@@ -65,7 +65,7 @@ struct Content {
 }
 
 impl Content {
-    /// Returns what a level holds, if a transformation of tensors began it.
+    /// Returns the data of a level, or `None` if no transformation of tensors began the level.
     fn of(level: &Level) -> Option<&Self> {
         level.content().downcast_ref()
     }
@@ -79,10 +79,10 @@ pub(crate) struct Tracer {
     pub(crate) payload: Payload,
 }
 
-/// The data that a level has about a tensor.
+/// The data that a trace level stores for a tensor.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
-    /// Value and tangent; `None` means zeros.
+    /// The value and its tangent. A tangent of `None` means zeros.
     Jvp {
         primal: Tensor,
         tangent: Option<Tensor>,
@@ -109,7 +109,7 @@ impl Payload {
     fn variable(&self) -> Variable {
         match self {
             Self::Tape(variable) | Self::Stage(variable, _) => *variable,
-            other => mixed("a variable of what is recorded", other),
+            other => mixed("a variable of the recorded jaxpr", other),
         }
     }
 }
@@ -126,8 +126,8 @@ pub(crate) fn is_transforming() -> bool {
     with_levels(|levels| !levels.is_empty())
 }
 
-/// Returns whether operations on these tangents are recorded for transposition. Then a value that does not depend on
-/// them must not be computed in the same operation, because it would be recorded too.
+/// Returns whether operations on these tangents are recorded for transposition. In this case a separate operation must
+/// compute each value that does not depend on the tangents, so that the value is not recorded.
 pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
     tangents.any(|tangent| {
         tangent
@@ -137,7 +137,7 @@ pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
 }
 
 thread_local! {
-    /// The innermost level for the running code: while a rule runs, the level below the rule's own.
+    /// The innermost trace level that running code can use. While a rule runs, this is below the level of the rule.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct Place {
     id: LevelId,
 }
 
-/// A transformation in progress; dropping it removes its level.
+/// A transformation in progress. Its level is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Trace {
     place: Place,
@@ -212,10 +212,10 @@ impl Place {
         self.tensor(info, Payload::Batch { value, axis })
     }
 
-    /// Returns what this level knows about a tensor, or `None` if the tensor is from a level below.
+    /// Returns the data of this level for a tensor, or `None` if the tensor is from a lower level.
     ///
     /// # Errors
-    /// If the transformation of the tensor has finished.
+    /// Returns [`TensorError::Escaped`] if the transformation of the tensor has finished.
     fn payload<'t>(&self, tensor: &'t Tensor) -> Result<Option<&'t Payload>, TensorError> {
         match tensor.tracer() {
             Some(tracer) if tracer.place.id == self.id => Ok(Some(&tracer.payload)),
@@ -227,20 +227,20 @@ impl Place {
         }
     }
 
-    /// Returns the variable of a tensor in the jaxpr that this level records, or `None` if the tensor is from a level
-    /// below.
+    /// Returns the variable of a tensor in the jaxpr that this level records, or `None` if the tensor is from a lower
+    /// level.
     ///
     /// # Errors
-    /// If the transformation of the tensor has finished.
+    /// Returns [`TensorError::Escaped`] if the transformation of the tensor has finished.
     pub(crate) fn variable(&self, tensor: &Tensor) -> Result<Option<Variable>, TensorError> {
         Ok(self.payload(tensor)?.map(Payload::variable))
     }
 
-    /// Returns value and tangent of a tensor at this level.
+    /// Returns the value and the tangent of a tensor at this level.
     pub(crate) fn undual(&self, tensor: &Tensor) -> Result<(Tensor, Option<Tensor>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Jvp { primal, tangent }) => (primal.clone(), tangent.clone()),
-            Some(other) => mixed("a value with its tangent", other),
+            Some(other) => mixed("a value and its tangent", other),
             None => (tensor.clone(), None),
         })
     }
@@ -258,13 +258,13 @@ impl Place {
     }
 }
 
-/// Reports a bug: all tensors of a level are of one kind, and this tensor is of another.
+/// Reports a bug: the data of a tensor do not belong to the transformation of its trace level.
 #[cold]
 #[track_caller]
 fn mixed(expected: &str, found: &Payload) -> ! {
     let found = found.transformation();
     bug(format_args!(
-        "{expected} at a level, found a tensor of `{found}`"
+        "a tensor that stores {expected} at its trace level, found a tensor of `{found}`"
     ))
 }
 
@@ -307,7 +307,7 @@ fn content_at(levels: &[Level], place: usize) -> &Content {
     match levels.get(place).and_then(Content::of) {
         Some(content) => content,
         None => bug(format_args!(
-            "a transformation of tensors at level {place} of {}",
+            "a transformation of tensors at trace level {place} of {}",
             levels.len()
         )),
     }

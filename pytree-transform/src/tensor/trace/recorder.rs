@@ -1,4 +1,4 @@
-//! The functions of the library that record functions.
+//! The functions of the library that record functions of the user.
 
 use std::fmt;
 
@@ -42,8 +42,8 @@ impl Recorder {
         }
     }
 
-    /// Returns whether the recorded function is kept. A kept function must not contain the present values of
-    /// references.
+    /// Returns the kind of trace level. `Recording` means that the function is recorded for later calls, so it must not
+    /// contain the current values of references.
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
             Self::Jit | Self::MakeJaxpr => LevelKind::Recording,
