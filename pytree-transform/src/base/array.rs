@@ -84,7 +84,8 @@ pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
     info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
 }
 
-/// Returns whether the system grants the memory of an array now. A `Vec` whose allocation fails aborts the process.
+/// Returns whether the system grants the memory of an array now. Without this check, a failed allocation of a `Vec`
+/// would abort the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
     with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
 }
@@ -97,7 +98,7 @@ pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
 /// Returns an empty `Vec` with capacity for the elements of an array.
 ///
 /// # Panics
-/// If the system does not grant the memory.
+/// Panics if the system does not grant the memory.
 pub(crate) fn reserved<T: TensorElement>(shape: &[usize]) -> Vec<T> {
     let mut elements = Vec::new();
     let info = AbstractArray::new(T::DTYPE, shape);
@@ -114,7 +115,7 @@ fn no_memory(info: &AbstractArray) -> ! {
 }
 
 impl Array {
-    /// Makes an array from elements in row-major order; their number must fit the shape.
+    /// Makes an array from elements in row-major order. The number of elements must fit the shape.
     pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
         let info = AbstractArray::new(T::DTYPE, shape);
         debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
@@ -124,7 +125,7 @@ impl Array {
         }
     }
 
-    /// Returns an array that the caller overwrites in full. Its elements are zeros or old values of the memory.
+    /// Returns an array that the caller must overwrite in full. Its elements are zeros or old values of reused memory.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
         let pooled = match info.dtype {
             DType::F32 => memory::take(info.len()).map(Data::F32),
@@ -143,10 +144,10 @@ impl Array {
     /// Returns an array of zeros.
     ///
     /// # Panics
-    /// If the system does not grant the memory.
+    /// Panics if the system does not grant the memory.
     pub(crate) fn zeros(info: &AbstractArray) -> Self {
-        // The system provides zeroed memory at no cost until it is touched, but that allocation aborts the process if
-        // it fails. So a fallible allocation is tried first.
+        // `vec!` gets zeroed memory from the system, which costs nothing until it is used. But `vec!` aborts the
+        // process if the allocation fails, so a fallible allocation is tried first.
         if !is_surely_granted(info) && !is_granted(info) {
             no_memory(info);
         }
@@ -161,7 +162,7 @@ impl Array {
         self.info.dtype
     }
 
-    /// Returns the elements; the caller has checked their type.
+    /// Returns the elements. The caller has checked their type.
     #[track_caller]
     pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
         match T::slice(&self.data) {
@@ -170,7 +171,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. They are moved if nobody else holds the array, and copied otherwise.
+    /// Returns the elements by value. They are moved if this is the only handle to the array, and copied otherwise.
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
@@ -217,7 +218,7 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     strides
 }
 
-/// Returns memory for a result. Its values are arbitrary, and the caller overwrites all of them.
+/// Returns memory for a result. Its values are arbitrary, and the caller must overwrite all of them.
 pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
         T::DTYPE,

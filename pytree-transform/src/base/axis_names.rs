@@ -27,7 +27,7 @@ impl AxisNames {
         &self.0
     }
 
-    /// Returns the first name that occurs twice.
+    /// Returns the first repeated name, or `None` if all names differ.
     pub(crate) fn duplicate(&self) -> Option<&AxisName> {
         let mut names = self.0.iter().enumerate();
         names.find_map(|(position, name)| self.0[..position].contains(name).then_some(name))

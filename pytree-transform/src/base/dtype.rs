@@ -27,12 +27,12 @@ impl DType {
         self.element().bytes()
     }
 
-    /// Returns whether tensors of this dtype have gradients.
+    /// Returns whether this is a float type. Only tensors of floats have gradients.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// Returns the element type that leaves of any kind use.
+    /// Returns the element type of `pytree-core` that corresponds to this dtype.
     pub const fn element(self) -> ElementType {
         match self {
             Self::Bool => ElementType::Bool,
@@ -103,7 +103,7 @@ macro_rules! elements {
 }
 elements!(bool => Bool, i32 => I32, i64 => I64, u32 => U32, f32 => F32, f64 => F64);
 
-/// The dtype and shape of a tensor; displays as `f32[2,3]`.
+/// The dtype and shape of a tensor. It is displayed as `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AbstractArray {
     /// The dtype of the elements.
@@ -126,15 +126,15 @@ impl AbstractArray {
         self.shape.len()
     }
 
-    /// Returns the number of elements, or `usize::MAX` if they are too many for a `usize`; no tensor has such a shape.
+    /// Returns the number of elements, or `usize::MAX` if the number does not fit a `usize`. No tensor is that large.
     pub fn len(&self) -> usize {
         self.shape
             .iter()
             .fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
-    /// Returns the bytes that the axes with elements span, if a `usize` holds them. Strides are not larger either: an
-    /// axis of length 0 does not reduce this number.
+    /// Returns the number of bytes of all elements, or `None` if it does not fit a `usize`. An axis of length 0 counts
+    /// as length 1, so that no stride is greater than the result.
     pub(crate) fn spanned_bytes(&self) -> Option<usize> {
         self.shape
             .iter()
@@ -143,8 +143,8 @@ impl AbstractArray {
             })
     }
 
-    /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of a process's
-    /// addresses.
+    /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of the address space
+    /// of a process.
     pub(crate) fn fits_memory(&self) -> bool {
         const LARGEST: usize = match 1_usize.checked_shl(46) {
             Some(bytes) => bytes,
@@ -155,7 +155,7 @@ impl AbstractArray {
         })
     }
 
-    /// Returns the bytes of all elements for messages: exact, or a lower bound where no integer holds them.
+    /// Returns the number of bytes of all elements as text for messages. A number above 2^128 is only a lower bound.
     pub(crate) fn requested_bytes(&self) -> String {
         let bytes = self
             .shape

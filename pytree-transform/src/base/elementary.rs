@@ -1,8 +1,8 @@
 //! Exponentials, logarithms and related functions, without branches, so that the compiler vectorises loops over them.
 //!
 //! Each function reduces its argument to a small interval, evaluates a polynomial there, and selects the special cases.
-//! The polynomials are minimax and made by `tools/fit_polynomials.py`. Results are within two units in the last place
-//! of the exact ones, which the tests below check. Fused multiply-adds are not used: without hardware
+//! `tools/fit_polynomials.py` computes the polynomials by minimax approximation. Results are within two units in the
+//! last place of the exact results, which the tests below check. Fused multiply-adds are not used: without hardware
 //! support they are slow function calls, and the results would depend on the machine.
 
 #![allow(
@@ -15,7 +15,7 @@
     reason = "coefficients are written as they were computed"
 )]
 
-/// The functions of the float types.
+/// The elementary functions of `f32` and `f64`.
 pub(crate) trait Elementary: Copy {
     fn exp(self) -> Self;
     fn log(self) -> Self;
@@ -23,7 +23,7 @@ pub(crate) trait Elementary: Copy {
     fn logistic(self) -> Self;
 }
 
-/// `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule.
+/// Computes `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule.
 macro_rules! polynomial {
     ($x:expr; $last:expr) => { $last };
     ($x:expr; $first:expr, $($rest:expr),+) => { $first + $x * polynomial!($x; $($rest),+) };
@@ -44,14 +44,14 @@ macro_rules! elementary {
             fn exp(self) -> Self {
                 let x = if self > $exp_greatest { $exp_greatest } else { self };
                 let x = if x < $exp_least { $exp_least } else { x };
-                // Adding 1.5·2^mantissa rounds to an integer, which is then in the low bits.
+                // Adding `$round`, which is 1.5·2^mantissa, rounds to an integer. The low bits hold this integer.
                 let shifted = x * std::$float::consts::LOG2_E + $round;
                 let n = shifted - $round;
                 let integer = shifted.to_bits().wrapping_sub(Self::to_bits($round)).cast_signed();
                 let r = (x - n * $ln2_high) - n * $ln2_low;
                 let y = elementary!(@polynomial r; $exp);
                 let y = 1.0 + (r + r * r * y);
-                // In two steps, so that results become neither subnormal nor infinite too early.
+                // Multiply by 2ⁿ in two steps, so that 2ⁿ itself is neither subnormal nor infinite.
                 let half = integer >> 1;
                 let power = |n: $signed| {
                     Self::from_bits((n.wrapping_add($bias) << $mantissa).cast_unsigned())
@@ -103,7 +103,7 @@ macro_rules! elementary {
     };
     (@polynomial $x:expr; [$($c:expr),+ $(,)?]) => { polynomial!($x; $($c),+) };
     (@to_float $x:expr, f32) => { $x as f32 };
-    // Through i32, whose conversion to f64 every instruction set has.
+    // Convert through i32, because every instruction set can convert i32 to f64.
     (@to_float $x:expr, f64) => {{
         #[allow(clippy::cast_possible_truncation, reason = "an exponent is small")]
         let small = $x as i32;

@@ -73,15 +73,15 @@ pub enum TensorError {
         /// The result.
         found: AbstractArray,
     },
-    /// Elements were read as a type other than their own.
-    #[error("cannot read {found} as {expected}; read it as `{}`, or convert the tensor first", .found.dtype)]
+    /// Elements were read as another type than the dtype of the tensor.
+    #[error("cannot read {found} as {expected}; read the tensor as `{}`, or convert it first", .found.dtype)]
     Read {
         /// The type that was read.
         expected: DType,
         /// The tensor.
         found: AbstractArray,
     },
-    /// The value of a traced tensor was read; it is not known yet.
+    /// The value of a traced tensor was read, but the value is not known yet.
     #[error(
         "cannot read the value of a traced {found}: inside {transformation} a tensor represents {stands_for}; {fix}"
     )]
@@ -145,7 +145,7 @@ pub enum TensorError {
 }
 
 impl TensorError {
-    /// Makes the error of operands with incompatible shapes.
+    /// Makes the error for operands with incompatible shapes.
     pub(crate) fn shape(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -160,7 +160,7 @@ impl TensorError {
         }
     }
 
-    /// Makes the error of operands with unsupported or different dtypes.
+    /// Makes the error for operands with unsupported or different dtypes.
     pub(crate) fn dtype(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -173,7 +173,7 @@ impl TensorError {
         }
     }
 
-    /// Makes the error of an axis out of range.
+    /// Makes the error for an axis out of range.
     pub(crate) fn axis(
         operation: &'static str,
         operand: &AbstractArray,
@@ -186,7 +186,7 @@ impl TensorError {
         }
     }
 
-    /// Makes the error of a result that does not fit memory.
+    /// Makes the error for a result that does not fit memory.
     pub(crate) fn too_large(operation: &'static str, found: &AbstractArray) -> Self {
         Self::TooLarge {
             operation: name_of(operation),
@@ -211,7 +211,7 @@ impl Drop for Called {
     }
 }
 
-/// Makes errors name `function` until the guard is dropped, unless they already name a function that calls it.
+/// Makes errors name `function` until the guard is dropped, unless errors already name a caller of `function`.
 #[doc(hidden)]
 pub fn called(function: &'static str) -> Called {
     let outer = CALLED.get();
@@ -219,7 +219,7 @@ pub fn called(function: &'static str) -> Called {
     Called(outer)
 }
 
-/// Makes errors name no function until the guard is dropped, because a user's function runs.
+/// Makes errors name the operation itself until the guard is dropped, because a function of the user runs.
 pub(crate) fn called_by_user() -> Called {
     Called(CALLED.replace(None))
 }
@@ -233,7 +233,7 @@ fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
     operands.iter().map(|&operand| operand.clone()).collect()
 }
 
-/// A problem and its fix. A check that reports all problems collects these.
+/// A problem and its fix. A check that reports all problems collects mistakes.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) problem: String,
@@ -274,7 +274,7 @@ fn bound_names(bound: &[String]) -> String {
     format!("the bound names are {}", names.join(", "))
 }
 
-/// Returns the number of elements of a shape as text, also where no integer holds it.
+/// Returns the number of elements of a shape as text, even if the number does not fit an integer.
 fn expected_elements(shape: &[usize]) -> String {
     let count = shape.iter().try_fold(1_u128, |product, &length| {
         product.checked_mul(length as u128)
@@ -298,19 +298,19 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let (what, name) = match floats {
         _ if expected.contains(';') => return String::new(),
         _ if expected.contains("integers") => ("the indices or numbers", "I32"),
-        Some(DType::F64) => ("the other", "F64"),
-        Some(_) => ("the other", "F32"),
+        Some(DType::F64) => ("the other tensor", "F64"),
+        Some(_) => ("the other tensor", "F32"),
         None if expected == "f32 or f64" => ("them", "F32"),
         None if has(DType::Bool) && expected.contains("number") => ("them", "I32"),
-        None if found.len() > 1 && has(DType::I64) => ("the other", "I64"),
-        None if found.len() > 1 => ("the other", "I32"),
+        None if found.len() > 1 && has(DType::I64) => ("the other tensor", "I64"),
+        None if found.len() > 1 => ("the other tensor", "I32"),
         None => ("it", "F32"),
     };
     let what = if found.len() == 1 { "it" } else { what };
     format!("; convert {what}, for instance with `.convert(DType::{name})`")
 }
 
-/// Returns the axes of a tensor as an error about one of them names them.
+/// Returns the text that lists the valid axes of a tensor in an error about an axis.
 fn axes_of(rank: usize) -> String {
     match rank {
         0 => "it has no axes".to_owned(),

@@ -1,16 +1,17 @@
 //! The order in which reductions combine elements.
 //!
-//! Floating-point addition is not associative, so this order decides the bits of a result. It depends on the shape and
-//! the axes alone: not on the number of threads, not on the tiles of a fused kernel, and not on whether a function is
-//! compiled. Single operations and fused kernels both follow it, by the functions below.
+//! Floating-point addition is not associative, so this order decides the bits of a result. The order depends only on
+//! the shape and the axes: not on the number of threads, not on the tiles of a fused kernel, and not on whether a
+//! function is compiled. Single operations and fused kernels both use the functions below.
 //!
-//! - A **row** (neighbouring elements) is cut into parts of [`PART`] elements. Element `i` of a part is combined into
-//!   lane `i % LANES`, and the lanes pairwise. The results of the parts are a row again.
-//! - **Columns** (rows that become one) are cut into blocks of [`block_rows`] rows. The rows of a block are combined one
-//!   after the other. The results of the blocks are rows again.
+//! - A **row** (neighbouring elements) is divided into parts of [`PART`] elements. Element `i` of a part is combined
+//!   into lane `i % LANES`. Then the lanes are combined pairwise. The results of the parts form a shorter row, to which
+//!   the same rule applies.
+//! - **Columns** (rows that are combined into one row) are divided into blocks of [`block_rows`] rows. The rows of a
+//!   block are combined one after the other. The results of the blocks are fewer rows, to which the same rule applies.
 //!
-//! So threads may take any parts or blocks, and rounding errors grow with the logarithm of the length (Higham, "The
-//! accuracy of floating point summation", 1993).
+//! So each thread may compute any parts or blocks, and rounding errors grow with the logarithm of the length (Higham,
+//! "The accuracy of floating point summation", 1993).
 
 #![allow(
     clippy::inline_always,
@@ -26,7 +27,7 @@ pub(crate) const LANES: usize = 32;
 /// The number of elements of a part of a row.
 pub(crate) const PART: usize = 32 * LANES;
 
-/// The lanes of a part.
+/// The accumulators of a part, which combine elements side by side.
 pub(crate) type Lanes<T> = [T; LANES];
 
 /// Combines elements of a part into its lanes. `position` is the position of the first element in the part.
@@ -67,7 +68,7 @@ pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) ->
     lanes[0]
 }
 
-/// Combines at most [`PART`] neighbouring elements.
+/// Combines a part: at most [`PART`] neighbouring elements.
 #[inline(always)]
 fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
     let mut lanes = [start; LANES];
@@ -75,7 +76,7 @@ fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -
     join_lanes(lanes, combine)
 }
 
-/// Combines neighbouring elements.
+/// Combines a row of any length.
 #[inline(always)]
 pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
     if elements.len() <= PART {
@@ -94,13 +95,13 @@ pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T
     part(&results, start, combine)
 }
 
-/// Returns the number of rows of a block: an eighth of all rows, so that threads can share few rows too, but at least 32,
-/// which are added as XLA does, and at most 64.
+/// Returns the number of rows of a block: about an eighth of all rows, but at least 32 and at most 64. With an eighth,
+/// threads can share even few rows. As in XLA, up to 32 rows are added one after the other.
 pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
-/// Combines rows into `target`, which initially holds the neutral element.
+/// Combines a row into `target`.
 #[inline(always)]
 pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
     for (target, &element) in target.iter_mut().zip(row) {
@@ -108,7 +109,7 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
     }
 }
 
-/// Combines rows into `target` and writes the resulting row there. There is at least one row, and each is as long as
+/// Combines rows into one row, which is written to `target`. There is at least one row, and each row is as long as
 /// `target`.
 #[inline(always)]
 pub(crate) fn columns<T: TensorElement>(

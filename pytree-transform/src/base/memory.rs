@@ -1,9 +1,9 @@
 //! Freed memory of arrays, kept for the next array of the same size.
 //!
-//! The system's allocator returns large blocks to the kernel, which then hands out new pages one fault at a time. A
-//! training step frees and allocates the same sizes over and over, so the library keeps what it frees: in one pool for
-//! all threads, up to [`limit`] bytes. Beyond the limit, the memory that was not used for the longest time is freed
-//! first. Only sizes that were allocated before are kept, and only as many arrays as were in use at the same time.
+//! The system's allocator returns large blocks to the operating system, and each page of a new block costs a page
+//! fault. A training step frees and allocates the same sizes over and over. So the library keeps freed memory in one
+//! pool for all threads, up to [`limit`] bytes. Beyond the limit, the least recently used memory is freed first. The
+//! pool keeps only sizes that were allocated before, and only as many arrays of a size as were in use at the same time.
 //!
 //! # Examples
 //! ```
@@ -40,12 +40,13 @@ pub fn held() -> usize {
     pool().bytes
 }
 
-/// Returns the most bytes of freed arrays that the process keeps: 256 MiB unless set by [`set_limit`].
+/// Returns the greatest number of bytes of freed arrays that the process keeps: 256 MiB unless [`set_limit`] changes
+/// it.
 pub fn limit() -> usize {
     pool().limit
 }
 
-/// Sets the most bytes of freed arrays that the process keeps, and frees what exceeds them. With 0, freed memory
+/// Sets the greatest number of bytes of freed arrays that the process keeps, and frees the excess. With 0, freed memory
 /// returns to the system at once.
 ///
 /// # Examples
@@ -68,7 +69,7 @@ pub fn release() -> usize {
     released.bytes
 }
 
-/// Keeps an array's memory.
+/// Gives the memory of a freed array to the pool, which keeps it or frees it.
 pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
     if elements.len() * size_of::<T>() >= SMALLEST {
         let evicted = pool().give(elements);
@@ -76,7 +77,7 @@ pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
     }
 }
 
-/// Returns an array of `length` elements with arbitrary values, if the pool keeps one.
+/// Returns an array of `length` elements with arbitrary values, or `None` if the pool has no array of this length.
 pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     if length.saturating_mul(size_of::<T>()) < SMALLEST {
         return None;
@@ -99,19 +100,19 @@ pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
 /// Arrays of one length.
 pub(crate) struct Bucket<T> {
     kept: Vec<Vec<T>>,
-    /// The number of cache misses. It is how many arrays of the length are in use at the same time.
+    /// The number of cache misses: the greatest number of arrays of this length that were in use at the same time.
     misses: usize,
     last_use: u64,
 }
 
-/// Memory taken out of the pool. It is dropped without the lock, since freeing takes time.
+/// Memory that was removed from the pool. It is dropped after the pool is unlocked, because freeing takes time.
 #[derive(Default)]
 pub(crate) struct Evicted {
     f32: Vec<Vec<f32>>,
     f64: Vec<Vec<f64>>,
 }
 
-/// An element type whose arrays are kept.
+/// An element type whose arrays the pool keeps.
 pub(crate) trait Pooled: Sized {
     fn lengths(pool: &mut Pool) -> &mut Lengths<Self>;
     fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>>;
@@ -207,7 +208,7 @@ impl Pool {
         evicted
     }
 
-    /// Removes arrays of the least recently used lengths, until the limit is kept.
+    /// Removes arrays of the least recently used lengths until the pool holds no more bytes than its limit.
     fn evict_to_limit(&mut self, evicted: &mut Evicted) {
         while self.bytes > self.limit {
             let (oldest_f32, oldest_f64) = (oldest(&self.f32), oldest(&self.f64));
@@ -225,14 +226,14 @@ impl Pool {
     }
 }
 
-/// Returns the least recently used length that keeps an array, and when it was used.
+/// Returns the time of the last use and the length, for the least recently used length with an array in the pool.
 fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
     let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
     kept.map(|(&length, bucket)| (bucket.last_use, length))
         .min()
 }
 
-/// Removes one array and returns its bytes. A length that keeps no more arrays is forgotten.
+/// Removes one array and returns its number of bytes. A length without arrays is forgotten.
 fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T>>) -> usize {
     if let Some(bucket) = lengths.get_mut(&length) {
         evicted.extend(bucket.kept.pop());
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn new_sizes_replace_old_sizes() {
-        // An addition of 10^6 elements after 400 other sizes still finds the memory of its last result.
+        // After 400 other sizes, an addition of 10^6 elements still reuses the memory of its last result.
         let mut pool = Pool::new(64 << 20);
         for size in 0..400 {
             let (elements, _) = allocate(&mut pool, 1_000_000 + size);

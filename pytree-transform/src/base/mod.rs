@@ -1,4 +1,4 @@
-//! Concrete arrays and what they need: storage, dtypes, errors, numeric functions, memory and threads. No tensors.
+//! Concrete arrays, dtypes, errors, numeric functions, memory and threads. Tensors are in the layer above.
 
 pub(crate) mod array;
 pub(crate) mod axis_names;

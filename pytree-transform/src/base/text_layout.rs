@@ -1,8 +1,9 @@
-//! Text with places where lines may break. Jaxprs are laid out with it.
+//! Text with optional line breaks. Jaxprs are displayed with this layout.
 //!
-//! A group is written on one line if it fits the rest of that line. Otherwise each of its breaks ends a line, and the
-//! same rule applies to the groups inside (Wadler, "A prettier printer", 2003). Texts and tokens are stored in
-//! sequence, as in Oppen, "Prettyprinting" (1980), so that a long jaxpr needs no tree of small allocations.
+//! A group is written on the current line if the rest of this line is long enough. Otherwise each break of the group
+//! ends a line, and the same rule applies to the groups inside (Wadler, "A prettier printer", 2003). Texts and tokens
+//! are stored in sequence, as in Oppen, "Prettyprinting" (1980), so that a long jaxpr needs no tree of small
+//! allocations.
 
 use std::fmt::{Display, Write as _};
 
@@ -16,9 +17,9 @@ pub(crate) struct Layout {
 
 #[derive(Clone, Copy)]
 enum Token {
-    /// The text up to this place.
+    /// The text up to this position in bytes.
     TextUpTo(usize),
-    /// A line break, or this text.
+    /// A line break, or this text if the group is on one line.
     Break(&'static str),
     /// The following lines are indented by two more spaces.
     Nest,
@@ -110,7 +111,7 @@ impl Layout {
     pub(crate) fn format(&self, width: usize) -> String {
         let mut lines = String::with_capacity(self.text.len() + self.tokens.len());
         let (mut start, mut column, mut indent) = (0, 0, 0);
-        // Whether each open group is on one line.
+        // For each group that has begun and not ended: whether it is on one line.
         let mut flat = vec![false];
         for (position, &token) in self.tokens.iter().enumerate() {
             let is_flat = flat.last().copied().unwrap_or(false);
@@ -144,7 +145,7 @@ impl Layout {
         lines
     }
 
-    /// Returns whether the group whose tokens and text begin here fits on one line of `width` characters.
+    /// Returns whether a group fits in `width` characters. Its tokens begin at `first`, and its text at `start`.
     fn fits(&self, first: usize, mut start: usize, mut width: usize) -> bool {
         let mut depth = 0_usize;
         for &token in &self.tokens[first..] {

@@ -1,4 +1,4 @@
-//! Worker threads that share long work with the thread that calls for it.
+//! Worker threads, which share long work with the thread that calls [`run_parts`].
 //!
 //! Waking a thread takes some ten microseconds, so callers divide only work of a tenth of a millisecond or more.
 //!
@@ -17,14 +17,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 
-/// The variables that set the number of threads. The second one belongs to rayon; many machines have set it.
+/// The environment variables that set the number of threads. The second variable is rayon's, which is set on many
+/// machines.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
-/// How often a waiting thread yields to other threads before it sleeps. The fused kernels of a training step follow
-/// each other faster than a thread wakes up.
+/// How often a waiting thread yields to other threads before it sleeps. In a training step, the next fused kernel often
+/// begins earlier than a sleeping thread would wake up.
 const YIELDS: usize = 64;
 
-/// Returns how many threads share long work, the calling one included: `PYTREE_NUM_THREADS`, else
+/// Returns the number of threads that share long work, including the calling thread. It is `PYTREE_NUM_THREADS`, else
 /// `RAYON_NUM_THREADS`, else the number of cores.
 pub(crate) fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
@@ -42,10 +43,10 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
     })
 }
 
-/// Runs a function on every part, on the workers too if they are free. Returns when all parts are done.
+/// Runs a function on every part, and returns when all parts are done. Free workers share the parts with the caller.
 ///
 /// # Panics
-/// With the panic of a part, after all other parts have stopped.
+/// Panics if a part panics, with the same message, after all other parts have stopped.
 pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     let helpers = parts.len().min(count()).saturating_sub(1);
     let parts = Mutex::new(parts.into_iter());
@@ -64,12 +65,13 @@ type Job<'a> = &'a (dyn Fn() + Sync);
 struct Workers {
     /// The number of threads that were started at the first use.
     started: OnceLock<usize>,
-    /// Held by the thread whose job the workers have.
+    /// Locked by the thread whose job the workers run.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far, and of workers that run the present one. They are written with the state locked.
-    /// Threads that do not sleep yet read them without the lock.
+    /// The number of jobs so far. It is written while `state` is locked. Threads that do not sleep yet read it without
+    /// the lock.
     jobs: AtomicUsize,
+    /// The number of workers that run the current job. It is read without the lock, too.
     running: AtomicUsize,
     job_arrives: Condvar,
     job_finishes: Condvar,
@@ -142,8 +144,8 @@ impl Workers {
         reason = "threads that outlive the call are given a job that borrows from it"
     )]
     fn post(&'static self, places: usize, job: Job<'_>) {
-        // SAFETY: only the lifetime changes. The caller holds a `Posted`, whose drop takes the job out and waits until
-        // no worker runs it, also when the caller unwinds; so no worker has the reference after this borrow ends.
+        // SAFETY: only the lifetime changes. The caller holds a `Posted`. Its drop removes the job and waits until no
+        // worker runs it, even if the caller unwinds. So no worker has the reference after this borrow ends.
         let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
         let mut state = locked(&self.state);
         state.job = Some(job);
@@ -170,7 +172,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a job with a free place and takes the place.
+    /// Waits for a job that more workers may join, and joins it.
     fn next_job(&self) -> Job<'static> {
         let mut state = locked(&self.state);
         let mut rested = false;
@@ -319,7 +321,7 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         // If no worker wakes the caller, it sleeps for ever.
         thread::spawn(move || {
-            // A caller yields for longer before it sleeps when the machine is busy.
+            // On a busy machine, a caller yields for longer before it sleeps.
             for round in 0..7 {
                 run_parts(vec![0, 1], |_: usize| {
                     let is_worker = thread::current().name() == Some("pytree-worker");
@@ -340,7 +342,7 @@ mod tests {
     fn parts_meet() {
         let met = [AtomicBool::new(false), AtomicBool::new(false)];
         for _ in 0..1000 {
-            // Another test may have the workers. Then this thread runs both parts and stops waiting.
+            // If another test uses the workers, this thread runs both parts and stops waiting.
             run_parts(vec![0, 1], |part: usize| {
                 met[part].store(true, Ordering::Release);
                 for _ in 0..10_000 {

@@ -9,7 +9,7 @@
 
 use crate::base::special::polynomial_f64;
 
-/// Returns 1 - erf(x) without loss of digits where erf(x) is near 1; computed in double precision, then rounded.
+/// Computes 1 - erf(x) in double precision, then rounds. No digits are lost where erf(x) is near 1.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn erfc_f32(x: f32) -> f32 {
     erfc_f64(f64::from(x)) as f32
@@ -74,7 +74,7 @@ fn erfc_beyond(x: f64) -> f64 {
         let rest = z * polynomial_f64(z, FAR_NUMERATOR) / polynomial_f64(z, FAR_DENOMINATOR);
         (std::f64::consts::FRAC_2_SQRT_PI / 2.0 - rest) / x
     };
-    // The rounding error of x² matters in the exponential.
+    // The exponential would enlarge the rounding error of x², so the error is computed and corrected.
     let square = x * x;
     let rest = x.mul_add(x, -square);
     let exponential = (-square).exp();

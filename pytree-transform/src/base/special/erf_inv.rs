@@ -12,8 +12,8 @@
 
 use crate::base::special::{polynomial_f32, polynomial_f64};
 
-/// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). It is infinite at ±1
-/// and NaN beyond.
+/// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
+/// infinite at ±1, and NaN outside of [-1, 1].
 pub(crate) fn erf_inv_f32(x: f32) -> f32 {
     if x.abs() == 1.0 {
         return x * f32::INFINITY;

@@ -1,4 +1,4 @@
-//! Special functions of single numbers that Rust's standard library lacks or does not compute for all arguments.
+//! Special functions of single numbers that Rust's standard library lacks, or computes inaccurately for some arguments.
 
 #![allow(
     clippy::inline_always,
@@ -33,7 +33,7 @@ pub(crate) fn asinh_f32(x: f32) -> f32 {
     f64::from(x).asinh() as f32
 }
 
-/// Computes the inverse hyperbolic sine, also where the standard library's version overflows.
+/// Computes the inverse hyperbolic sine, even for arguments for which the standard library's version overflows.
 pub(crate) fn asinh_f64(x: f64) -> f64 {
     if x.abs() > LARGE {
         (x.abs().ln() + std::f64::consts::LN_2).copysign(x)
@@ -48,8 +48,8 @@ pub(crate) fn acosh_f32(x: f32) -> f32 {
     acosh_f64(f64::from(x)) as f32
 }
 
-/// Computes the inverse hyperbolic cosine from `x - 1`, which keeps all digits near 1. The standard library's log(x +
-/// √(x² - 1)) keeps half of them, and overflows.
+/// Computes the inverse hyperbolic cosine from `x - 1`, which keeps all digits near 1. The formula of the standard
+/// library, log(x + √(x² - 1)), loses half of the digits near 1, and overflows for large `x`.
 pub(crate) fn acosh_f64(x: f64) -> f64 {
     if x < 1.0 {
         return f64::NAN;
@@ -73,5 +73,5 @@ pub(crate) fn atanh_f64(x: f64) -> f64 {
     (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
 }
 
-/// From here on x² + 1 and x² - 1 equal x² to the last digit, and the argument of the logarithm is 2x.
+/// For greater x, both x² + 1 and x² - 1 are rounded to x², so the argument of the logarithm is 2x.
 const LARGE: f64 = 1e10;

@@ -88,7 +88,7 @@ mod tests {
             ),
             (
                 of_pair(Binary::Add, &floats, &integers),
-                "convert the other, for instance with `.convert(DType::F64)`",
+                "convert the other tensor, for instance with `.convert(DType::F64)`",
             ),
             (
                 of_pair(Binary::And, &floats, &floats),
