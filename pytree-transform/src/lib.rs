@@ -61,7 +61,7 @@ pub use crate::transformations::retrace::{Retrace, RetraceDifference};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 
-/// Functions that pytree's own crates need besides the public operations. Not for users; they may change at any time.
+/// Functions for the other crates of pytree. Do not use them in programs: they may change at any time.
 #[doc(hidden)]
 pub mod raw {
     use crate::base::dtype::AbstractArray;
@@ -72,15 +72,16 @@ pub mod raw {
     pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;
 
-    /// Fails if memory cannot hold a shape. Errors name `function`, which makes a tensor of this shape in parts.
+    /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, which builds such a
+    /// tensor in parts.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] if the elements cannot be addressed, or the system does not grant their memory.
+    /// Returns [`TensorError::TooLarge`] if the elements cannot be addressed, or the system has too little memory.
     pub fn check_memory(function: &'static str, found: &AbstractArray) -> Result<(), TensorError> {
         crate::tensor::trace::check_creation(function, found)
     }
 
-    /// Makes errors name `function`, and checks that its operand has a float dtype; see [`called`].
+    /// Makes errors name `function`, and checks that `operand` has a float dtype; see [`called`].
     ///
     /// # Panics
     /// If the tensor has another dtype.
@@ -91,7 +92,7 @@ pub mod raw {
         called
     }
 
-    /// Returns an operand of a macro by reference.
+    /// Borrows an operand of a macro, which may be a tensor or a reference to one.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
         operand.borrow()
     }

@@ -358,7 +358,7 @@ fn branches_must_return_the_same_references() {
 fn carry_keeps_its_references() {
     let expected = |operation: &str, place: &str| {
         format!(
-            "cannot loop: the carry that the {operation} returns differs from the carry it received: at {place}: a different reference than was passed there; write to the passed one with `.set(…)` and return it;"
+            "cannot loop: the carry that the {operation} returns differs from the carry it received: at {place}: a different reference than the received one; write to the received reference with `.set(…)` and return that;"
         )
     };
     let xs = Tensor::from([1.0, 2.0, 3.0]);
@@ -589,7 +589,7 @@ fn shared_leaf_has_one_gradient() {
     assert_eq!((primal.item::<f64>(), tangent.item::<f64>()), (9.0, 6.0));
     let text = panics(|| jvp(product, &pair, &(number(1.0), number(1.0))));
     assert!(
-        text.contains("PyTreeDef((*, *)), expected that of the primals, PyTreeDef((*, alias 0))"),
+        text.contains("PyTreeDef((*, *)), expected the structure of the primals, PyTreeDef((*, alias 0))"),
         "{text}"
     );
     // A later place of a shared node is not a separate leaf.

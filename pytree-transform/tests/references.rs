@@ -697,7 +697,7 @@ fn shared_node_has_one_axis_and_kind() {
     let sum = |(a, b): (Shared<Tensor>, Shared<Tensor>)| &*a + &*b;
     let text = panics(|| vmap(sum).in_axes((0, None))(pair()));
     assert!(
-        text.starts_with("cannot vmap: one node is at several places, for which `.in_axes(…)` has different axes: 0 for [0], None for [1]; pass the same axis for all of them"),
+        text.starts_with("cannot vmap: `.in_axes(…)` gives different axes to one shared node: 0 for [0], None for [1]; pass the same axis for all paths of the node"),
         "{text}"
     );
     // The axes of a later place must match too. Otherwise the other axes would not be checked.
@@ -735,7 +735,7 @@ fn shared_node_has_one_axis_and_kind() {
     };
     let text = panics(|| grad(|two: &Two| (&*two.trained * &*two.kept).sum())(&two));
     assert!(
-        text.starts_with("cannot differentiate: one node is at several places of different kinds: Param at trained, State at kept; give these fields the same kind, or each its own node"),
+        text.starts_with("cannot differentiate: one shared node has different kinds at different paths: Param at trained, State at kept; give these fields the same kind, or use a separate node in each field"),
         "{text}"
     );
 }

@@ -238,7 +238,7 @@ fn cotangent_of_another_shape_is_error() {
         let _ = pullback.call(&Tensor::from(1.0_f32));
     });
     assert!(
-        text.contains("the cotangent is f32[], expected that of the result, f32[2]"),
+        text.contains("the cotangent is f32[], expected f32[2], as in the result"),
         "{text}"
     );
 }

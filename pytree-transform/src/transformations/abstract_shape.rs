@@ -11,8 +11,10 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
 use crate::transformations::function::Function;
 
-/// Returns dtypes and shapes of a function's result, in the structure of the result. Nothing is computed, and no memory
-/// is allocated for tensors. Values that the function writes to references of its argument are discarded.
+/// Returns the dtype and shape of each leaf of a function's result, in the structure of the result.
+///
+/// Nothing is computed, and no memory is allocated for tensors. Values that the function writes to references of its
+/// argument are discarded.
 ///
 /// # Examples
 /// ```
@@ -24,7 +26,7 @@ use crate::transformations::function::Function;
 /// ```
 ///
 /// # Panics
-/// If the function panics, for instance because it reads values.
+/// If the function panics, for instance because it reads the elements of a tensor.
 #[track_caller]
 pub fn eval_shape<M, R, F>(function: F, argument: &M) -> Tree<AbstractArray>
 where

@@ -1,10 +1,10 @@
-//! A node at several places must have the same property, such as its axis, at all of them.
+//! Checks that a shared node has the same property, such as its batch axis, at all its paths.
 
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
-/// Returns the conflicts between the places of a node as text: each later place whose property differs, with the first
-/// place of the leaf. `own` holds the properties of the leaves at their first places.
+/// Returns the conflicts of shared nodes as text: each later path of a leaf whose property differs from the property at
+/// the leaf's first path. `own` holds the properties of the leaves at their first paths.
 pub(crate) fn conflicts<T: PartialEq>(
     treedef: &TreeDef,
     own: &[T],

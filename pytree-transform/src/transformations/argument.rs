@@ -20,10 +20,12 @@ pub(crate) struct Argument {
 }
 
 impl Argument {
-    /// Flattens an argument. The leaves that `wrt` accepts are differentiated; by default all leaves except states.
+    /// Decides which leaves of an argument are differentiated: the leaves that `wrt` accepts, or by default all leaves
+    /// except states.
     ///
     /// # Panics
-    /// If a node has several kinds, if the filter fails, or if a leaf to differentiate is not a float.
+    /// If a shared node has different kinds at different paths, if `wrt` does not fit the argument, or if a leaf to
+    /// differentiate is not a float.
     pub(crate) fn new(
         leaves: Vec<Tensor>,
         treedef: TreeDef,
@@ -38,7 +40,7 @@ impl Argument {
         let conflicts = conflicts(&treedef, &kinds, |all, _| Some(all.leaf_kinds()), show);
         assert!(
             conflicts.is_empty(),
-            "cannot differentiate: one node is at several places of different kinds: {}; give these fields the same kind, or each its own node (gradient taken at {line})",
+            "cannot differentiate: one shared node has different kinds at different paths: {}; give these fields the same kind, or use a separate node in each field (gradient taken at {line})",
             conflicts.join("; ")
         );
         let active: Vec<bool> = match wrt {
@@ -67,7 +69,7 @@ impl Argument {
                 .map(|((path, leaf), _)| format!("{} ({})", path.or_root(), leaf.info()))
                 .collect();
             panic!(
-                "cannot differentiate with respect to {}: only f32 and f64 have gradients; make it a state, capture it in the closure, or choose the leaves with `.wrt(filter)` (gradient taken at {line})",
+                "cannot differentiate with respect to {}: only f32 and f64 have gradients; make the leaf a state, capture the tensor in the closure, or choose the leaves with `.wrt(filter)` (gradient taken at {line})",
                 places.join(", ")
             );
         }
@@ -79,16 +81,16 @@ impl Argument {
         }
     }
 
-    /// Puts the cotangents of the active leaves in the argument's structure. Where the cotangent is `None`, a parameter
-    /// is absent from the gradient, and a leaf without a kind gets `zeros`. A member of a tuple that is not
-    /// differentiated also gets `zeros`.
+    /// Builds the gradient from the cotangents of the active leaves, in the argument's structure. If a cotangent is
+    /// `None`, a parameter is absent from the gradient, and a leaf without a kind gets `zeros`. A tensor that is a
+    /// member of a tuple and is not differentiated also gets `zeros`.
     pub(crate) fn gradient<M: SelectPart<Tensor>>(
         &self,
         cotangents: Vec<Option<Tensor>>,
         zeros: impl Fn(&Tensor) -> Tensor,
     ) -> Gradient<M> {
         let mut cotangents = cotangents.into_iter();
-        // If the argument, or a member of a tuple, is a tensor, its gradient is a tensor.
+        // The gradient of an argument or tuple member that is a tensor is a tensor, which cannot be absent.
         let members = self.treedef.is_tuple_member();
         let gradients = self
             .leaves

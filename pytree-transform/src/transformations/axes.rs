@@ -1,7 +1,7 @@
-//! Axes: the batch axis of each leaf of an argument or result.
+//! `Axes`: the batch axis of each leaf of an argument or result.
 //!
-//! Axes are a prefix of the structure: a number holds for everything below it. `Some`, shared nodes and boxed objects
-//! are transparent, as for prefixes of trees. All mismatches are reported at once.
+//! Axes are a prefix tree of the structure: a number applies to all leaves of its subtree. `Some`, shared nodes and
+//! boxed objects are transparent, as in other prefix trees. All mismatches are reported at once.
 
 use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
@@ -12,11 +12,12 @@ use pytree_core::{
 
 use crate::tensor::Tensor;
 
-/// The batch axis of each leaf of an argument or result, as a prefix of its structure.
+/// The batch axis of each leaf of an argument or result, as a prefix tree of its structure.
 ///
-/// A number holds for all leaves below it, and `None` maps none of them. Negative axes count from the end. Use a tuple
-/// for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps, and [`fields`](Axes::fields) or
-/// [`filter`](Axes::filter) for modules. A tree of axes, which `Tree::map` makes from a model, fits that model.
+/// A number applies to all leaves of its subtree; `None` means that these leaves have no batch axis. Negative axes count
+/// from the end. Write a tuple for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps, and
+/// [`fields`](Axes::fields) or [`filter`](Axes::filter) for modules. A tree of axes that `Tree::map` returns for a model
+/// fits that model.
 ///
 /// # Examples
 /// ```
@@ -28,7 +29,7 @@ use crate::tensor::Tensor;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Axes {
-    /// One axis for all leaves; negative axes count from the end. `None` maps nothing.
+    /// One axis for all leaves; negative axes count from the end. `None` means that the leaves have no batch axis.
     All(Option<isize>),
     /// Axes for each member of a tuple.
     Tuple(Vec<Axes>),
@@ -38,14 +39,14 @@ pub enum Axes {
     Dict(Vec<(Key, Axes)>),
     /// Axes for each field of a struct.
     Fields(Vec<(String, Axes)>),
-    /// The axis of each leaf is that of the first filter that accepts it.
+    /// Filters with axes: the first filter that accepts a leaf decides the axis of the leaf.
     Filter(Vec<(Filter, Option<isize>)>),
-    /// A tree of axes.
+    /// A tree whose leaves are the axes.
     Tree(Tree<Option<isize>>),
 }
 
 impl Axes {
-    /// Makes axes for each field of a struct that holds leaves, by name.
+    /// Returns axes for the fields of a struct, by name. Every field that holds leaves needs an entry.
     ///
     /// # Examples
     /// ```
@@ -64,7 +65,7 @@ impl Axes {
         )
     }
 
-    /// Makes axes for each key of a map.
+    /// Returns axes for the keys of a map.
     ///
     /// # Examples
     /// ```
@@ -93,8 +94,10 @@ impl Axes {
         )
     }
 
-    /// Makes axes by filters: the first filter that accepts a leaf decides. Paths are relative to this place. A filter
-    /// must accept each leaf, so let [`Filter::everything`] be the last.
+    /// Returns axes by filters: the first filter that accepts a leaf decides the axis of the leaf.
+    ///
+    /// Key paths begin at the subtree to which the filters apply. Some filter must accept each leaf, so write
+    /// [`Filter::everything`] last.
     ///
     /// # Examples
     /// ```
@@ -116,7 +119,7 @@ impl Axes {
     /// Returns the axis of each leaf of a structure.
     ///
     /// # Errors
-    /// All reasons why the axes are not a prefix of the structure.
+    /// Returns all reasons why the axes are not a prefix tree of the structure.
     pub(crate) fn of_leaves(
         &self,
         treedef: &TreeDef,
@@ -151,7 +154,7 @@ impl Axes {
         }
     }
 
-    /// Returns the kind of the axes for messages.
+    /// Describes the form of the axes for messages.
     fn describe(&self) -> String {
         match self {
             Self::All(_) => "one axis".to_owned(),
@@ -191,7 +194,7 @@ impl Walk<'_> {
                     .iter()
                     .for_each(|child| self.enter(axes, child, path));
             }
-            // `None`, and a later place of a shared node, have no leaves.
+            // `None` has no leaves, and neither has an alias, which is a later occurrence of a shared node.
             _ if matches!(treedef.kind(), NodeKind::None | NodeKind::Alias) => {}
             Axes::Tuple(members) => self.in_order(axes, members, NodeKind::Tuple, treedef, path),
             Axes::List(members) => self.in_order(axes, members, NodeKind::List, treedef, path),
@@ -211,7 +214,7 @@ impl Walk<'_> {
                 self.by_key(axes, &kinds, entries.collect(), treedef, path);
             }
         }
-        // After a problem, the walk continues behind the subtree.
+        // After a problem, the leaves of the subtree have no axes yet. They get `None`, so that the walk can continue.
         self.axes.resize(start + count, None);
     }
 

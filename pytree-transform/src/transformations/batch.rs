@@ -18,7 +18,7 @@ use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
 use crate::transformations::function::Known;
 
-/// The options of a mapping.
+/// The options of a `vmap` or `vmap_mut`.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
     pub(crate) in_axes: Axes,
@@ -28,11 +28,11 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// The invariants of the lists of axes and of places.
+/// The invariants that the message of a library bug names.
 const AXES: &str = "an axis, or none, for each leaf";
-const PLACES: &str = "a place of the argument for each reference that is written";
+const PLACES: &str = "a path in the argument for each reference that is written";
 
-/// The values of all examples of a result, and their batch axis.
+/// A result leaf for the whole batch, and its batch axis; `None` if it is the same for all examples.
 pub(crate) type Unbatched = (Tensor, Option<usize>);
 
 impl Mapping {
@@ -104,7 +104,7 @@ impl Mapping {
             let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
             match axes.of_leaves(all, &repeated) {
                 Ok(said) => Some(said),
-                // A tree of axes in the graph form has no axes for later places.
+                // A tree of axes in the graph form lists a shared node once, so later occurrences have no axes.
                 Err(_) if axes.has_tree() => None,
                 Err(problems) => misfit(problems),
             }
@@ -116,7 +116,7 @@ impl Mapping {
         let conflicts = conflicts(treedef, &own, at_all_places, show);
         assert!(
             conflicts.is_empty(),
-            "cannot vmap: one node is at several places, for which `.{option}(…)` has different axes: {}; pass the same axis for all of them, or give each place its own node (vmap at {})",
+            "cannot vmap: `.{option}(…)` gives different axes to one shared node: {}; pass the same axis for all paths of the node, or use a separate node at each path (vmap at {})",
             conflicts.join("; "),
             self.line
         );
@@ -148,7 +148,7 @@ impl Mapping {
         }
     }
 
-    /// Writes a line for each length, with the leaves that have it.
+    /// Returns a text with a line for each length. The line lists the mapped axes of this length, with their leaves.
     fn sizes_text(
         &self,
         sizes: &[usize],
@@ -175,8 +175,8 @@ impl Mapping {
         text
     }
 
-    /// Returns the parts of the argument that keep their identity in a result. A shared node
-    /// keeps it if the axes of argument and result are equal.
+    /// Returns which nodes of the argument keep their identity in the result. References always keep it; shared nodes
+    /// keep it only if one axis holds for the whole argument and the whole result.
     pub(crate) fn known(&self) -> Known {
         match (&self.in_axes, &self.out_axes) {
             (Axes::All(Some(from)), Axes::All(Some(to))) if from == to => Known::All,
@@ -184,7 +184,7 @@ impl Mapping {
         }
     }
 
-    /// Begins the level of the batch.
+    /// Begins a trace level for a batch of `size` examples.
     pub(crate) fn begin(&self, size: usize) -> Trace {
         Trace::begin(Interpreter::Batch(BatchAxis {
             size,
@@ -211,8 +211,8 @@ impl Mapping {
         placed
     }
 
-    /// Returns the leaves of the argument that was written, with their batch axes at the places that `in_axes` sets.
-    /// `whole` is the structure of all arguments, which begin with the written one.
+    /// Returns the leaves of the first argument after it was written, with their batch axes at the positions that
+    /// `in_axes` sets. `whole` is the structure of all arguments.
     pub(crate) fn written(
         &self,
         whole: &TreeDef,
@@ -232,8 +232,8 @@ impl Mapping {
         placed
     }
 
-    /// Returns the values that were written to references. Their batch axes are at the same positions as in the
-    /// argument.
+    /// Returns the leaves of the values that were written to references. Their batch axes are moved to the positions
+    /// that the leaves of the references have in the argument.
     pub(crate) fn references(
         &self,
         argument: &TreeDef,
@@ -309,7 +309,7 @@ fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
     paths
 }
 
-/// Makes the leaves tracers of the examples of a batch.
+/// Turns each leaf with a batch axis into a tracer of one example. Other leaves stay unchanged.
 pub(crate) fn enter(trace: &Trace, leaves: Vec<Tensor>, axes: &[Option<usize>]) -> Vec<Tensor> {
     let each = pairs(leaves, axes, AXES);
     each.map(|(leaf, axis)| match axis {
@@ -319,7 +319,7 @@ pub(crate) fn enter(trace: &Trace, leaves: Vec<Tensor>, axes: &[Option<usize>]) 
     .collect()
 }
 
-/// Returns the values of all examples of the results.
+/// Turns each result of one example into the value for the whole batch, with its batch axis.
 pub(crate) fn leave(trace: &Trace, results: &[Tensor]) -> Vec<Unbatched> {
     let each = results.iter();
     each.map(|result| or_panic(trace.unbatched(result)))
@@ -335,7 +335,7 @@ fn from_front(axis: isize, rank: usize) -> Option<usize> {
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
-/// Returns the results with their batch axes at the given places, and the positions of the results for which this
+/// Moves the batch axis of each result to the given position. Also returns the indices of the results for which this
 /// failed.
 fn place(
     axes: &[Option<isize>],
@@ -359,7 +359,7 @@ fn place(
     (placed, problems)
 }
 
-/// Repeats a value for each example, along a new axis.
+/// Repeats a value `size` times along a new axis at position `axis`.
 fn repeated(value: &Tensor, axis: usize, size: usize) -> Tensor {
     let mut shape = value.info().shape.clone();
     shape.insert(axis, size);
@@ -371,9 +371,9 @@ fn repeated(value: &Tensor, axis: usize, size: usize) -> Tensor {
 macro_rules! mapping_options {
     ([$($generics:tt)*] $type:ty) => {
         impl<'f, $($generics)*> $type {
-            /// Sets the mapped axes by a prefix of the argument. A number applies to all leaves below it; negative
-            /// numbers count from the end. `None` marks leaves that are the same for all examples. A tuple of axes fits
-            /// a tuple of arguments, and so on: see [`Axes`].
+            /// Sets the mapped axes by a prefix tree of the argument. A number in the prefix applies to all leaves of
+            /// the subtree at its position; negative numbers count from the end. `None` marks leaves that are the same
+            /// for all examples. Pass a tuple of axes for a tuple of arguments; [`Axes`] lists the other forms.
             ///
             /// # Examples
             /// ```
@@ -384,14 +384,15 @@ macro_rules! mapping_options {
             /// ```
             ///
             /// # Panics
-            /// When called: if the axes are not a prefix of the argument, or an axis of a leaf is out of range.
+            /// The mapped function panics if the axes are not a prefix of the argument, or an axis is out of range for
+            /// its leaf.
             #[must_use]
             pub fn in_axes(self, axes: impl Into<Axes>) -> Self {
                 self.with(|mapping| mapping.in_axes = axes.into())
             }
 
-            /// Sets the number of examples, for a call in which no leaf is mapped. If leaves are mapped, the number
-            /// must be the length of their mapped axes.
+            /// Sets the number of examples, so that no leaf needs to be mapped. If leaves are mapped, their mapped
+            /// axes must have this length.
             ///
             /// # Examples
             /// ```
@@ -404,8 +405,8 @@ macro_rules! mapping_options {
                 self.with(|mapping| mapping.axis_size = Some(size))
             }
 
-            /// Names the batch axis, so that operations such as [`psum`](crate::psum) can work over it. If several
-            /// batch axes have the name, operations use the innermost.
+            /// Names the batch axis, so that operations such as [`psum`](crate::psum) can combine the examples. If
+            /// nested `vmap`s use the same name, operations use the innermost axis.
             #[must_use]
             pub fn axis_name(self, name: impl AsRef<str>) -> Self {
                 self.with(|mapping| mapping.axis_name = Some(name.as_ref().into()))

@@ -1,8 +1,8 @@
 //! The cache of a compiled function: one entry for each structure, shapes and dtypes.
 //!
-//! A call first compares the newest entries by a walk over the argument that allocates nothing. Then it looks up the
-//! hash of treedef, shapes and dtypes, so the time does not grow with the number of entries. The number of entries is
-//! limited; the least recently used entry is evicted.
+//! A call first compares its argument with the newest entries, by a walk that allocates nothing. If none matches, the
+//! call looks up the hash of treedef, shapes and dtypes, so its time does not grow with the number of entries. The
+//! number of entries is limited; the least recently used entry is evicted.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use crate::tensor::trace::{axis_length, bound_length};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::tracing::{Asked, Tracing};
 
-/// The default limit of entries, as in JAX.
+/// The default maximum number of entries, as in JAX.
 pub(crate) const DEFAULT_SIZE: usize = 4096;
 
 /// The number of entries that are compared before the hash is computed.
@@ -62,9 +62,9 @@ pub(crate) struct Entry {
     pub(crate) body: Arc<Body>,
     /// The traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
-    /// The program of the body, after its first call with arrays.
+    /// The compiled program of the body, built at its first call with arrays.
     executable: OnceLock<Arc<Executable>>,
-    /// The time of the last use, by the cache's clock.
+    /// The value of the cache's clock at the last use.
     used: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ impl Entry {
         }
     }
 
-    /// Runs the body on arrays, without the dynamic call of the body.
+    /// Runs the body on arrays directly, not through `bind`.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.body.jaxpr, operands);
@@ -99,19 +99,19 @@ impl Entry {
             .run_in(&mut Slots::new(), operands)
     }
 
-    /// Returns whether a call is repeated if another thread has written the references that it read. The program must
-    /// write references and must have no other effect, because that effect would happen twice.
+    /// Returns whether a call is repeated if another thread has written the references that the call read. This needs a
+    /// program that writes references and has no other effect, such as printing, which would happen twice.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.outcome.writes() && !self.body.has_effect
     }
 
-    /// Returns whether the batch axes that the entry depends on are bound here, with the same lengths.
+    /// Returns whether the enclosing `vmap`s bind the batch axes that the entry depends on, with the same lengths.
     fn is_under_its_batch_axes(&self) -> bool {
         let mut axes = self.body.jaxpr.batch_axes.iter();
         axes.all(|(name, length)| bound_length(name) == Some(*length))
     }
 
-    /// Notes that a function which is being recorded depends on the batch axes of this entry.
+    /// Makes the functions that are being recorded depend on the batch axes of this entry.
     pub(crate) fn depend_on_batch_axes(&self) {
         for (name, _) in &self.body.jaxpr.batch_axes {
             or_panic(axis_length("call a compiled function", name));
@@ -119,7 +119,7 @@ impl Entry {
     }
 }
 
-/// The entries of a function.
+/// The cached entries of one function.
 pub(crate) struct Cache {
     size: usize,
     clock: AtomicU64,
@@ -130,14 +130,14 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Entries {
-    /// The entries from the oldest to the newest.
+    /// At most [`NEWEST`] entries, from the oldest to the newest.
     newest: Vec<Arc<Entry>>,
     by_hash: HashMap<u64, Vec<Arc<Entry>>>,
     count: usize,
 }
 
 impl Cache {
-    /// Makes a cache of at most `size` entries, but at least one.
+    /// Creates a cache of at most `size` entries. A `size` of 0 counts as 1.
     pub(crate) fn new(size: usize) -> Self {
         Self {
             size: size.max(1),
@@ -204,8 +204,9 @@ impl Cache {
         Some(entry)
     }
 
-    /// Returns the entry for a signature. On a cache miss `trace` makes it. Other threads with the same signature wait
-    /// meanwhile, so that the function is traced once. Threads that would wait for each other trace it twice.
+    /// Returns the entry for a signature. On a cache miss `trace` creates the entry, and other threads with the same
+    /// signature wait for it, so that the function is traced once. If threads would wait for each other for ever, each
+    /// of them traces the function.
     ///
     /// # Panics
     /// If `trace` requests the same signature.
@@ -220,14 +221,14 @@ impl Cache {
         let asked = self
             .tracing
             .ask((&signature, hash), line, || self.known(&signature, hash));
-        // No lock is held while the function is traced: it may call other compiled functions, or panic.
+        // No lock is held while the function is traced, because it may call other compiled functions, or panic.
         let _begun = match asked {
             Asked::Known(entry) => return entry,
             Asked::Trace(begun) => begun,
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature));
-        // Another thread may have traced it too, to avoid a deadlock.
+        // Another thread may have traced the same signature, to avoid a deadlock.
         if self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
@@ -247,21 +248,21 @@ impl Cache {
         entries.newest.push(Arc::clone(&entry));
         entries.by_hash.entry(hash).or_default().push(entry);
         entries.count += 1;
-        // The contents of an entry are dropped without the lock.
+        // Dropping an entry may run code of the user, so the lock is released first.
         drop(entries);
         drop(removed);
     }
 }
 
-/// The newest entries of a cache, newest first, without entries whose batch axes are not bound here.
+/// The newest entries of a cache, newest first. Entries whose batch axes no enclosing `vmap` binds are left out.
 ///
-/// They are handles: comparing runs code of the user, so no lock may be held. Most calls compare only the first entry;
-/// the other entries are copied from the cache when one of them is compared. If another thread changes the list
-/// meanwhile, an entry may be missed; it is then found by its hash.
+/// The entries are handles, copied from the cache, because a comparison runs code of the user and so no lock may be
+/// held. Most calls compare only the first entry; the others are copied when one of them is compared. If another thread
+/// changes the list meanwhile, an entry may be missed here; the lookup by hash then finds the entry.
 struct Newest<'c> {
     cache: &'c Cache,
     first: Arc<Entry>,
-    /// The position of the first entry in the list.
+    /// The position of `first` in the cache's list, counted from the newest entry.
     place: usize,
     others: OnceCell<Vec<Arc<Entry>>>,
 }
@@ -298,7 +299,8 @@ impl<'c> Newest<'c> {
         }
     }
 
-    /// Returns the position of the entry for these leaves, among entries that share the structure of the entry at `at`.
+    /// Returns the position of the entry whose shapes and dtypes are those of `leaves`, among the entries with the
+    /// structure of the entry at `at`.
     #[inline]
     fn with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         if at == 0 && self.first.signature.is_of(leaves) {
@@ -307,7 +309,8 @@ impl<'c> Newest<'c> {
         self.older_with_leaves(at, leaves)
     }
 
-    /// Returns the same position where the first entry does not match. Entries before `at` have other structures.
+    /// Continues [`with_leaves`](Self::with_leaves) if the first entry does not match. Entries before `at` are skipped,
+    /// because they have other structures.
     #[cold]
     fn older_with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         let treedef = &self.entry(at)?.signature.treedef;

@@ -1,7 +1,7 @@
-//! Transformations take and return functions of one pytree.
+//! The functions that transformations take and return: functions of one pytree.
 //!
-//! A tuple serves as an argument list. Closures are functions, and so is the result of every transformation. Such a
-//! result also derefs to `dyn Fn`, so it is called like a function.
+//! A tuple serves as an argument list. A function is a closure, or the struct that another transformation returned.
+//! This struct dereferences to `dyn Fn`, so it is called like a function.
 
 use std::panic::Location;
 
@@ -33,11 +33,11 @@ where
     }
 }
 
-/// The result of a function whose gradient is taken: a scalar tensor, alone or as the first member of a tuple with
-/// auxiliary results.
+/// What a function returns whose gradient is taken: a scalar tensor, or a tuple of a scalar tensor and auxiliary
+/// results.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
-    note = "return the scalar to differentiate, alone or before other results: `(loss, logits)`"
+    note = "return the scalar to differentiate, alone or as the first of several results: `(loss, logits)`"
 )]
 pub trait Loss: Traceable {
     /// Returns the scalar to differentiate.
@@ -60,13 +60,14 @@ impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
     }
 }
 
-/// Unflattens a value together with the references inside it; see [`rebuild`](crate::tensor::traceable::rebuild).
+/// Unflattens a value with new references, and returns these references, too; see
+/// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
     rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
 }
 
-/// The end of a call, as messages describe it.
+/// Which call ends, for messages about its writes to references.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending<'l> {
     pub(crate) name: &'static str,
@@ -76,7 +77,7 @@ pub(crate) struct Ending<'l> {
 }
 
 impl<'l> Ending<'l> {
-    /// Makes the end of a transformation that has run a user's function.
+    /// Describes the end of a transformation that has run a user's function.
     pub(crate) fn of(name: &'static str, line: &'l Location<'l>) -> Self {
         Self {
             name,
@@ -85,7 +86,7 @@ impl<'l> Ending<'l> {
         }
     }
 
-    /// Returns the result of the call, after its writes to references.
+    /// Returns the value of `outcome`. The message of a conflict names the transformation and its line.
     ///
     /// # Panics
     /// If a reference may not be written, or another thread has written a reference that the call read.
@@ -102,7 +103,8 @@ impl<'l> Ending<'l> {
     }
 }
 
-/// Unflattens a value with the given references, and writes their new values; see [`rebuild`](crate::tensor::traceable::rebuild).
+/// Unflattens a value with the given references, and writes their new values; see
+/// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
     ending: Ending<'_>,
@@ -116,8 +118,8 @@ pub(crate) fn rebuild_with<T: Traceable>(
     ))
 }
 
-/// Returns the result of a function outside its transformation, and writes the values that it wrote to references of
-/// the argument.
+/// Builds the result that the caller of a transformed function receives. Writes to the argument's references what the
+/// function wrote to them.
 #[track_caller]
 pub(crate) fn rebuild_result<R: Traceable>(
     ending: Ending<'_>,
@@ -128,8 +130,10 @@ pub(crate) fn rebuild_result<R: Traceable>(
     ending.with(outcome.unflatten_result(leaves, references))
 }
 
-/// Calls a user's function with an argument of traced leaves. Returns the leaves of the result, followed by the leaves
-/// that were written to references of the argument, and their structure.
+/// Calls a user's function with an argument of traced leaves.
+///
+/// Returns the leaves of the result, followed by the leaves that were written to references of the argument. The
+/// returned [`Outcome`] describes the structure of both.
 #[track_caller]
 pub(crate) fn call_inside<A: Traceable, R: Traceable>(
     treedef: &TreeDef,
@@ -139,12 +143,12 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable>(
     call_inside_knowing(Known::All, treedef, leaves, function)
 }
 
-/// The parts of an argument that keep their identity in the result.
+/// The nodes of an argument that keep their identity in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// References and shared nodes.
     All,
-    /// References only: shared nodes have other leaves in the result.
+    /// References only, because shared nodes have other leaves in the result.
     References,
 }
 
@@ -166,8 +170,10 @@ pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
     }
 }
 
-/// Calls a user's function as [`call_inside`] does. Returns the values of all references of the argument, and which of
-/// them were written. So functions that write to different references have results with the same structure.
+/// Calls a user's function as [`call_inside`] does, but returns the values of all references of the argument, and the
+/// numbers of the written references.
+///
+/// So branches that write to different references still have outcomes with the same structure.
 #[track_caller]
 pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     treedef: &TreeDef,
@@ -182,7 +188,8 @@ pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     (leaves, (outcome, written))
 }
 
-/// Calls a user's function with an argument of traced leaves, where writes to references cannot be returned.
+/// Calls a user's function with an argument of traced leaves, for a transformation that cannot return writes to
+/// references.
 ///
 /// # Panics
 /// If a reference of the argument is written.
@@ -199,7 +206,7 @@ pub(crate) fn call_reading<A: Traceable, R>(
     result
 }
 
-/// Panics if a reference of an argument was written although the write cannot be returned.
+/// Panics if a reference of an argument was written, because `operation` cannot return the write.
 #[track_caller]
 pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &References) {
     let written = references.written();
@@ -217,9 +224,10 @@ pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &Referen
     );
 }
 
-/// Makes the struct that a transformation returns callable, and a [`Function`] of an argument by value or, with
-/// `reference`, by reference. With `callable`, for structs that write their argument, it only makes the struct
-/// callable.
+/// Makes the struct that a transformation returns callable like a function, and implements [`Function`] for it.
+///
+/// The function takes its argument by value or, with `reference`, by reference. With `callable`, for functions that
+/// write their argument, the struct is callable but does not implement [`Function`].
 macro_rules! transformed {
     ([$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty) => {
         transformed!(callable [$($generics)*] $type, dyn Fn($argument) -> $output);

@@ -18,7 +18,7 @@ use crate::transformations::function::{
     Ending, Function, Known, Loss, call_inside, call_inside_knowing, rebuild_result, transformed,
 };
 
-/// The gradient with respect to an `M`: a tensor for a tensor, a tuple for a tuple, and a
+/// The type of the gradient with respect to an `M`: a tensor if `M` is a tensor, a tuple if `M` is a tuple, and a
 /// [`Partition`](pytree_core::Partition) for every other type.
 pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 
@@ -35,7 +35,7 @@ pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 /// ```
 ///
 /// # Panics
-/// When called: if the loss is not a floating-point scalar, or a leaf to differentiate is not a float.
+/// The returned function panics if the loss is not a floating-point scalar, or a leaf to differentiate is not a float.
 #[track_caller]
 pub fn grad<'f, M, L, F>(function: F) -> Grad<'f, M>
 where
@@ -61,7 +61,7 @@ where
 /// ```
 ///
 /// # Panics
-/// When called: under the same conditions as [`grad`].
+/// The returned function panics under the same conditions as that of [`grad`].
 #[track_caller]
 pub fn value_and_grad<'f, M, L, F>(function: F) -> ValueAndGrad<'f, M, L>
 where
@@ -80,8 +80,8 @@ where
     ValueAndGrad::new(Arc::new(compute), None)
 }
 
-/// Returns the function that computes a loss and its gradient and updates the argument. The loss function may write
-/// states of its argument; see [`value_and_grad`].
+/// Returns the function that computes a loss and its gradient, and writes the changes that the loss function made to
+/// the states of its argument back into the argument; see [`value_and_grad`].
 ///
 /// # Examples
 /// ```
@@ -96,7 +96,7 @@ where
 /// ```
 ///
 /// # Panics
-/// When called: under the same conditions as [`grad`].
+/// The returned function panics under the same conditions as that of [`grad`].
 #[track_caller]
 pub fn value_and_grad_mut<'f, M, L, F>(function: F) -> ValueAndGradMut<'f, M, L>
 where
@@ -118,7 +118,7 @@ where
     ValueAndGradMut::new(Arc::new(compute), None)
 }
 
-/// Defines the result of a transformation that differentiates with respect to some leaves.
+/// Defines the struct that a differentiating transformation returns, with its option `wrt`.
 macro_rules! differentiating {
     ($(#[$doc:meta])* $name:ident<M $(, $loss:ident)?>, ($model:ty) -> $output:ty) => {
         $(#[$doc])*
@@ -186,12 +186,12 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
             loss = Some(value);
             results
         });
-        // The loss is last, so that the other leaves keep the positions of their structure.
+        // The loss is appended, so that the leaves of the result keep their positions.
         results.extend(loss);
         (results, outcome)
     });
     let mut seeds = vec![None; results.len()];
-    let loss = expect_some(results.pop(), "the loss behind the results");
+    let loss = expect_some(results.pop(), "the loss after the results");
     seeds[results.len()] = Some(Tensor::ones_like(&loss));
     let gradient = argument.gradient::<M>(tape.transpose(seeds), Tensor::zeros_like);
     let ending = Ending::of("grad", line);
@@ -273,13 +273,13 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
     /// Returns the cotangent of the argument.
     ///
     /// # Panics
-    /// If structure, shapes or dtypes of the cotangent differ from the result's.
+    /// If structure, shapes or dtypes of the cotangent differ from those of the result.
     #[track_caller]
     pub fn call(&self, cotangent: &R) -> Gradient<M> {
         let (cotangents, treedef) = graph::flatten::<Tensor, R>(cotangent);
         assert!(
             treedef == self.output_treedef,
-            "cannot pull back: the cotangent has the structure {treedef}, expected that of the result, {}",
+            "cannot pull back: the cotangent has the structure {treedef}, expected the structure of the result, {}",
             self.output_treedef
         );
         for (path, (cotangent, info)) in treedef
@@ -289,7 +289,7 @@ impl<M: SelectPart<Tensor>, R: Traceable> Pullback<M, R> {
         {
             assert!(
                 cotangent.info() == info,
-                "cannot pull back: at {} the cotangent is {}, expected that of the result, {info}",
+                "cannot pull back: at {} the cotangent is {}, expected {info}, as in the result",
                 path.or_root(),
                 cotangent.info()
             );

@@ -22,8 +22,8 @@ use crate::transformations::grad::{Gradient, grad};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, in a `Vec` or in a part of a model.
 ///
-/// The Jacobian of a tensor is a `P`: a gradient of the argument whose leaves have the axes of the result in front. The
-/// Jacobian of any other result has the structure of the result, with such a gradient for each tensor.
+/// The Jacobian of a tensor is a `P`: the gradient type of the argument, with leaves of shape `[result…, leaf…]`. The
+/// Jacobian of any other result has the structure of the result, with a `P` in place of each tensor.
 #[diagnostic::on_unimplemented(
     message = "there is no Jacobian of a `{Self}`",
     note = "return a `Tensor`, or tensors in a tuple or a `Vec`"
@@ -32,8 +32,8 @@ pub trait Jacobian<P>: Traceable {
     /// The type of the Jacobian.
     type Rows;
 
-    /// Builds the Jacobian from the Jacobians of the tensors. It calls `of_tensor` once for each, in the order of the
-    /// leaves.
+    /// Builds the Jacobian from the Jacobians of the tensors in the result. It calls `of_tensor` once for each tensor,
+    /// in the order of the leaves.
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Self::Rows;
 }
 
@@ -75,7 +75,7 @@ type Derivative<'f, M, D> = dyn Fn(&M) -> D + Send + Sync + 'f;
 /// The Jacobian of an `R` with respect to an `M`.
 pub type JacobianOf<M, R> = <R as Jacobian<Gradient<M>>>::Rows;
 
-/// Flattens the argument of a function.
+/// Flattens the argument of a function that is differentiated.
 fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
     let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(model);
     Argument::new(leaves, treedef, None, line)
@@ -96,10 +96,12 @@ fn jacobian<M: SelectPart<Tensor>>(
     argument.gradient::<M>(blocks, |leaf| Tensor::zeros(leaf.dtype(), shape(leaf)))
 }
 
-/// Returns the function that computes a Jacobian by reverse mode. It contains a gradient for each tensor of the result,
-/// whose leaves have the shape `[result…, leaf…]`. Prefer it if the result has fewer elements than the argument.
+/// Returns the function that computes a Jacobian by reverse mode. Prefer it to [`jacfwd`] if the result has fewer
+/// elements than the argument.
 ///
-/// The leaves that [`grad`] takes are differentiated. A parameter without influence is absent.
+/// The Jacobian contains a gradient for each tensor of the result. The leaves of this gradient have the shape
+/// `[result…, leaf…]`. The same leaves as in [`grad`] are differentiated. A parameter that the result does not depend on
+/// is absent.
 ///
 /// # Examples
 /// ```
@@ -109,7 +111,7 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// ```
 ///
 /// # Panics
-/// When called: if a leaf to differentiate, or a leaf of the result, is not a float.
+/// The returned function panics if a leaf to differentiate, or a leaf of the result, is not a float.
 #[track_caller]
 pub fn jacrev<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
 where
@@ -163,7 +165,7 @@ where
 /// ```
 ///
 /// # Panics
-/// When called: under the same conditions as [`jacrev`].
+/// The returned function panics under the same conditions as that of [`jacrev`].
 #[track_caller]
 pub fn jacfwd<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
 where
@@ -248,10 +250,10 @@ where
 }
 
 fn next<T>(rows: &mut impl Iterator<Item = T>) -> T {
-    expect_next(rows, "as many leaves of a result as tensors")
+    expect_next(rows, "a leaf of the result for each of its tensors")
 }
 
-/// Returns the unit vectors of an array, along a new first axis.
+/// Returns one array for each element of `info`, stacked along a new first axis: 1 at this element, 0 elsewhere.
 fn basis(info: &AbstractArray) -> Tensor {
     let count = info.len();
     let mut shape = vec![count];
@@ -274,20 +276,20 @@ fn check_floats(treedef: &TreeDef, results: &[Tensor]) {
     );
 }
 
-/// The result of [`jacfwd`] and [`jacrev`]: a function from an argument to the Jacobian there.
+/// The result of [`jacfwd`] and [`jacrev`]: a function from an argument to the Jacobian at this argument.
 pub struct Jacobians<'f, M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>> {
     call: Box<Derivative<'f, M, JacobianOf<M, R>>>,
 }
 transformed!(reference [M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>] Jacobians<'f, M, R>, (M) -> JacobianOf<M, R>);
 
-/// The second derivatives with respect to an `M`: the Jacobian of its gradient.
+/// The type of the second derivatives with respect to an `M`: the Jacobian of the gradient.
 pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 
 /// Returns the function that computes the second derivatives of a loss: the Jacobian of its gradient, by forward mode
 /// over reverse mode.
 ///
-/// For a tensor `x` the result is a tensor of shape `[x…, x…]`, for a tuple it is a tuple of tuples, and for a model it
-/// is a part whose leaves are parts.
+/// For a tensor `x` the result is a tensor of shape `[x…, x…]`; for a tuple, a tuple of tuples; for a model, a partition
+/// whose leaves are partitions.
 ///
 /// # Examples
 /// ```
@@ -300,7 +302,7 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// ```
 ///
 /// # Panics
-/// When called: under the same conditions as [`grad`].
+/// The returned function panics under the same conditions as that of [`grad`].
 #[track_caller]
 pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M>
 where
@@ -315,7 +317,7 @@ where
     }
 }
 
-/// The result of [`hessian`]: a function from an argument to the second derivatives there.
+/// The result of [`hessian`]: a function from an argument to the second derivatives at this argument.
 pub struct Hessian<'f, M: SelectPart<Tensor>>
 where
     Gradient<M>: Jacobian<Gradient<M>>,

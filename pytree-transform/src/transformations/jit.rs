@@ -1,4 +1,4 @@
-//! `jit` records a function once for each structure, shapes and dtypes, and runs the compiled program.
+//! `jit`: records a function once for each structure, shapes and dtypes, and runs the compiled program.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -27,15 +27,15 @@ use crate::transformations::retrace::{Retrace, Traced};
 
 /// Compiles a function of a pytree.
 ///
-/// The function runs once for each treedef (static values included), shapes and dtypes of its argument, and the
-/// recorded program runs after that. The compiled function takes its argument by value and reuses the memory of tensors
-/// that nobody else holds, unless it writes references: then it may run again. Captured tensors become constants. The
-/// compiled function can be stored, called like a function from several threads, and passed to every other
-/// transformation.
+/// The first call with a signature, which is the treedef (static values included), shapes and dtypes of the argument,
+/// traces the function. Later calls with this signature run the recorded program. Captured tensors become constants.
+/// The compiled function takes its argument by value and reuses the memory of tensors that nobody else holds. It does
+/// not reuse memory if it writes references, because it may then run again. The compiled function can be stored, called
+/// from several threads, and passed to every other transformation.
 ///
-/// Threads that call it at the same time with the same shapes trace it once: the others wait, as for a
-/// [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, the number of JAX, or for the
-/// number that [`cache_size`](Jit::cache_size) sets.
+/// If several threads call the function at the same time with the same signature, one thread traces it and the others
+/// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or
+/// for the number that [`cache_size`](Jit::cache_size) sets.
 ///
 /// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
 /// When a source line has built and traced 32 compiled functions, a warning on stderr names the line.
@@ -50,7 +50,7 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// ```
 ///
 /// # Panics
-/// When called: if the function panics.
+/// The compiled function panics if `function` panics.
 #[track_caller]
 pub fn jit<A, R, F>(function: F) -> Jit<A, R>
 where
@@ -84,7 +84,7 @@ pub struct Jit<A, R> {
     call: Arc<dyn Fn(A) -> R + Send + Sync>,
 }
 
-/// The function and its cache.
+/// The user's function, its options and its cache.
 struct Compiled<A, R> {
     function: Arc<dyn Fn(A) -> R + Send + Sync>,
     name: String,
@@ -94,7 +94,7 @@ struct Compiled<A, R> {
     history: Mutex<History>,
 }
 
-/// The signatures of the last two traces.
+/// The key of the last trace, and how it differs from the key of the previous trace.
 #[derive(Default)]
 struct History {
     last: Option<Traced>,
@@ -118,7 +118,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                 let entered = (entry, leaves, references);
                 return self.run_repeatedly(argument.borrow(), attempts, entered);
             }
-            // The memory of leaves that nobody else holds is reused.
+            // Once the argument is dropped, the program may reuse the memory of leaves that nobody else holds.
             drop(argument);
             return self
                 .ending(&entry)
@@ -126,12 +126,14 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         }
         drop(argument);
         leaves.extend(entry.captured.iter().cloned());
-        // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
+        // The line of the call is unknown, because the `dyn Fn` to which a `Jit` dereferences does not know its caller.
+        // So equations get the line of `jit`.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
         rebuild_result(self.ending(&entry), &entry.outcome, results, &references)
     }
 
-    /// Runs a program that writes references. Repeats it as long as other threads write references that it read.
+    /// Runs a program that writes references. Repeats the run as long as another thread has written references that the
+    /// run read.
     fn run_repeatedly(&self, argument: &A, mut attempts: Attempts, mut entered: Entered) -> R {
         loop {
             let (entry, leaves, references) = entered;
@@ -145,7 +147,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         }
     }
 
-    /// Returns the end of a call that is not repeated.
+    /// Describes the end of a call that is not repeated, for messages about conflicting writes.
     fn ending(&self, entry: &Entry) -> Ending<'static> {
         let mut ending = Ending::of("jit", self.line);
         if entry.body.has_effect {
@@ -160,7 +162,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             entry.depend_on_batch_axes();
             return (entry, leaves, references);
         }
-        // Tracing may need other threads.
+        // Tracing may wait for other threads, which may need this turn.
         attempts.end_turn();
         let (leaves, treedef, mut references) =
             boundary::flatten_with_references::<Tensor, A>(argument);
@@ -171,7 +173,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
                 self.trace(signature)
             });
         entry.depend_on_batch_axes();
-        // Memory that nobody holds is reused, so shared nodes that the result does not contain are not held.
+        // Handles of shared nodes that the result does not contain are released, so that their memory can be reused.
         entry.outcome.release(&mut references);
         (entry, leaves, references)
     }
@@ -192,7 +194,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         };
         let before = self.history().last.replace(traced);
         match &before {
-            // Comparing signatures runs code of the user, so no lock is held.
+            // Comparing signatures may run code of the user, so no lock is held.
             Some(before) => {
                 let why = Retrace::between(self.line, before, &signature);
                 self.history().why = Some(why);
@@ -206,9 +208,9 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
 /// A compiled function with the leaves and references of its argument.
 type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
-/// Returns whether the compiled function runs on these leaves now, and is not recorded or transformed.
+/// Returns whether a call computes values now. Otherwise an enclosing transformation records or transforms the call.
 fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
-    // An enclosing `jit` records programs that print, whatever their operands are.
+    // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete.
     let is_recorded = entry.body.has_effect && is_staging();
     entry.captured.is_empty()
         && entry.body.axis_names.is_empty()
@@ -239,7 +241,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         }
     }
 
-    /// Makes a copy of the function with an empty cache.
+    /// Returns the same function with other options and an empty cache.
     fn anew(&self, checks: Checks, size: usize) -> Self {
         let compiled = &self.compiled;
         Self::of(Compiled {
@@ -252,7 +254,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         })
     }
 
-    /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used program is
+    /// Sets the maximum number of signatures in the cache. A `size` of 0 counts as 1. The least recently used program is
     /// evicted first. The default is 4096, as in JAX.
     ///
     /// # Examples
@@ -270,7 +272,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     }
 
     /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation, its
-    /// source line and its operands; see [`debug_nans`](crate::debug_nans). Operations are not fused then.
+    /// source line and its operands; see [`debug_nans`](crate::debug_nans). Such a function runs without fused kernels.
     ///
     /// # Examples
     /// ```should_panic
@@ -305,8 +307,8 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         self.compiled.cache.clear();
     }
 
-    /// Returns why the last trace was necessary: each difference between its argument and the argument of the trace
-    /// before. Returns `None` if the function was traced at most once.
+    /// Returns why the last trace was necessary: each difference between the arguments of the last two traces. Returns
+    /// `None` if the function was traced at most once.
     ///
     /// # Examples
     /// ```

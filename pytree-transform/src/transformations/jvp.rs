@@ -12,7 +12,7 @@ use crate::transformations::function::{
     Ending, Function, Known, call_inside_knowing, rebuild_result,
 };
 
-/// Returns the result of a function and its derivative along a direction, by forward-mode differentiation.
+/// Returns the result of a function, and the function's derivative along a direction, by forward-mode differentiation.
 ///
 /// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored.
 ///
@@ -25,7 +25,7 @@ use crate::transformations::function::{
 /// ```
 ///
 /// # Panics
-/// If the tangents differ from the primals in structure or shapes.
+/// If the tangents differ from the primals in structure, shapes or dtypes.
 #[track_caller]
 pub fn jvp<M, R, F>(function: F, primals: &M, tangents: &M) -> (R, R)
 where
@@ -39,7 +39,7 @@ where
     let references = references.beside(of_tangents);
     assert!(
         treedef == tangents_treedef,
-        "cannot take a jvp: the tangents have the structure {tangents_treedef}, expected that of the primals, {treedef}"
+        "cannot take a jvp: the tangents have the structure {tangents_treedef}, expected the structure of the primals, {treedef}"
     );
     for (path, (primal, tangent)) in treedef
         .leaf_paths()
@@ -48,7 +48,7 @@ where
     {
         assert!(
             primal.info() == tangent.info() || !primal.dtype().is_float(),
-            "cannot take a jvp: at {} the primal is {}, the tangent {}; they must agree",
+            "cannot take a jvp: at {} the primal is {}, the tangent {}; pass a tangent of the primal's shape and dtype",
             path.or_root(),
             primal.info(),
             tangent.info()

@@ -1,4 +1,4 @@
-//! `linearize`, `linear_transpose`, and the residuals of reverse mode.
+//! `linearize`, `linear_transpose` and `saved_residuals`.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ use crate::transformations::custom::check::Form;
 use crate::transformations::function::{Function, call_reading};
 use crate::transformations::grad::Pullback;
 
-/// Returns the result of a function, and its derivative there as a linear function of the tangent.
+/// Returns the result of a function, and the function's derivative at `primals` as a linear function of the tangent.
 ///
 /// Use it instead of [`jvp`](crate::jvp) for many tangents at one point: the function runs once.
 ///
@@ -82,14 +82,14 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
     /// Returns the tangent of the result. Tangents of leaves that are not floats are ignored.
     ///
     /// # Panics
-    /// If structure, shapes or dtypes of the tangents differ from the point's.
+    /// If the tangents differ from the primals of [`linearize`] in structure, shapes or dtypes.
     #[track_caller]
     pub fn call(&self, tangents: &M) -> R {
         let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(tangents);
         let found = Form::of(treedef, &leaves);
         let mistake = self
             .input
-            .mistake("the tangents differ from the point", &found);
+            .mistake("the tangents differ from the primals", &found);
         if let Some(mistake) = mistake {
             panic!("cannot apply a derivative: {mistake}");
         }
@@ -98,7 +98,7 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
             .cloned()
             .collect();
         let tangents = in_places(self.jaxpr.apply(&inputs), &self.has_tangent);
-        let tangents = pairs(tangents, &self.output.infos, "a place for each output")
+        let tangents = pairs(tangents, &self.output.infos, "a tangent, or none, for each output")
             .map(|(tangent, info)| or_zeros(tangent.as_ref(), info))
             .collect();
         rebuild(&self.output.treedef, tangents)
@@ -111,10 +111,10 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
     }
 }
 
-/// The inputs of a function's linear part besides tangents.
+/// The invariant that the message of a library bug names: the linear part takes residuals besides tangents.
 const RESIDUALS: &str = "an input of the linear part for each residual";
 
-/// A function and its derivative, recorded at an abstract point.
+/// A function recorded for shapes and dtypes, split into the part that computes residuals and the linear part.
 struct Recorded {
     known: Jaxpr,
     captured: Vec<Tensor>,
@@ -154,8 +154,8 @@ where
 /// Returns the transpose of a linear function: the function from a cotangent of the result to the cotangent of the
 /// argument.
 ///
-/// Only structure, shapes and dtypes of `example` matter; nothing is computed from its floats. A constant that the
-/// function adds does not matter either.
+/// Only structure, shapes and dtypes of `example` matter; nothing is computed from its floats. The function may also
+/// add a constant, which the transpose ignores.
 ///
 /// # Examples
 /// ```
@@ -226,8 +226,9 @@ where
     }
 }
 
-/// Returns the values that reverse mode of a function keeps for its backward pass, as abstract arrays.
-/// [`remat`](crate::remat) reduces them. Nothing is computed. The counterpart in JAX is
+/// Returns the shapes and dtypes of the values that reverse mode keeps for the backward pass of a function.
+///
+/// [`remat`](crate::remat) reduces these values. Nothing is computed. The counterpart in JAX is
 /// `jax.ad_checkpoint.saved_residuals`.
 ///
 /// # Examples

@@ -6,8 +6,8 @@ use crate::executor::{Planned, plan};
 use crate::passes::optimize;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 
-/// The program that a compiled function runs for one structure, shapes and dtypes. Displays as the optimized jaxpr, the
-/// schedule and the memory.
+/// The program that a compiled function runs for arguments of one structure, shapes and dtypes. Its display shows the
+/// optimized jaxpr, the schedule and the memory.
 ///
 /// # Examples
 /// ```
@@ -30,10 +30,10 @@ pub struct Lowered {
 /// A step of a schedule: one equation, or several that run in one fused kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The positions of its equations in the jaxpr, in order. Of a chain of views that an earlier step contains, only
-    /// the last view is listed.
+    /// The positions of the equations of this step in the jaxpr, in ascending order. If an earlier step already lists a
+    /// chain of views, this step lists only the last view of the chain.
     pub equations: Vec<usize>,
-    /// Whether the equations are fused: values between them are never written to memory.
+    /// Whether the equations are fused: intermediate values are never written to memory.
     pub fused: bool,
     /// The number of tensors that the step reads.
     pub reads: usize,
@@ -44,14 +44,14 @@ pub struct Step {
 /// The memory that a run needs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// The inputs.
+    /// The bytes of the inputs.
     pub inputs: usize,
-    /// The captured tensors and folded constants.
+    /// The bytes of the captured tensors and folded constants.
     pub constants: usize,
-    /// The outputs.
+    /// The bytes of the outputs.
     pub outputs: usize,
-    /// The most memory that results of steps use at one time, outputs included. The real number may be less, because
-    /// this one ignores that an operation may write into the memory of an operand.
+    /// The maximum number of bytes that results of steps, outputs included, use at one time. A run may need less,
+    /// because an operation may write its result over an operand, which this number ignores.
     pub peak: usize,
     /// The number of tensors that are written to memory.
     pub buffers: usize,
@@ -106,15 +106,16 @@ fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
     }
 }
 
-/// Finds the equations between variables, for one step after the other.
+/// Finds the equations of each step: those that compute its outputs from its inputs.
 struct Between<'j> {
     jaxpr: &'j Jaxpr,
     makers: Vec<Option<usize>>,
-    /// For each variable, the number of the last search that reached it, so that nothing is cleared between searches.
+    /// For each variable, the number of the last search that reached the variable. Searches are numbered so that this
+    /// list need not be cleared between them.
     met: Vec<usize>,
     search: usize,
-    /// For each equation, whether a step contains it. Its operands are not listed again: otherwise a chain of views
-    /// would be listed as often as it is read.
+    /// For each equation, whether a step already lists it. The search does not continue behind a listed equation, so a
+    /// chain of views is listed in full only once.
     listed: Vec<bool>,
 }
 
@@ -129,7 +130,7 @@ impl<'j> Between<'j> {
         }
     }
 
-    /// Returns the equations that lead from the inputs to the outputs, in order.
+    /// Returns the positions of the equations that compute the outputs from the inputs, in ascending order.
     fn equations(&mut self, inputs: &[Variable], outputs: &[Variable]) -> Vec<usize> {
         self.search += 1;
         for input in inputs {
@@ -149,7 +150,7 @@ impl<'j> Between<'j> {
             }
         }
         found.sort_unstable();
-        // An equation with several results is reached once for each.
+        // The search reaches an equation with several results once for each result.
         found.dedup();
         found
     }

@@ -12,11 +12,11 @@ use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Function, call_inside, transformed};
 
-/// Returns the function that records `function`: from an argument to the [`Jaxpr`] for the argument's structure, shapes
-/// and dtypes. No equation is removed or rewritten.
+/// Returns the function that records `function` as a [`Jaxpr`], for the structure, shapes and dtypes of its argument.
+/// No equation is removed or rewritten.
 ///
-/// Inputs and outputs of the jaxpr are the leaves of argument and result. Traced tensors that the function captured
-/// follow the inputs; other captured tensors are constants.
+/// The inputs of the jaxpr are the leaves of the argument, followed by the traced tensors that the function captured.
+/// Other captured tensors are constants. The outputs are the leaves of the result.
 ///
 /// # Examples
 /// ```
@@ -29,7 +29,7 @@ use crate::transformations::function::{Function, call_inside, transformed};
 /// ```
 ///
 /// # Panics
-/// When called: if the function panics.
+/// The returned function panics if `function` panics.
 pub fn make_jaxpr<'f, A, R, F>(function: F) -> MakeJaxpr<'f, A>
 where
     A: Traceable,

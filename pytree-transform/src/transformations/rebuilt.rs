@@ -1,18 +1,18 @@
-//! Detects functions that are compiled again for every call.
+//! Warns about source lines that build a new compiled function for every call.
 
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// How many functions a source line may build and trace before a warning.
+/// The number of functions that one source line builds and traces before a warning is printed.
 const MANY: usize = 32;
 
-/// For each source line, how many of the compiled functions it built were traced.
+/// For each source line, the number of compiled functions that the line built and that were traced.
 static BUILT: LazyLock<Mutex<HashMap<&'static Location<'static>, usize>>> =
     LazyLock::new(Mutex::default);
 
-/// Counts the first trace of a function that this line built. Prints a warning on stderr if the line has built many,
-/// once for each line.
+/// Counts the first trace of a function that this line built. Prints a warning on stderr when the count of the line
+/// reaches [`MANY`].
 pub(crate) fn traced_first(line: &'static Location<'static>) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let count = built.entry(line).or_insert(0);

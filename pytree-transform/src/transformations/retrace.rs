@@ -1,4 +1,4 @@
-//! Why a compiled function was traced again.
+//! Reports why a compiled function was traced again.
 
 use std::fmt;
 use std::panic::Location;
@@ -12,8 +12,8 @@ use crate::base::dtype::AbstractArray;
 use crate::tensor::trace::bound_length;
 use crate::transformations::cache::Signature;
 
-/// The reason why a compiled function was traced again: the differences between its argument and the argument of the
-/// trace before. Displays each difference on a line.
+/// The reason why a compiled function was traced again: the differences between the arguments of the last two traces.
+/// The display shows each difference on its own line.
 ///
 /// # Examples
 /// ```
@@ -31,7 +31,8 @@ use crate::transformations::cache::Signature;
 pub struct Retrace {
     /// The line that called `jit`.
     pub line: &'static Location<'static>,
-    /// All differences of the structure or, if there are none, of the leaves.
+    /// All differences in structure. If the structures are equal, all differences of leaves. Differences of batch axes
+    /// follow.
     pub differences: Vec<RetraceDifference>,
 }
 
@@ -45,30 +46,30 @@ pub enum RetraceDifference {
     Leaf {
         /// The key path of the leaf.
         path: KeyPath,
-        /// The leaf in the trace before.
+        /// The shape and dtype of the leaf in the previous trace.
         before: AbstractArray,
-        /// The leaf now.
+        /// The shape and dtype of the leaf in the last trace.
         now: AbstractArray,
     },
-    /// A named batch axis that the function works over has another length.
+    /// A named batch axis that the function uses has another length.
     BatchAxis {
         /// The name of the axis.
         name: String,
-        /// The length in the trace before.
+        /// The length of the axis in the previous trace.
         before: usize,
-        /// The length now, or `None` if the axis is not bound.
+        /// The length of the axis in the last trace, or `None` if no enclosing `vmap` binds this name.
         now: Option<usize>,
     },
 }
 
-/// The key of a trace: the argument, and the batch axes that the trace depends on.
+/// The key of a trace: the signature of the argument, and the batch axes that the trace depends on.
 pub(crate) struct Traced {
     pub(crate) signature: Arc<Signature>,
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
 impl Retrace {
-    /// Returns the differences between the last trace and the trace that begins here.
+    /// Returns the differences between the last trace and a new trace of an argument with the signature `now`.
     pub(crate) fn between(
         line: &'static Location<'static>,
         last: &Traced,
@@ -107,7 +108,7 @@ impl Retrace {
 impl fmt::Display for RetraceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Two functions of one type display the same way.
+            // Different functions of one type have the same text, so the message says that they differ.
             Self::Structure(difference) if difference.left == difference.right => {
                 write!(
                     f,

@@ -1,8 +1,8 @@
 //! Records which thread traces which signature, and which threads wait.
 //!
-//! If another thread traces a signature, a thread waits for it, so that the function is traced once. Before it waits,
-//! it checks whether the other thread waits for it, directly or through more threads. In that case it traces the
-//! function itself, because both would wait for ever.
+//! If another thread already traces a signature, the current thread waits, so that the function is traced once. First
+//! it checks whether the other thread waits for the current thread, directly or through more threads. In that case the
+//! current thread traces the function itself, because both would wait for ever.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -22,7 +22,7 @@ pub(crate) struct Tracing {
 #[derive(Default)]
 struct AllRunning {
     all: Vec<Running>,
-    /// How many traces began or ended so far.
+    /// The number of traces that have begun or ended so far, counted together.
     changes: u64,
 }
 
@@ -41,7 +41,7 @@ struct Wait {
     thread: ThreadId,
 }
 
-/// All threads that wait for a trace. It is locked after the list of a cache, and only when a wait begins or ends.
+/// All threads that wait for a trace. The lock order is [`Tracing::running`] first, then this lock.
 static WAITS: Mutex<Option<HashMap<ThreadId, Wait>>> = Mutex::new(None);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -50,7 +50,8 @@ fn with_waits<R>(change: impl FnOnce(&mut HashMap<ThreadId, Wait>) -> R) -> R {
     change(waits.get_or_insert_default())
 }
 
-/// Registers that a thread waits. Returns `false` if the thread would wait for itself.
+/// Registers that a thread waits. Returns `false` instead if the thread would wait for itself, directly or through other
+/// threads.
 fn begin_wait(this: ThreadId, wait: Wait) -> bool {
     with_waits(|waits| {
         let mut other = wait.thread;
@@ -80,7 +81,7 @@ impl Tracing {
     /// this thread waits.
     ///
     /// # Panics
-    /// If this thread already traces the signature: the function calls itself without end.
+    /// If this thread already traces the signature, because the function would call itself without end.
     pub(crate) fn ask<K>(
         &self,
         (signature, hash): (&Arc<Signature>, u64),
@@ -94,7 +95,7 @@ impl Tracing {
             let alike = running.all.iter().filter(|one| one.hash == hash);
             let alike: Vec<Running> = alike.cloned().collect();
             drop(running);
-            // Comparing signatures runs code of the user, so no lock is held.
+            // Comparing signatures may run code of the user, so no lock is held.
             if let Some(known) = known() {
                 return Asked::Known(known);
             }
@@ -105,7 +106,7 @@ impl Tracing {
             }
             let mut running = self.running();
             if running.changes != changes {
-                // It may be known or traced by now.
+                // A trace has begun or ended meanwhile, so look again.
                 continue;
             }
             if let Some(other) = same.first() {
@@ -153,7 +154,8 @@ impl Drop for Begun<'_> {
         let mut running = self.tracing.running();
         running.all.retain(|one| one.id != self.id);
         running.changes += 1;
-        // The threads that waited no longer do, though they have not run yet.
+        // The waiting threads have not run yet, but they must no longer count as waiting: a chain of waits through this
+        // trace would look like a deadlock.
         with_waits(|waits| waits.retain(|_, wait| wait.id != self.id));
         drop(running);
         self.tracing.ended.notify_all();

@@ -28,7 +28,7 @@ use crate::transformations::function::{
 /// ```
 ///
 /// # Panics
-/// When called: if no leaf is mapped, or the mapped axes differ in length.
+/// The mapped function panics if no leaf is mapped, or the mapped axes differ in length.
 #[track_caller]
 pub fn vmap<'f, A, R, F>(function: F) -> Vmap<'f, A, R>
 where
@@ -73,8 +73,8 @@ mapping_options!([A: Traceable, R: Traceable] Vmap<'f, A, R>);
 impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
     /// Sets the batch axis of each leaf of the result; the default is 0.
     ///
-    /// `None` is for results that are the same for all examples; they get no batch axis. A reference of the argument in
-    /// the result keeps its identity and the axis that it has in the argument.
+    /// Write `None` for results that are the same for all examples; they get no batch axis. If the result contains a
+    /// reference of the argument, the reference keeps its identity and the batch axis that it has in the argument.
     ///
     /// # Examples
     /// ```
@@ -86,8 +86,8 @@ impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
     /// ```
     ///
     /// # Panics
-    /// When called: if the axes are not a prefix of the result, if an axis of a result is out of range, or if the axis
-    /// of a result that differs between the examples is `None`.
+    /// The mapped function panics if the axes are not a prefix tree of the result, if an axis is out of range, or if a
+    /// result whose axis is `None` differs between the examples.
     #[must_use]
     pub fn out_axes(self, axes: impl Into<Axes>) -> Self {
         self.with(|mapping| mapping.out_axes = axes.into())

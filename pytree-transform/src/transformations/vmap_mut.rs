@@ -13,11 +13,11 @@ use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result, transformed};
 
-/// Maps a function that writes its first argument, and updates that argument; see [`vmap`](crate::vmap).
+/// Maps a function of two arguments that writes its first argument; see [`vmap`](crate::vmap).
 ///
 /// Both arguments are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes) sets other axes, as a pair. A
 /// value written to a mapped leaf gets the batch axis of this leaf. A value written to a leaf that is not mapped must
-/// be the same for all examples, such as a result of [`pmean`](crate::pmean).
+/// be the same for all examples, for instance a result of [`pmean`](crate::pmean).
 ///
 /// # Examples
 /// ```
@@ -33,8 +33,8 @@ use crate::transformations::function::{Ending, call_inside_knowing, rebuild_resu
 /// ```
 ///
 /// # Panics
-/// When called: under the same conditions as [`vmap`](crate::vmap), and if a value written to a leaf that is not mapped
-/// differs between the examples; then nothing is written.
+/// The mapped function panics under the same conditions as that of [`vmap`](crate::vmap). It also panics, and writes
+/// nothing, if a value written to a leaf that is not mapped differs between the examples.
 #[track_caller]
 pub fn vmap_mut<'f, M, A, R, F>(function: F) -> VmapMut<'f, M, A, R>
 where
@@ -48,7 +48,7 @@ where
 
 type Writing<'f, M, A, R> = dyn Fn((&mut M, A)) -> R + Send + Sync + 'f;
 
-/// The result of [`vmap_mut`]: a function of a model, which it updates, and a batch.
+/// The result of [`vmap_mut`]: a function that takes a model and a batch, and updates the model.
 pub struct VmapMut<'f, M, A, R> {
     function: Arc<Writing<'f, M, A, R>>,
     mapping: Mapping,
@@ -110,7 +110,8 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     let mut all_output = all.split_off(of_model.num_leaves());
     let in_references = output.split_off(of_result.num_leaves());
     let all_in_references = all_output.split_off(of_result.num_leaves());
-    // The written argument may have another structure; the axes are a prefix of this structure too.
+    // The function may have changed the structure of its first argument. `in_axes` must be a prefix of the new
+    // structure, too.
     results.extend_from_slice(&examples[examples.len() - of_argument.num_leaves()..]);
     let whole = TreeDef::tuple(vec![of_model, of_argument]);
     let mut placed = mapping.written(&whole, &results, all, size);
@@ -129,7 +130,7 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
     output
 }
 
-/// Returns the structures of a pair's members.
+/// Returns the structures of the two members of a pair.
 fn members(pair: &TreeDef) -> [TreeDef; 2] {
     match pair.children().try_into() {
         Ok(members) => members,

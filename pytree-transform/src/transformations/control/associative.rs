@@ -1,4 +1,5 @@
-//! `associative_scan`: computes all prefix combinations in a tree of few steps.
+//! `associative_scan`: computes all prefix combinations in a number of steps that grows with the logarithm of the
+//! length.
 
 use std::panic::Location;
 
@@ -18,9 +19,9 @@ use crate::transformations::function::call_reading;
 
 /// Combines the first 1, 2, 3, … elements along axis 0 by an associative function.
 ///
-/// The function is called with stacks of elements, which it must combine pair by pair. For n elements it is called
-/// about 2 log₂ n times, instead of the n - 1 times of a [`scan`](crate::scan). This uses that `(a + b) + (c + d)`
-/// equals `a + (b + (c + d))` (Blelloch 1990, "Prefix sums and their applications").
+/// The function receives two stacks of elements and must combine them pair by pair. For n elements it is called about
+/// 2 log₂ n times, while a [`scan`](crate::scan) calls it n - 1 times. This is possible because `(a + b) + (c + d)`
+/// equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their applications").
 ///
 /// # Examples
 /// ```
@@ -31,15 +32,15 @@ use crate::transformations::function::call_reading;
 /// ```
 ///
 /// # Panics
-/// If the elements differ in the length of their first axis, or have no axes, or if the function changes structure,
-/// shape or dtype.
+/// If the leaves of `elements` have no axes or differ in the length of their first axis, or if the result of the
+/// function differs from an element in structure, shape or dtype.
 #[track_caller]
 pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X) -> X {
     associative_scan_with(ScanOptions::new(), function, elements)
 }
 
-/// Combines elements as [`associative_scan`] does, with options. In reverse it combines the last 1, 2, 3, … elements,
-/// and the first argument of the function is the later element.
+/// Combines elements as [`associative_scan`] does, with options. [`ScanOptions::reverse`] combines the last 1, 2, 3, …
+/// elements, and the first argument of the function is then the later element.
 ///
 /// # Examples
 /// ```
@@ -120,10 +121,12 @@ fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
     or_panic(slice(leaf, &starts, &limits, &steps))
 }
 
-/// Combines stacks pair by pair, or returns `None` if the result does not fit.
+/// A function that combines two stacks pair by pair. It returns `None` if the result of the user's function does not
+/// fit.
 type Combine<'c> = dyn FnMut(Vec<Tensor>, Vec<Tensor>) -> Option<Vec<Tensor>> + 'c;
 
-/// Combines neighbours, computes their prefixes, and derives the elements in between from these.
+/// Returns all prefix combinations, by recursion: the prefixes of combined neighbours are the results at odd
+/// positions, and one more combination with the next element gives the results at even positions.
 fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor>> {
     let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
     if length < 2 {
@@ -152,7 +155,7 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
     Some(both.map(|(even, odd)| interleaved(even, odd)).collect())
 }
 
-/// Interleaves the elements of two stacks; the first stack may have one more.
+/// Interleaves the elements of two stacks; the first stack may have one element more than the second.
 fn interleaved(even: &Tensor, odd: &Tensor) -> Tensor {
     let count = odd.shape()[0];
     let pairs = [part(even, 0, count, 1), odd.clone()];

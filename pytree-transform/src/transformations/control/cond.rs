@@ -22,8 +22,8 @@ use crate::transformations::function::{Ending, call_inside_with_all, rebuild_res
 /// Applies `on_true` or `on_false` to an operand, depending on a predicate.
 ///
 /// Both functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under
-/// `vmap` with a predicate for each example both run for all examples, and `select` chooses the results. If the
-/// predicate is concrete, Rust's `if` does the same without tracing; `cond` is for `jit`, `vmap` and the bodies of
+/// `vmap` with a predicate for each example, both functions run for all examples, and `select` chooses the results. If
+/// the predicate is concrete, Rust's `if` does the same without tracing; use `cond` in `jit`, `vmap` and the bodies of
 /// loops.
 ///
 /// # Examples
@@ -64,8 +64,8 @@ where
 /// an index that is too large chooses the last.
 ///
 /// All functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under `vmap`
-/// with an index for each example all run for all examples, and `select` chooses the results. Write the operand's type
-/// in the first closure; the others infer it.
+/// with an index for each example, all functions run for all examples, and `select` chooses the results. Write the
+/// operand's type in the first closure; the compiler infers it in the others.
 ///
 /// # Examples
 /// ```
@@ -80,8 +80,8 @@ where
 /// ```
 ///
 /// # Panics
-/// If the index is not an integer without axes, there is no branch, or the results differ in structure, shapes or
-/// element types.
+/// If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
+/// structure, shapes or element types.
 #[track_caller]
 pub fn switch<A, R>(index: &Tensor, branches: &[&dyn Fn(A) -> R], operand: A) -> R
 where
@@ -102,7 +102,7 @@ where
         .map(|position| format!("branch {position}"))
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // The index is clipped before it is converted, so that a large index stays large.
+    // Clipping before the conversion keeps an index that does not fit in i32 from wrapping around.
     let last = (branches.len() - 1) as f64;
     let index = index.clip(0.0, last).convert(DType::I32);
     choose(Recorder::Switch, &names, &index, branches, &operand)
@@ -127,7 +127,7 @@ fn choose<A: Traceable, R: Traceable>(
             })
         })
         .collect();
-    // References that no branch writes stay unchanged.
+    // Only references that some branch writes are results; the other references stay unchanged.
     let written = recorded.iter().flat_map(|(.., (_, written))| written);
     let written: Vec<usize> = written.copied().collect();
     let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
@@ -177,8 +177,8 @@ fn choose<A: Traceable, R: Traceable>(
     rebuild_result(ending, &outcome, results, &references)
 }
 
-/// Returns the differences between two outcomes and their leaves, in the results and in the final values of references
-/// of the argument; `None` if there are none.
+/// Returns the differences between the outcomes of two branches: in their results, and in the final values of the
+/// argument's references. Returns `None` if there are no differences.
 fn differing(
     argument: &TreeDef,
     expected: (&Outcome, &[AbstractArray]),

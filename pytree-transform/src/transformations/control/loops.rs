@@ -27,7 +27,7 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Makes the options of [`scan`]: all elements, from the first to the last.
+    /// Returns the default options: all elements, from the first to the last.
     pub fn new() -> Self {
         Self::default()
     }
@@ -41,7 +41,7 @@ impl ScanOptions {
         }
     }
 
-    /// Sets the number of iterations, for a scan without inputs: `()`.
+    /// Sets the number of iterations, for a scan whose inputs have no leaves, such as `()`.
     #[must_use]
     pub fn length(self, length: usize) -> Self {
         Self {
@@ -62,8 +62,8 @@ impl ScanOptions {
 /// Applies a function to each element along axis 0 of `inputs` and passes a carry from one call to the next. Returns
 /// the last carry and the stacked outputs.
 ///
-/// The function is traced once, and its gradient is a scan in the other direction. The leaves of the inputs have one
-/// more axis than in the function. All first axes must have the same length, which may be 0.
+/// The function is traced once, and the gradient of the loop is a scan in the other direction. The function receives
+/// the leaves of `inputs` without their first axis. All first axes must have the same length, which may be 0.
 ///
 /// # Examples
 /// ```
@@ -82,8 +82,8 @@ impl ScanOptions {
 /// ```
 ///
 /// # Panics
-/// If the function changes structure, shape, dtype or references of the carry, or if the inputs differ in the length of
-/// their first axis, have no axes, or share a reference with the carry.
+/// If the function changes structure, shape, dtype or references of the carry, or if leaves of the inputs differ in the
+/// length of their first axis, have no axes, or share a reference with the carry.
 #[track_caller]
 pub fn scan<C, X, Y>(function: impl Fn(C, X) -> (C, Y), init: C, inputs: X) -> (C, Y)
 where
@@ -127,8 +127,8 @@ where
     run(Recorder::Scan, options, None, step, init, inputs)
 }
 
-/// Runs the loop under another name. If `first` is set, the function also receives the number of the iteration, counted
-/// from `first`.
+/// Runs a scan that messages call `recorder`. If `first` is set, the function also receives the index of the iteration,
+/// counted from `first`.
 #[track_caller]
 fn run<C, X, Y>(
     recorder: Recorder,
@@ -198,7 +198,7 @@ where
         problems.join("; "),
         fix(&problems)
     );
-    // Captured tensors are first.
+    // The primitive takes captured tensors as its first operands.
     jaxpr.inputs.rotate_left(infos.len());
     let primitive = Scan {
         body: Body::new(recorder, jaxpr, compile),
@@ -217,7 +217,7 @@ where
     let mut results = bind_all(&primitive, &operands);
     let outputs = results.split_off(of_index + of_carry.len());
     let ending = Ending::of(recorder.name(), Location::caller());
-    // References of the inputs are read too.
+    // The call also read the references of the inputs.
     let references = references.beside(of_inputs);
     let carry = results.split_off(of_index);
     (
@@ -263,7 +263,7 @@ pub(crate) fn length_of(
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Bound {
-    /// A number that is known when the loop is traced.
+    /// A Rust number.
     Number(i32),
     /// An integer tensor without axes.
     Tensor(Tensor),
@@ -288,8 +288,8 @@ impl From<&Tensor> for Bound {
 /// Applies a function to the integers from `lower` up to, but not including, `upper`, and passes a carry from one call
 /// to the next.
 ///
-/// The number is an i32 tensor without axes. If the bounds are numbers or concrete tensors, the loop is a [`scan`] and
-/// has gradients; if they are traced, it is a [`while_loop`](crate::while_loop).
+/// The function receives each integer as an i32 tensor without axes. If the bounds are numbers or concrete tensors, the
+/// loop is a [`scan`] and has gradients; if a bound is traced, the loop is a [`while_loop`](crate::while_loop).
 ///
 /// # Examples
 /// ```
@@ -315,7 +315,7 @@ pub fn fori_loop<C: Traceable>(
         // As in JAX, an upper bound below the lower bound means no iterations.
         let length = usize::try_from(i64::from(*to) - i64::from(*from)).unwrap_or(0);
         let step = |index: Option<Tensor>, carry, (): ()| {
-            let index = expect_some(index, "the number of an iteration");
+            let index = expect_some(index, "the index of an iteration");
             (body(index, carry), ())
         };
         let options = ScanOptions::new().length(length);
@@ -357,7 +357,7 @@ fn value_of(bound: Bound) -> Bound {
 
 /// Applies a function to each element along axis 0 of `inputs`, one after the other, and stacks the results.
 ///
-/// It needs less memory than `vmap`, because it processes one element at a time.
+/// This needs less memory than `vmap`, because it processes one element at a time.
 ///
 /// # Examples
 /// ```

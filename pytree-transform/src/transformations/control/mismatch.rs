@@ -1,4 +1,4 @@
-//! Compares the results of a branch or a loop with the expected ones, and finds all differences at once.
+//! Compares the results of a branch or a loop with the expected results, and reports all differences at once.
 
 use std::collections::HashMap;
 
@@ -26,25 +26,25 @@ pub(crate) fn differences(
         .collect()
 }
 
-/// Returns the references of a carry that differ from the references it received at the same places, one line each.
-/// Such a carry would read and write the values of other references in the next iteration.
+/// Returns the references that the returned carry has in place of other references of the received carry, one line
+/// each. With such a carry, the next iteration would read and write the wrong references.
 pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) -> Vec<String> {
     let (given, found) = (before.identities(), after.identities());
     let places = treedef.references();
-    // If the structures differ, only they are reported.
+    // If the structures differ, the callers report this difference and discard the list made here.
     let both = given.iter().zip(&found).zip(&places);
     both
         .filter(|((given, found), _)| given != found)
         .map(|(_, place)| {
             format!(
-                "at {}: a different reference than was passed there; write to the passed one with `.set(…)` and return it",
+                "at {}: a different reference than the received one; write to the received reference with `.set(…)` and return that",
                 place.path.or_root()
             )
         })
         .collect()
 }
 
-/// Returns the references that two values share, with their places in each.
+/// Returns a text for each reference that carry and inputs share, with its path in each of them.
 pub(crate) fn in_both(
     carry: (&TreeDef, &References),
     inputs: (&TreeDef, &References),
@@ -73,11 +73,11 @@ pub(crate) fn in_both(
     shared.into_iter().map(text).collect()
 }
 
-/// Returns how to fix results that differ: in shapes and dtypes only, or else in structure.
+/// Returns the advice for a message about these differences. It depends on whether only shapes and dtypes differ.
 pub(crate) fn fix(differences: &[String]) -> &'static str {
     if differences.iter().all(|text| text.contains(": expected ")) {
         "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`"
     } else {
-        "return the expected structure, with the same references at the same places; return other values, such as sown ones, beside it, or pop them first"
+        "return the expected structure, with the same references at the same paths; return additional values, such as sown intermediates, separately, or pop them first"
     }
 }

@@ -1,4 +1,4 @@
-//! `while_loop`: repeats while a condition holds.
+//! `while_loop`: repeats a function while a condition holds.
 
 use std::panic::Location;
 
@@ -46,7 +46,7 @@ pub fn while_loop<C: Traceable>(
     repeat(Recorder::WhileLoop, "", condition, body, init)
 }
 
-/// Runs the loop under another name; `of_carry` describes the carry in messages.
+/// Runs a while loop that messages call `recorder`; `of_carry` follows the word "returns" in a message about the carry.
 #[track_caller]
 pub(crate) fn repeat<C: Traceable>(
     recorder: Recorder,
@@ -88,7 +88,7 @@ pub(crate) fn repeat<C: Traceable>(
         problems.join("; "),
         fix(&problems)
     );
-    // Captured tensors are first.
+    // The primitive takes captured tensors as its first operands.
     condition.inputs.rotate_left(infos.len());
     body.inputs.rotate_left(infos.len());
     let primitive = While::new(

@@ -30,7 +30,8 @@ impl Form {
             .collect()
     }
 
-    /// Returns the differences of another value as a message, or `None` if there are none.
+    /// Returns a message that begins with `what` and lists how `other` differs from this form, or `None` if the two are
+    /// equal.
     pub(crate) fn mistake(&self, what: &str, other: &Self) -> Option<String> {
         let expected = (&self.treedef, self.infos.as_slice());
         let found = differences(expected, (&other.treedef, &other.infos));

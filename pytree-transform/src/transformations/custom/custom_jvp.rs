@@ -19,11 +19,12 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{call_reading, transformed};
 
-/// Gives a function a custom derivative: a rule from the argument and its tangent to the result and its tangent.
+/// Gives a function a custom derivative: a rule that takes the argument and its tangent, and returns the result and its
+/// tangent.
 ///
-/// The rule must be linear in the tangent; reverse mode transposes it, and higher-order derivatives differentiate it.
-/// For leaves that are not floats, the rule receives zeros as tangents, and its tangents are ignored. Function and rule
-/// may capture values, but are not differentiated with respect to them.
+/// The rule must be linear in the tangent; reverse mode transposes the rule, and higher-order derivatives differentiate
+/// it. For leaves that are not floats, the rule receives zeros as tangents, and the tangents that it returns are
+/// ignored. Function and rule may capture values, but are not differentiated with respect to them.
 ///
 /// # Examples
 /// ```
@@ -37,8 +38,8 @@ use crate::transformations::function::{call_reading, transformed};
 /// ```
 ///
 /// # Panics
-/// When called under a transformation: if the results of the rule differ from the function's result in structure,
-/// shapes or dtypes.
+/// Under a transformation, the returned function panics if a result of the rule differs from the result of `function`
+/// in structure, shapes or dtypes.
 #[track_caller]
 pub fn custom_jvp<'f, A, R>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,

@@ -22,13 +22,14 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{Form, Recorded, record};
 use crate::transformations::function::{call_reading, transformed};
 
-/// Gives a function a custom gradient, as two functions. `forward` returns the result and the residuals, which are the
-/// values that `backward` needs. `backward` takes the residuals and the cotangent of the result, and returns the
-/// cotangent of the argument.
+/// Gives a function a custom gradient, as two functions.
+///
+/// `forward` returns the result and the residuals, which are the values that `backward` needs. `backward` takes the
+/// residuals and the cotangent of the result, and returns the cotangent of the argument.
 ///
 /// Higher-order derivatives differentiate both functions. Forward mode is not supported. For leaves that are not
-/// floats, `backward` receives zeros as cotangents, and its cotangents are ignored. All three functions may capture
-/// values, but are not differentiated with respect to them.
+/// floats, `backward` receives zeros as cotangents, and the cotangents that it returns are ignored. All three functions
+/// may capture values, but are not differentiated with respect to them.
 ///
 /// # Examples
 /// ```
@@ -43,8 +44,8 @@ use crate::transformations::function::{call_reading, transformed};
 /// ```
 ///
 /// # Panics
-/// When called under a transformation: if the result of `forward` or `backward` differs from the function's result or
-/// argument in structure, shapes or dtypes.
+/// Under a transformation, the returned function panics if `forward` returns a result that differs from the result of
+/// `function` in structure, shapes or dtypes, or if the cotangent that `backward` returns differs from the argument.
 #[track_caller]
 pub fn custom_vjp<'f, A, R, S>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
@@ -173,8 +174,8 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     rebuild(&result.treedef, results)
 }
 
-/// Makes the tensors that `backward` captured the last residuals. The recorded functions take them as inputs, and the
-/// last function, the known part, returns them.
+/// Appends the tensors that `backward` captured to the residuals. All recorded functions take these tensors as inputs,
+/// and the last function, which computes the residuals, returns them.
 fn forward_captured(
     captured: &[Tensor],
     arguments: usize,

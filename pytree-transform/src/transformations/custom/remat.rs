@@ -18,9 +18,9 @@ use crate::transformations::function::{Ending, call_inside, rebuild_result, tran
 
 /// Returns a function whose derivative keeps only the argument and recomputes the intermediate values.
 ///
-/// It trades time for memory: reverse mode keeps no intermediate values of this function (Chen et al. 2016, "Training
-/// Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) keeps some of them. Values
-/// and derivatives equal those of the original function.
+/// This trades time for memory: reverse mode keeps no intermediate values of the function (Chen et al. 2016, "Training
+/// Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate
+/// values to keep. Values and derivatives equal those of the original function.
 ///
 /// # Examples
 /// ```
@@ -31,7 +31,7 @@ use crate::transformations::function::{Ending, call_inside, rebuild_result, tran
 /// ```
 ///
 /// # Panics
-/// When called: if the function panics.
+/// The returned function panics if `function` panics.
 #[track_caller]
 pub fn remat<'f, A, R>(function: impl Fn(&A) -> R + Send + Sync + 'f) -> Remat<'f, A, R>
 where
@@ -41,7 +41,7 @@ where
     Remat::new(Arc::new(function), RematPolicy::Nothing, Location::caller())
 }
 
-/// The result of [`remat`]: the function with another derivative.
+/// The result of [`remat`]: a function whose derivative recomputes intermediate values.
 pub struct Remat<'f, A, R> {
     function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>,
     line: &'static Location<'static>,
