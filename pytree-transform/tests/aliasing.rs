@@ -589,7 +589,9 @@ fn shared_leaf_has_one_gradient() {
     assert_eq!((primal.item::<f64>(), tangent.item::<f64>()), (9.0, 6.0));
     let text = panics(|| jvp(product, &pair, &(number(1.0), number(1.0))));
     assert!(
-        text.contains("PyTreeDef((*, *)), expected the structure of the primals, PyTreeDef((*, alias 0))"),
+        text.contains(
+            "PyTreeDef((*, *)), expected the structure of the primals, PyTreeDef((*, alias 0))"
+        ),
         "{text}"
     );
     // A later place of a shared node is not a separate leaf.

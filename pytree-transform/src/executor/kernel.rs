@@ -1,7 +1,7 @@
 //! A fused kernel: a program of steps that runs tile by tile.
 //!
 //! The intermediate values of a tile stay in registers of the first-level cache and are never written out.
-//! A tile holds whole rows, so that a step can reduce them and later steps read the numbers of their rows.
+//! A tile holds whole rows, so that one step can reduce each row to a number, and later steps can read this number.
 
 #![allow(
     clippy::inline_always,
@@ -31,40 +31,42 @@ use crate::tensor::primitive::{Fold, Operands, Outputs};
 /// the first-level cache.
 const TILE: usize = 512;
 
-/// The longest row that determines the length of a tile.
+/// The longest row, in elements, to whose length the length of a tile is adapted.
 const LONGEST_UNIT: usize = 1024;
 
-/// The work, in steps times elements, from which a second thread is used: a tenth of a millisecond.
+/// The least work of a kernel, in steps times elements, for which a second thread is used. It takes about a tenth of a
+/// millisecond.
 const PARALLEL: usize = 1 << 21;
 
 /// The least work of a chunk, in steps times elements.
 const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
-/// The number of chunks of each thread, if the chunks are long enough. So only few chunks wait for a delayed thread.
+/// The number of chunks for each thread, if the chunks are long enough. With several chunks, other threads can take
+/// over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// The value that each register must hold when a step or a store reads it.
+/// The invariant that the message of a library bug names: a register is written before it is read.
 const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
 
-/// Whether a value has a number for each element, or for each row.
+/// Whether a value has one number for each element, or one for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Element,
     Row,
 }
 
-/// The place of an operand.
+/// Where an operand is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Register(usize),
-    /// An input, read in place.
+    /// An input of the kernel, read without a copy.
     Input(usize),
 }
 
-/// The work of a step.
+/// The operation of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    /// Reads an input that is repeated.
+    /// Reads an input and repeats its elements by a pattern.
     Load {
         input: usize,
         pattern: Pattern,
@@ -74,7 +76,7 @@ pub(super) enum Work {
     Spread,
     /// Reduces each row to a number.
     Rows(Fold),
-    /// Adds the rows to a total.
+    /// Combines all rows into one row, and adds it to a total.
     Columns {
         total: usize,
     },
@@ -83,7 +85,7 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) work: Work,
-    /// The level of the step's result.
+    /// Whether the result of the step has one number for each element, or one for each row.
     pub(super) level: Level,
     pub(super) operands: SmallVec<[Place; 3]>,
     pub(super) output: usize,
@@ -103,7 +105,7 @@ struct Store {
     register: usize,
     level: Level,
     info: AbstractArray,
-    /// The inputs whose memory the result may take if nobody else holds them.
+    /// The inputs over which the result may be written if nobody else holds them.
     takes: SmallVec<[usize; 4]>,
 }
 
@@ -114,7 +116,8 @@ pub(crate) struct Kernel {
     length: usize,
     row: usize,
     tile: usize,
-    /// Chunks begin at multiples of this number of elements: where rows, repetitions and blocks of totals begin.
+    /// Chunks begin at multiples of this number of elements, so that each chunk has whole rows, whole repetitions and
+    /// whole blocks of totals.
     grain: usize,
     /// The values that the kernel reads.
     pub(super) inputs: Vec<Variable>,
@@ -158,7 +161,7 @@ impl Kernel {
             *register = new;
         }
         for (position, step) in self.steps.iter_mut().enumerate() {
-            // The result's register differs from the operands' registers, which are read while the result is written.
+            // The result gets a register of its own, because the operands are read while the result is written.
             let output = next(&mut free);
             assigned[step.output] = Some(output);
             let mut released: SmallVec<[usize; 4]> = SmallVec::new();
@@ -240,7 +243,7 @@ impl Kernel {
         results
     }
 
-    /// Returns the number of elements of a chunk, so that several threads are busy if there is enough work.
+    /// Returns the number of elements of a chunk. If there is enough work, there are chunks for all threads.
     fn chunk_length(&self, threads: usize) -> usize {
         let work = self.length * self.steps.len();
         if threads < 2 || work < PARALLEL {
@@ -306,7 +309,7 @@ impl Kernel {
         arch().dispatch(&mut chunk);
     }
 
-    /// Converts a number of elements to the given level.
+    /// Converts a number of elements to the number of values at the given level: elements or rows.
     #[inline(always)]
     fn at_level(&self, elements: usize, level: Level) -> usize {
         match level {
@@ -316,7 +319,7 @@ impl Kernel {
     }
 }
 
-/// The elements from `start` to `end`, and where their results are written.
+/// The elements from `start` to `end`, and the memory for their results.
 struct Part<'s, F: Float> {
     start: usize,
     end: usize,
@@ -414,7 +417,7 @@ impl<F: Float> Chunk<'_, '_, F> {
     }
 }
 
-/// The part of the inputs that a step on a tile reads.
+/// The current tile, and the arrays that its steps read.
 pub(super) struct Here<'a, 's, F> {
     pub(super) sources: &'a [Source<'a>],
     pub(super) slots: &'a [Slot<'s, F>],
@@ -426,7 +429,7 @@ pub(super) struct Here<'a, 's, F> {
 }
 
 impl fmt::Display for Kernel {
-    /// Writes the kernel as a schedule shows it: `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
+    /// Writes the size and the steps, for instance `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} elements", self.length)?;
         if self.row > 1 {

@@ -44,7 +44,7 @@ enum Work {
     Kernel(Kernel),
 }
 
-/// A use of a value. The last use may take the value's memory.
+/// A use of a value. The last use may write its result over the value.
 #[derive(Clone, Copy)]
 struct Use {
     slot: usize,
@@ -63,7 +63,7 @@ impl Program for Executable {
 }
 
 impl Executable {
-    /// Prepares a jaxpr to run after all compiler passes.
+    /// Optimizes a jaxpr by all compiler passes, and prepares it to run.
     pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
         Self::new(&optimize(jaxpr.clone()))
     }
@@ -115,7 +115,7 @@ impl Executable {
         executable
     }
 
-    /// Renumbers the slots in the order of their use: most variables are never in memory.
+    /// Numbers the slots in the order of their use. Variables that are never in memory, which are most, get no slot.
     fn renumber(&mut self) {
         let mut numbers: Vec<Option<usize>> = vec![None; self.slots];
         let mut count = 0;
@@ -137,8 +137,8 @@ impl Executable {
         self.slots = count;
     }
 
-    /// Runs on the inputs, whose memory is reused if nobody else holds them. The slots may come from an earlier run, so
-    /// that a loop allocates them once.
+    /// Runs the program. Reuses the memory of inputs that nobody else holds. `values` may come from an earlier run, so
+    /// that a loop allocates it once.
     pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         values.resize(self.slots, None);
         for (slot, array) in &self.constants {
@@ -178,7 +178,7 @@ impl Executable {
     }
 }
 
-/// A step of a schedule, for display.
+/// A step of a schedule, in the form in which [`Lowered`](crate::Lowered) shows it.
 pub(crate) struct Planned {
     /// The position of the equation, if the step is a single equation.
     pub(crate) single: Option<usize>,
@@ -186,7 +186,7 @@ pub(crate) struct Planned {
     pub(crate) outputs: Vec<Variable>,
 }
 
-/// Returns the steps of a run of a jaxpr.
+/// Returns the steps in which a jaxpr runs, in execution order.
 pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
     let planned = |scheduled| {
         let single = match &scheduled {

@@ -1,10 +1,10 @@
 //! Chooses the order of equations, and which equations run together in one fused kernel.
 //!
-//! The equations of a kernel have the same number of elements, and share one float type besides bools. A kernel may
-//! reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
-//! kernel. A reduction to the shape of one row, or to a single number, ends in a kernel: no later step reads its
-//! result. An equation joins an earlier kernel if all its operands exist by then, so unrelated equations in between do
-//! not break a chain.
+//! The equations of a kernel have the same number of elements. Their values are bools or floats of one dtype. A kernel
+//! may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
+//! kernel. A reduction to the shape of one row, or to a single number, may be the last step of a chain: no step of the
+//! kernel reads its result. An equation joins an earlier kernel if its operands are computed before or in that kernel,
+//! so unrelated equations in between do not split a kernel.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -16,21 +16,21 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
 
-/// How many equations ahead a kernel searches for members. This is enough for an optimizer's update, and it keeps the
-/// planning of long jaxprs linear.
+/// The number of equations, after the first equation of a kernel, that are searched for members. This is enough for an
+/// optimizer's update, and it keeps the planning of long jaxprs linear.
 const WINDOW: usize = 256;
 
-/// The number of views in a chain that are followed one by one to the nearest value in memory. In longer chains the
-/// planner skips to the last view at once, so the planning of long jaxprs stays linear.
+/// The maximum number of views in a chain that are followed one by one, to find the nearest value in memory. In a
+/// longer chain the planner goes to the source of the chain at once, so the planning of long jaxprs stays linear.
 const NEAR: usize = 32;
 
-/// The longest row that a kernel reduces: the first-level cache must hold several rows.
+/// The longest row, in elements, that a kernel reduces. The first-level cache must hold several rows.
 const LONGEST_ROW: usize = 4096;
 
-/// The longest result of a reduction over rows that a kernel accumulates.
+/// The maximum number of elements of the result, if a kernel reduces all rows to one row.
 const LONGEST_TOTAL: usize = 16_384;
 
-/// A part of a schedule.
+/// One step of a schedule.
 pub(super) enum Scheduled {
     /// A single equation, by its position.
     One(usize),
@@ -38,10 +38,10 @@ pub(super) enum Scheduled {
     Kernel(Kernel),
 }
 
-/// The value that a kernel reads for a variable.
+/// Where a kernel finds the value of a variable.
 pub(super) enum Resolved {
     Constant(f64),
-    /// A value that is in memory, or is made by an equation that is not a view.
+    /// A value that is in memory, or is computed by an equation that is not a view.
     Value {
         base: Variable,
         pattern: Pattern,
@@ -61,7 +61,7 @@ pub(super) enum Role {
     },
 }
 
-/// The kind of values that an equation has in a kernel.
+/// The dtype of the values that an equation computes in a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Floats(DType),
@@ -74,22 +74,22 @@ struct Group {
     row: Option<usize>,
     float: Option<DType>,
     members: Vec<(usize, Role)>,
-    /// The values that later members can read.
+    /// The values that members have computed, which later members can read.
     inside: HashMap<Variable, Level>,
 }
 
 /// The state of the scheduler.
 pub(super) struct Planner<'j> {
     pub(super) jaxpr: &'j Jaxpr,
-    /// For each equation whose result is a view, the view.
+    /// For each equation, the view that is its result; `None` if the result is not a view.
     views: Vec<Option<View>>,
     /// For each variable, the source of its chain of reshapes, or the variable itself.
     roots: Vec<Variable>,
-    /// For each variable, the equation that makes it, and the equations that read it.
+    /// For each variable, the equation that computes it (`makers`), and the equations that read it (`readers`).
     makers: Vec<Option<usize>>,
     readers: Vec<SmallVec<[u32; 2]>>,
     is_output: Vec<bool>,
-    /// For each variable, whether it is in memory by now.
+    /// For each variable, whether an already scheduled step writes it to memory.
     available: Vec<bool>,
     taken: Vec<bool>,
     scheduled: Vec<Scheduled>,
@@ -161,8 +161,8 @@ impl<'j> Planner<'j> {
         roots
     }
 
-    /// Finds the equations on a few numbers that depend on no larger values, such as a learning rate or a bias
-    /// correction. They run first, so that no kernel is split because it waits for such a number.
+    /// Finds the equations on small tensors that depend on no larger tensors, such as a learning rate or a bias
+    /// correction. They run first, so that no kernel is split because it waits for such a value.
     fn small(&self) -> Vec<bool> {
         const FEW: usize = 16;
         let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;
@@ -174,7 +174,7 @@ impl<'j> Planner<'j> {
                 .iter()
                 .all(|&input| few(input) && ready[input.index()])
                 && equation.outputs.iter().all(|&output| few(output))
-                // Effects stay in the order of the program.
+                // Equations with effects stay in the order of the program.
                 && !equation.primitive.has_effect();
             if is_small {
                 equation
@@ -187,7 +187,7 @@ impl<'j> Planner<'j> {
         small
     }
 
-    /// Schedules an equation, alone or with the other members of its kernel.
+    /// Schedules an equation alone, or a kernel that begins with the equation.
     fn take(&mut self, start: usize) {
         let Some(group) = self.group(start) else {
             return self.alone(start);
@@ -228,7 +228,7 @@ impl<'j> Planner<'j> {
             .for_each(|output| self.available[output.index()] = true);
     }
 
-    /// Writes a view to memory for an equation that needs it there, after the views it depends on.
+    /// Schedules the equations that write a view to memory: first the views that it depends on, then the view itself.
     fn materialize(&mut self, variable: Variable) {
         let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
         let mut variable = Some(variable);
@@ -246,7 +246,7 @@ impl<'j> Planner<'j> {
         makers.into_iter().rev().for_each(|maker| self.one(maker));
     }
 
-    /// Returns the view of a variable, unless the variable is in memory anyway.
+    /// Returns the view that a variable is, or `None` if the variable is in memory or is not a view.
     fn view_of(&self, variable: Variable) -> Option<View> {
         if self.available[variable.index()] {
             return None;
@@ -254,7 +254,7 @@ impl<'j> Planner<'j> {
         self.makers[variable.index()].and_then(|maker| self.views[maker])
     }
 
-    /// Follows views from a variable to the value that they show.
+    /// Follows views from a variable to their source.
     pub(super) fn resolve(&self, mut variable: Variable) -> Resolved {
         let mut pattern = Pattern::Same;
         let mut seen = 0;
@@ -275,7 +275,7 @@ impl<'j> Planner<'j> {
                 }) if pattern == Pattern::Same => {
                     (variable, pattern) = (source, outer);
                 }
-                // A repetition of a repetition is read from memory.
+                // A kernel cannot repeat a repetition, so it reads the inner repetition from memory.
                 Some(View::Of { .. }) | None => {
                     return Resolved::Value {
                         base: variable,
@@ -323,7 +323,7 @@ impl<'j> Planner<'j> {
         Some(group)
     }
 
-    /// Returns the kind of values of an equation in a kernel, or `None` if it fits no kernel.
+    /// Returns the class of an equation's values, or `None` if no kernel can contain the equation.
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
@@ -345,7 +345,7 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Adds an equation to a group if it fits.
+    /// Adds an equation to a group and returns true, or returns false if the equation does not fit.
     fn join(&self, group: &mut Group, position: usize) -> bool {
         let equation = &self.jaxpr.equations[position];
         let float = match self.class(equation) {
@@ -376,7 +376,7 @@ impl<'j> Planner<'j> {
         true
     }
 
-    /// Returns the role of an equation in a group, or `None` if it does not fit.
+    /// Returns the role of an equation in a group, or `None` if the equation does not fit.
     fn role(&self, group: &Group, equation: &Equation) -> Option<Role> {
         if let Some((fold, axes)) = equation.primitive.reduction() {
             let operand = equation.inputs[0];
@@ -414,7 +414,7 @@ impl<'j> Planner<'j> {
             .then_some(Role::Elementwise(elementwise, level))
     }
 
-    /// Returns whether a kernel can read a value at a level.
+    /// Returns whether a kernel can read a variable as values of `level`: one for each element, or one for each row.
     fn readable(&self, group: &Group, variable: Variable, level: Level) -> bool {
         let Resolved::Value { base, pattern } = self.resolve(variable) else {
             return true;
@@ -429,7 +429,7 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns whether an equation outside a group reads a value.
+    /// Returns whether an equation outside a group reads a variable, directly or through views.
     fn is_needed(&self, group: &Group, variable: Variable) -> bool {
         let mut shown: SmallVec<[Variable; 8]> = smallvec::smallvec![variable];
         while let Some(variable) = shown.pop() {
@@ -451,7 +451,7 @@ impl<'j> Planner<'j> {
     }
 
     fn build(&self, group: &Group) -> Kernel {
-        // A group of bools alone has no float type.
+        // A group that has only bools has no float dtype; any dtype works.
         let float = group.float.unwrap_or(DType::F32);
         let mut builder = KernelBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {

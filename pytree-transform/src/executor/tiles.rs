@@ -23,33 +23,33 @@ use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
-/// The elements that a result of a kernel must hold, for messages of bugs.
+/// The invariant that the message of a library bug names: the dtypes that a result of a kernel may have.
 const STORED: &str = "floats of the type of the kernel, or bools";
 
-/// A float type of tiles.
+/// A float type that tiles can hold: `f32` or `f64`.
 pub(super) trait Float: Kernels + Send + Sync {
     fn from_f64(value: f64) -> Self;
     fn of_bool(value: bool) -> Self;
     /// Returns the initial value of a reduction.
     fn start(fold: Fold) -> Self;
     fn combine(fold: Fold, left: Self, right: Self) -> Self;
-    /// Runs a function with this thread's registers.
+    /// Returns the thread-local list of registers that no kernel uses now.
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
 
-/// An array that a kernel reads: an input, or the result that is written over it.
+/// What a kernel reads for an input: the array, or the position of the result that is written over the input.
 pub(super) enum Source<'a> {
     Array(&'a Array),
     Result(usize),
 }
 
 impl Source<'_> {
-    /// Returns all elements of an array that is not a result.
+    /// Returns all elements of an input over which no result is written.
     #[inline(always)]
     pub(super) fn floats<F: Float>(&self) -> &[F] {
         match self {
             Self::Array(array) => array.elements::<F>(),
-            Self::Result(_) => bug("an array that is repeated not to be written over"),
+            Self::Result(_) => bug("no result to be written over an array that is repeated"),
         }
     }
 }
@@ -83,7 +83,7 @@ impl<'a, F: Float> Slot<'a, F> {
     }
 }
 
-/// The operand of an operation, and where its result is written.
+/// The operand of an operation, and the memory for its result.
 struct ToTile<'a, F> {
     operand: &'a [F],
     output: &'a mut [F],
@@ -100,7 +100,7 @@ impl<F: Copy> Map<F> for ToTile<'_, F> {
     }
 }
 
-/// The operands of an operation, and where its result is written.
+/// The operands of an operation, and the memory for its result.
 struct PairToTile<'a, F> {
     left: &'a [F],
     right: &'a [F],
@@ -126,7 +126,7 @@ pub(super) struct Registers<F> {
     bools: Vec<Vec<bool>>,
 }
 
-/// The registers of a kernel, which are returned to the thread when dropped.
+/// The registers of a kernel. Dropping them returns them to the thread's list for the next kernel.
 pub(super) struct Tiles<F: Float>(Registers<F>);
 
 impl<F: Float> Drop for Tiles<F> {
@@ -135,7 +135,7 @@ impl<F: Float> Drop for Tiles<F> {
             floats: std::mem::take(&mut self.0.floats),
             bools: std::mem::take(&mut self.0.bools),
         };
-        // At the end of a thread, its registers may already be dropped.
+        // At the end of a thread, its list may already be dropped. Then the registers are dropped, too.
         let _ = F::spare().try_with(|spare| spare.borrow_mut().push(registers));
     }
 }
@@ -173,7 +173,7 @@ impl<F: Float> Tiles<F> {
         self.0.floats[register].fill(value);
     }
 
-    /// Repeats a row.
+    /// Writes a repeated row to a register.
     #[inline(always)]
     pub(super) fn cycle(
         &mut self,
@@ -194,7 +194,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    /// Repeats a column.
+    /// Writes a repeated column to a register.
     #[inline(always)]
     pub(super) fn stretch(
         &mut self,
@@ -211,7 +211,7 @@ impl<F: Float> Tiles<F> {
     #[inline(always)]
     pub(super) fn spread(&mut self, operand: Place, register: usize, row: usize, count: usize) {
         let Place::Register(operand) = operand else {
-            bug("the numbers of rows that are repeated in a register")
+            bug("the numbers of rows to be in a register")
         };
         let mut output = std::mem::take(&mut self.0.floats[register]);
         stretch(&mut output[..count], &self.0.floats[operand], row, 0);
@@ -397,7 +397,7 @@ fn stretch<F: Copy>(output: &mut [F], source: &[F], times: usize, start: usize) 
     }
 }
 
-/// Compares in a separate loop for each comparison, so that no loop has a branch.
+/// Compares elements. Each comparison has its own loop, so that no loop has a branch.
 #[inline(always)]
 fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
     macro_rules! each {

@@ -1,4 +1,4 @@
-//! Views: values that a kernel reads although they are not in memory, because they repeat other values.
+//! Views: values that need no memory of their own, because a kernel can read their elements from another value.
 
 use std::any::Any;
 
@@ -25,13 +25,13 @@ pub(super) enum Pattern {
 /// A value that need not be in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum View {
-    /// The same number everywhere.
+    /// All elements are this number.
     Constant(f64),
-    /// Another value, repeated or in another shape.
+    /// The elements of another variable, repeated or in another shape.
     Of { source: Variable, pattern: Pattern },
 }
 
-/// Returns the view that an equation makes, if a kernel can read it without a copy in memory.
+/// Returns the result of an equation as a view, or `None` if a kernel cannot read the result without a copy in memory.
 pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     if !jaxpr.info(*equation.outputs.first()?).dtype.is_float() {
         return None;
@@ -58,7 +58,7 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let primitive: &dyn Any = &*equation.primitive;
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
-    // Axes of length 1 do not matter; the others must keep their order and lengths.
+    // Axes of length 1 do not matter. The other axes must keep their order and lengths.
     let kept: SmallVec<[usize; 4]> = operand
         .shape
         .iter()
@@ -91,12 +91,12 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     None
 }
 
-/// The part of the elements, in memory order, that a reduction combines.
+/// Which elements, in memory order, a reduction combines into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Neighbours: each row of this length becomes one element.
+    /// Neighbours in memory: each row of `length` elements becomes one element.
     Rows { length: usize },
-    /// Elements at this distance: all rows become one row.
+    /// Elements at a distance of `period` in memory: all rows become one row.
     Columns { period: usize },
 }
 

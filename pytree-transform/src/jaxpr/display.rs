@@ -1,9 +1,9 @@
-//! Writes jaxprs as text in JAX's notation and layout: an item that fits a line of 80 characters is written on one
+//! Writes jaxprs as text in JAX's notation and layout: a part that fits on a line of 80 characters is written on one
 //! line.
 //!
 //! Variables are named in the order in which they appear, `a`, …, `z`, `ba`, …, across all nested jaxprs. The inputs
-//! and outputs of a call's jaxpr take the names of the call's operands and results. A jaxpr that is called twice, or is
-//! long, is written once, in front.
+//! and outputs of a call's jaxpr take the names of the call's operands and results. A nested jaxpr that is long, or is
+//! called twice, is written once, before the outermost jaxpr, and calls refer to it by name.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,7 +20,8 @@ use crate::tensor::trace::Recorder;
 /// The line length that JAX uses.
 const WIDTH: usize = 80;
 
-/// The most equations of a nested jaxpr that is written inline, as in JAX; longer ones are written in front.
+/// The maximum number of equations of a nested jaxpr that is written inline, as in JAX. A longer jaxpr is written
+/// before the outermost jaxpr.
 const LONG: usize = 10;
 
 impl fmt::Display for Jaxpr {
@@ -39,8 +40,8 @@ impl fmt::Display for Jaxpr {
 }
 
 impl fmt::Debug for Jaxpr {
-    /// Writes the displayed text and the addresses of the constants. Two jaxprs with the same text may have different
-    /// constants.
+    /// Writes the displayed text and the addresses of the constants, because jaxprs with the same text may have
+    /// different constants.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
         for (_, constant) in &self.constants {
@@ -52,7 +53,7 @@ impl fmt::Debug for Jaxpr {
     }
 }
 
-/// Returns each equation of a jaxpr on one line.
+/// Returns the text of each equation of a jaxpr, without line breaks.
 pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
     let (mut names, _) = Names::of(jaxpr);
     let scope = names.scope(jaxpr);
@@ -78,7 +79,7 @@ pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     Written(primitive).to_string()
 }
 
-/// Returns whether a constant is written where it is used.
+/// Returns whether a constant is written inline, as a number, instead of as a variable.
 fn is_literal(value: &Tensor) -> bool {
     value.rank() == 0 && value.array().is_some()
 }
@@ -131,7 +132,7 @@ fn place(jaxpr: &Jaxpr) -> Place {
     std::ptr::from_ref(jaxpr).addr()
 }
 
-/// A jaxpr whose variables have names, as its position in [`Names::scopes`].
+/// The position in [`Names::scopes`] of a jaxpr whose variables have names.
 type Scope = usize;
 
 /// The names that were given so far.
@@ -139,9 +140,9 @@ struct Names<'j> {
     scopes: Vec<Variables<'j>>,
     positions: HashMap<Place, Scope>,
     next: usize,
-    /// The names of jaxprs that are written in front.
+    /// The names of the jaxprs that are written before the outermost jaxpr.
     shared: HashMap<Place, String>,
-    /// The same names, which no variable may take.
+    /// The names in `shared`, which no variable may have.
     taken: HashSet<String>,
 }
 
@@ -157,7 +158,7 @@ struct Facts<'j> {
     name: Option<Name>,
     is_used: bool,
     is_input: bool,
-    /// The value of a constant that is written where it is used.
+    /// The value of a constant that is written inline; `None` for other variables.
     literal: Option<&'j Tensor>,
 }
 
@@ -186,7 +187,7 @@ enum Parameter<'t, 'j> {
 }
 
 impl<'j> Names<'j> {
-    /// Starts with no named variable, and returns the jaxprs that are written in front.
+    /// Returns names without any named variable, and the jaxprs that are written before `jaxpr`.
     fn of(jaxpr: &'j Jaxpr) -> (Self, Vec<(String, &'j Jaxpr)>) {
         let mut counts: Vec<(&'j Jaxpr, usize, String)> = Vec::new();
         let mut positions: HashMap<Place, usize> = HashMap::new();
@@ -194,7 +195,7 @@ impl<'j> Names<'j> {
         while let Some((next, name)) = queue.pop_front() {
             let long = usize::from(place(next) != place(jaxpr) && next.equations.len() > LONG);
             if let Some(&position) = positions.get(&place(next)) {
-                // The jaxprs inside it were counted with it.
+                // The jaxprs nested in this jaxpr were counted when it was counted first.
                 counts[position].1 += 1 + long;
                 continue;
             }
@@ -268,7 +269,7 @@ impl<'j> Names<'j> {
         name
     }
 
-    /// Writes a variable where it is used: its name, or the value of a constant without axes.
+    /// Writes an operand: the name of the variable, or the value of a constant without axes.
     fn operand(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
         let jaxpr = self.scopes[scope].jaxpr;
         match self.facts(scope, variable).literal {
@@ -277,14 +278,14 @@ impl<'j> Names<'j> {
         }
     }
 
-    /// Writes a variable with its type where it is assigned.
+    /// Writes a variable that is assigned here: its name and type.
     fn binder(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
         let name = self.name(scope, variable);
         let info = self.scopes[scope].jaxpr.info(variable);
         layout.text(format_args!("{name}:{info}"));
     }
 
-    /// Writes constants and inputs, which are named first.
+    /// Writes constants and inputs. They get the first names.
     fn binders(&mut self, layout: &mut Layout, scope: Scope) {
         let jaxpr = self.scopes[scope].jaxpr;
         let constants = jaxpr
@@ -378,7 +379,7 @@ impl<'j> Names<'j> {
         });
     }
 
-    /// Writes nested jaxprs by their names; several under one parameter name are written as a list.
+    /// Writes a parameter. Nested jaxprs that share one parameter name are written as a list.
     fn parameter(&mut self, layout: &mut Layout, key: &str, parameter: Parameter<'_, 'j>) {
         match parameter {
             Parameter::Text(text) => layout.text(text),

@@ -13,20 +13,20 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,
     position: usize,
-    /// The lines of all equations, written when the first line is displayed: the names on a line depend on all lines
-    /// before it.
+    /// The texts of all equations, written when the first of them is displayed, because the variable names in an
+    /// equation depend on all equations before it.
     lines: Arc<OnceLock<Vec<String>>>,
 }
 
 impl Jaxpr {
-    /// Returns the operations in execution order.
+    /// Returns the equations in execution order.
     pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
         JaxprEquation::all(self)
     }
 }
 
 impl<'j> JaxprEquation<'j> {
-    /// Returns each equation of a jaxpr.
+    /// Returns the equations of a jaxpr in execution order.
     fn all(jaxpr: &'j Jaxpr) -> impl ExactSizeIterator<Item = Self> {
         let lines = Arc::default();
         (0..jaxpr.equations.len()).map(move |position| Self {
@@ -50,18 +50,18 @@ impl<'j> JaxprEquation<'j> {
         display::parameters(&*self.equation().primitive)
     }
 
-    /// Returns the jaxprs among the parameters with their names, for instance the jaxpr of a call.
+    /// Returns the parameters that are jaxprs, for instance the body of a call, each with the parameter's name.
     pub fn bodies(&self) -> Vec<(&'static str, &'j Jaxpr)> {
         self.equation().primitive.bodies()
     }
 
-    /// Returns dtypes and shapes of the operands.
+    /// Returns the dtypes and shapes of the operands.
     pub fn inputs(&self) -> Vec<&'j AbstractArray> {
         let inputs = self.equation().inputs.iter();
         inputs.map(|&input| self.jaxpr.info(input)).collect()
     }
 
-    /// Returns dtypes and shapes of the results.
+    /// Returns the dtypes and shapes of the results.
     pub fn outputs(&self) -> Vec<&'j AbstractArray> {
         let outputs = self.equation().outputs.iter();
         outputs.map(|&output| self.jaxpr.info(output)).collect()

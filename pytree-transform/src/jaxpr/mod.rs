@@ -1,4 +1,4 @@
-//! Operations on any jaxpr: display, verification, and execution with checks.
+//! Functions of any jaxpr: display, verification, and execution with checks.
 
 mod checked;
 mod display;

@@ -2,11 +2,12 @@
 //!
 //! - each variable is assigned once, and before it is used;
 //! - each constant is concrete and of the recorded type;
-//! - the shape rule of each equation accepts its operands and gives the recorded types;
-//! - the batch axes that an equation works over are bound in the jaxpr's recording, with the same lengths;
-//! - the inputs of bodies of calls, custom rules and control flow fit the operands, and their outputs fit the results;
-//! - each output exists;
-//! - nested jaxprs keep all of these rules.
+//! - the shape rule of each equation accepts its operands and returns the recorded types;
+//! - the batch axes that an equation uses were bound when the jaxpr was recorded, with the same lengths;
+//! - the inputs and outputs of each body (of a call, custom rule or control flow) fit the operands and results of its
+//!   equation;
+//! - each output of the jaxpr exists;
+//! - nested jaxprs follow all of these rules.
 
 use thiserror::Error;
 
@@ -23,7 +24,7 @@ pub enum JaxprError {
     Unknown {
         /// The number of the variable.
         variable: u32,
-        /// The part of the jaxpr that uses or assigns it.
+        /// The part of the jaxpr that uses or assigns the variable.
         place: String,
     },
     /// A variable that is assigned twice.
@@ -31,7 +32,7 @@ pub enum JaxprError {
     AssignedTwice {
         /// The number of the variable.
         variable: u32,
-        /// The part of the jaxpr that assigns it again.
+        /// The part of the jaxpr that assigns the variable again.
         place: String,
     },
     /// A variable that is used before it is assigned.
@@ -39,7 +40,7 @@ pub enum JaxprError {
     Unassigned {
         /// The number of the variable.
         variable: u32,
-        /// The part of the jaxpr that uses it.
+        /// The part of the jaxpr that uses the variable.
         place: String,
     },
     /// A constant that is traced, or has another type than recorded.
@@ -60,7 +61,7 @@ pub enum JaxprError {
         /// The error of the shape rule.
         error: TensorError,
     },
-    /// An equation whose results differ from its shape rule's.
+    /// An equation whose recorded results differ from what its shape rule returns.
     #[error(
         "{place} has the results {}, but its shape rule gives {}",
         list(recorded),
@@ -71,18 +72,18 @@ pub enum JaxprError {
         place: String,
         /// The recorded types.
         recorded: Vec<AbstractArray>,
-        /// The types that the shape rule gives.
+        /// The types that the shape rule returns.
         expected: Vec<AbstractArray>,
     },
-    /// An equation whose operands have the wrong number or form for its bodies.
+    /// An equation that has too few or too many operands for its bodies, or operands of a wrong shape or dtype.
     #[error("{place}: {problem}")]
     Operands {
         /// The equation.
         place: String,
-        /// The expected and the found operands.
+        /// A description of the expected and the found operands.
         problem: String,
     },
-    /// A body whose inputs differ from those that its equation passes.
+    /// A body whose inputs differ from the inputs that its equation passes.
     #[error(
         "{place} passes the inputs {} to `{body}`, which takes {}",
         list(found),
@@ -93,12 +94,12 @@ pub enum JaxprError {
         place: String,
         /// The name of the parameter that holds the body.
         body: &'static str,
-        /// The inputs that the operands of the equation give.
+        /// The inputs that the equation passes.
         found: Vec<AbstractArray>,
         /// The inputs of the body.
         expected: Vec<AbstractArray>,
     },
-    /// A body whose outputs differ from those that its equation needs.
+    /// A body whose outputs differ from the outputs that its equation needs.
     #[error(
         "{place} needs the outputs {} from `{body}`, which returns {}",
         list(expected),
@@ -109,12 +110,12 @@ pub enum JaxprError {
         place: String,
         /// The name of the parameter that holds the body.
         body: &'static str,
-        /// The outputs that the results of the equation need.
+        /// The outputs that the equation needs.
         expected: Vec<AbstractArray>,
         /// The outputs of the body.
         found: Vec<AbstractArray>,
     },
-    /// An equation over a batch axis that was not bound when the jaxpr was recorded.
+    /// An equation that uses a batch axis that no `vmap` bound when the jaxpr was recorded.
     #[error(
         "{place} works over the batch axis `{name}`, which was not bound when the jaxpr was recorded"
     )]
@@ -124,7 +125,7 @@ pub enum JaxprError {
         /// The name of the axis.
         name: String,
     },
-    /// An equation, or a body in it, for a batch axis whose length differs from the recorded one.
+    /// An equation that expects another length of a batch axis than the axis had when the jaxpr was recorded.
     #[error(
         "{place} expects the batch axis `{name}` to have length {found}, but it had length {expected} when the jaxpr was recorded"
     )]
@@ -155,8 +156,7 @@ fn list(infos: &[AbstractArray]) -> String {
     format!("({})", infos.join(", "))
 }
 
-/// Checks that a jaxpr is well formed, and returns every error otherwise. Debug builds call it after each recording and
-/// each compiler pass.
+/// Checks that a jaxpr is well formed. Debug builds of the library do so after each recording and each compiler pass.
 ///
 /// # Examples
 /// ```
@@ -166,13 +166,13 @@ fn list(infos: &[AbstractArray]) -> String {
 /// ```
 ///
 /// # Errors
-/// All [`JaxprError`]s.
+/// Returns a [`JaxprError`] for each rule that the jaxpr violates.
 pub fn verify(jaxpr: &Jaxpr) -> Result<(), Vec<JaxprError>> {
     check(jaxpr, true)
 }
 
-/// Runs [`verify`] in debug builds, and panics on an error, because a malformed jaxpr is a bug of ours. Nested jaxprs
-/// were checked when they were made.
+/// Verifies a jaxpr in debug builds, and panics on an error, because a malformed jaxpr is a bug in the library. Nested
+/// jaxprs are skipped: they were verified when they were recorded.
 #[track_caller]
 pub(crate) fn debug_verify(jaxpr: &Jaxpr, after: &str) {
     if cfg!(debug_assertions)
@@ -286,7 +286,7 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
-        // Outputs that the jaxpr does not know are reported where they are assigned.
+        // Outputs that are not in the jaxpr are reported by the check of assignments.
         let recorded: Vec<AbstractArray> = equation
             .outputs
             .iter()
@@ -367,7 +367,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that the jaxpr was recorded under the batch axes that an equation works over.
+    /// Checks that the batch axes that an equation uses were bound when the jaxpr was recorded.
     fn batch_axes(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         for name in equation.primitive.axis_names() {
             let Some(expected) = self.jaxpr.batch_axis(name) else {

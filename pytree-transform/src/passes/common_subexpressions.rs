@@ -12,13 +12,13 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
-/// The most elements of a constant that is compared by value; larger constants are compared by address.
+/// The maximum number of elements of a constant that is compared by value; larger constants are compared by address.
 const MOST_ELEMENTS: usize = 64;
 
 /// Replaces equations that have the same primitive, parameters and operands by the first of them. Constants with the
-/// same bits are merged too. Effects are never merged.
+/// same bits are merged, too. Equations with effects are never merged.
 ///
-/// The tables hold positions, and have their full capacity from the start: growing them would hash everything again.
+/// The hash tables have their full capacity from the start, because growing a table would hash all entries again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut replacements = Replacements::none(&jaxpr);
     merge_constants(&jaxpr, &mut replacements);
@@ -27,7 +27,7 @@ pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// Merges equal constants. The table holds the position of the first of them.
+/// Merges equal constants. The table holds the position of the first constant of each value.
 fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.constants.len());
     let hasher = DefaultHashBuilder::default();
@@ -47,7 +47,7 @@ fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// Merges equal equations. The table holds the position of the first of them.
+/// Merges equal equations. The table holds the position of the first equation of each form.
 fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.equations.len());
     let hasher = DefaultHashBuilder::default();
@@ -78,7 +78,8 @@ fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// A key that two constants share exactly if they are the same, down to the signs of zeros and the bits of NaN.
+/// The key of a constant. Two keys are equal only if the constants are the same bit for bit, including the signs of
+/// zeros and the bits of NaN.
 #[derive(PartialEq, Eq, Hash)]
 enum Constant<'j> {
     /// Few elements: dtype, shape and bits.

@@ -1,4 +1,4 @@
-//! Computes values that depend on no input before the run.
+//! Computes values that depend on no input, once, when a function is compiled.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,23 +10,25 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Operands;
 
-/// The greatest number of elements of a folded result, because the result is stored with the function.
+/// The maximum number of elements of a folded result. Folded results are stored with the function, so they must be
+/// small.
 const MOST_ELEMENTS: usize = 1024;
 
-/// The greatest number of elements of an operand of a folded equation, because recording should not take long.
+/// The maximum number of elements of an operand of a folded equation. It bounds the time that folding adds to
+/// compilation.
 const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 
-/// The information about a variable that is known before the run.
+/// What is known about a variable before the program runs.
 #[derive(Clone)]
 enum Known {
-    /// The value.
+    /// The whole value.
     Value(Arc<Array>),
     /// All elements are equal to this array without axes.
     Filled(Arc<Array>),
 }
 
-/// Replaces equations with known operands by constants. An equation whose result has equal elements becomes a creation,
-/// which needs no stored memory. A single creation is not stored either.
+/// Replaces equations with known operands by constants. An equation whose result elements are all equal becomes a
+/// `full`, which needs no stored memory. An equation that creates a tensor without operands is not replaced.
 pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut known: Vec<Option<Known>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {
@@ -124,7 +126,8 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
         })
         .collect::<Option<_>>()?;
     if arrays.is_empty() {
-        // This is a creation. Equations that use it may be folded, but the creation itself is not stored.
+        // The equation creates a tensor without operands. Equations that use the tensor may be folded, but the tensor
+        // itself is not stored.
         known[output.index()] = evaluate(&*equation.primitive, arrays).map(Known::Value);
         return None;
     }

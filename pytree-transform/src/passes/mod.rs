@@ -1,4 +1,4 @@
-//! Compiler passes: they rewrite a jaxpr and keep its results, bit for bit.
+//! Compiler passes, which rewrite a jaxpr without changing a bit of its results.
 //!
 //! The passes run once, before a jaxpr is scheduled for execution; differentiation and batching use the recorded jaxpr.
 //! Each pass is a function from jaxpr to jaxpr. A pass does not remove the equations that it makes superfluous, because
@@ -35,7 +35,7 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
     })
 }
 
-/// Returns the results of each pass alone, and of all passes in order: for tests.
+/// Returns the jaxpr after each single pass, and after all passes in order. Only tests use this.
 #[doc(hidden)]
 pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     let alone = PASSES
@@ -45,11 +45,11 @@ pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     alone.chain(all)
 }
 
-/// The variable that replaces each variable while a pass runs.
+/// A table of replacements while a pass runs: the new variable for each old variable.
 struct Replacements(Vec<Variable>);
 
 impl Replacements {
-    /// Makes the table in which each variable is replaced by itself.
+    /// Returns a table that replaces each variable by itself.
     fn none(jaxpr: &Jaxpr) -> Self {
         Self(jaxpr.all_variables().collect())
     }
@@ -58,7 +58,7 @@ impl Replacements {
         self.0[variable.index()]
     }
 
-    /// Replaces `variable` by `by` from here on. No later call may replace `by`.
+    /// Replaces `variable` by `by`. No later call may replace `by`, because replacements are not followed twice.
     fn replace(&mut self, variable: Variable, by: Variable) {
         self.0[variable.index()] = by;
     }

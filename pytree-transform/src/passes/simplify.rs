@@ -1,7 +1,7 @@
 //! Algebraic simplification, by rules that keep every bit.
 //!
-//! `x + 0` differs from `x`, because it turns a negative zero into a positive zero; `x + (-0)` and `x - 0` equal `x`.
-//! `x · 0` differs from 0, because `x` may be infinite or NaN. So only these rules apply:
+//! Floats need care: `x + 0` turns a negative zero into a positive zero, so it differs from `x`, while `x + (-0)` and
+//! `x - 0` equal `x`. `x · 0` differs from 0 if `x` is infinite or NaN. These expressions are simplified:
 //!
 //! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers `x + 0`, too;
 //! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
@@ -9,10 +9,11 @@
 //! - a selection between equal values; a conversion to the same dtype;
 //! - a sum over no axes, a concatenation of a single operand, and a transposition, reshape, broadcast or slice that is
 //!   a no-op;
-//! - a transposition of a transposition, a reshape of a reshape, and a broadcast of a broadcast are joined;
-//! - a broadcast of a known number becomes a creation; `x⁰` becomes ones;
-//! - a product of a transposed operand becomes a product of the operand, which the kernels of products read in its own
-//!   layout.
+//! - a transposition of a transposition, a reshape of a reshape, and a broadcast of a broadcast, which become one
+//!   operation;
+//! - a broadcast of a known number, which becomes a `full`; `x⁰`, which becomes ones;
+//! - a product of a transposed operand, which becomes a product of the operand with other axes. The kernels of
+//!   products read each operand in its own layout.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -34,9 +35,9 @@ use crate::tensor::primitive::Primitive;
 
 /// The replacement of an equation.
 enum Found {
-    /// Another variable.
+    /// The result equals this variable.
     Same(Variable),
-    /// Another primitive with other operands.
+    /// This primitive with these operands computes the same result.
     Other(Arc<dyn Primitive>, SmallVec<[Variable; 4]>),
 }
 
@@ -87,7 +88,7 @@ struct View<'j> {
 }
 
 impl<'j> View<'j> {
-    /// Returns the primitive that made a variable, if it is a `P`, and its operands.
+    /// Returns the primitive and the operands of the equation that computes a variable, if the primitive is a `P`.
     fn made_by<P: 'static>(&self, variable: Variable) -> Option<(&'j P, &'j [Variable])> {
         let equation = &self.jaxpr.equations[self.makers[variable.index()]?];
         let primitive: &dyn Any = &*equation.primitive;
@@ -203,7 +204,7 @@ impl<'j> View<'j> {
             return None;
         };
         let is_float = self.info(left).dtype.is_float();
-        // An integer has a single zero; for a float, the sign of zero matters.
+        // Integers have only one zero, so the sign of `number` matters only for floats.
         let is = |variable, number: f64| {
             let exactly = if is_float { number } else { number + 0.0 };
             self.number(variable)

@@ -14,10 +14,10 @@ use crate::tensor::Tensor;
 
 /// The batch axis of each leaf of an argument or result, as a prefix tree of its structure.
 ///
-/// A number applies to all leaves of its subtree; `None` means that these leaves have no batch axis. Negative axes count
-/// from the end. Write a tuple for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps, and
-/// [`fields`](Axes::fields) or [`filter`](Axes::filter) for modules. A tree of axes that `Tree::map` returns for a model
-/// fits that model.
+/// A number applies to all leaves of its subtree; `None` means that these leaves have no batch axis. Negative axes
+/// count from the end. Write a tuple for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps,
+/// and [`fields`](Axes::fields) or [`filter`](Axes::filter) for modules. A tree of axes that `Tree::map` returns for a
+/// model fits that model.
 ///
 /// # Examples
 /// ```

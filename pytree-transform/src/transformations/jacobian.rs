@@ -100,8 +100,8 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// elements than the argument.
 ///
 /// The Jacobian contains a gradient for each tensor of the result. The leaves of this gradient have the shape
-/// `[result…, leaf…]`. The same leaves as in [`grad`] are differentiated. A parameter that the result does not depend on
-/// is absent.
+/// `[result…, leaf…]`. The same leaves as in [`grad`] are differentiated. A parameter that the result does not depend
+/// on is absent.
 ///
 /// # Examples
 /// ```
@@ -288,8 +288,8 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// Returns the function that computes the second derivatives of a loss: the Jacobian of its gradient, by forward mode
 /// over reverse mode.
 ///
-/// For a tensor `x` the result is a tensor of shape `[x…, x…]`; for a tuple, a tuple of tuples; for a model, a partition
-/// whose leaves are partitions.
+/// For a tensor `x` the result is a tensor of shape `[x…, x…]`; for a tuple, a tuple of tuples; for a model, a
+/// partition whose leaves are partitions.
 ///
 /// # Examples
 /// ```

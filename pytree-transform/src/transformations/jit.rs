@@ -30,8 +30,8 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// The first call with a signature, which is the treedef (static values included), shapes and dtypes of the argument,
 /// traces the function. Later calls with this signature run the recorded program. Captured tensors become constants.
 /// The compiled function takes its argument by value and reuses the memory of tensors that nobody else holds. It does
-/// not reuse memory if it writes references, because it may then run again. The compiled function can be stored, called
-/// from several threads, and passed to every other transformation.
+/// not reuse memory if it writes references, because it may then run again. It can be stored, called from several
+/// threads, and passed to every other transformation.
 ///
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
 /// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or
@@ -272,7 +272,8 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     }
 
     /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation, its
-    /// source line and its operands; see [`debug_nans`](crate::debug_nans). Such a function runs without fused kernels.
+    /// source line and its operands; see [`debug_nans`](crate::debug_nans). The function then runs without fused
+    /// kernels.
     ///
     /// # Examples
     /// ```should_panic

@@ -98,9 +98,13 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
             .cloned()
             .collect();
         let tangents = in_places(self.jaxpr.apply(&inputs), &self.has_tangent);
-        let tangents = pairs(tangents, &self.output.infos, "a tangent, or none, for each output")
-            .map(|(tangent, info)| or_zeros(tangent.as_ref(), info))
-            .collect();
+        let tangents = pairs(
+            tangents,
+            &self.output.infos,
+            "a tangent, or none, for each output",
+        )
+        .map(|(tangent, info)| or_zeros(tangent.as_ref(), info))
+        .collect();
         rebuild(&self.output.treedef, tangents)
     }
 }

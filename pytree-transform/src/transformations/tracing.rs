@@ -50,8 +50,8 @@ fn with_waits<R>(change: impl FnOnce(&mut HashMap<ThreadId, Wait>) -> R) -> R {
     change(waits.get_or_insert_default())
 }
 
-/// Registers that a thread waits. Returns `false` instead if the thread would wait for itself, directly or through other
-/// threads.
+/// Registers that a thread waits. Returns `false` instead if the thread would wait for itself, directly or through
+/// other threads.
 fn begin_wait(this: ThreadId, wait: Wait) -> bool {
     with_waits(|waits| {
         let mut other = wait.thread;

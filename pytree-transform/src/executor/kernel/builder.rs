@@ -10,14 +10,14 @@ use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
 use crate::tensor::jaxpr::{Equation, Variable};
 
-/// The most inputs whose memory is considered for a result: each takes time in each call.
+/// The maximum number of inputs over which one result may be written. Each call checks all of them, which takes time.
 const MOST_OFFERS: usize = 4;
 
 /// Builds a kernel.
 pub(in crate::executor) struct KernelBuilder<'p, 'j> {
     planner: &'p Planner<'j>,
     kernel: Kernel,
-    /// The registers of the values that the kernel makes.
+    /// The registers of the values that the kernel computes.
     inside: HashMap<Variable, (usize, Level)>,
     loads: Vec<(Resolved, Level, usize)>,
     total_outputs: Vec<Variable>,
@@ -77,7 +77,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         output
     }
 
-    /// Returns the place of a variable's value at a level.
+    /// Returns where a step finds the value of a variable, for each element or for each row. Adds the steps that load
+    /// or repeat the value.
     fn place(&mut self, variable: Variable, level: Level) -> Place {
         let resolved = self.planner.resolve(variable);
         if let Resolved::Value {
@@ -149,10 +150,10 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.inside.insert(output, (register, level));
     }
 
-    /// Writes a value that the kernel makes to memory.
+    /// Makes the kernel write a value that it computes to memory.
     pub(in crate::executor) fn store(&mut self, variable: Variable) {
         let made = self.inside.get(&variable);
-        let &(register, level) = expect_some(made, "a value that is made inside of the kernel");
+        let &(register, level) = expect_some(made, "a value that the kernel computes");
         self.kernel.outputs.push(variable);
         self.kernel.stores.push(Store {
             register,
@@ -171,8 +172,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.kernel
     }
 
-    /// Chooses the length of a tile. It holds whole rows. If rows of an input are repeated, it also holds a whole
-    /// number of these, so that they are read once.
+    /// Chooses the length of a tile. A tile holds whole rows. If rows of an input are repeated, the length is also a
+    /// multiple of their length, so that each repeated row is read only once.
     fn choose_tile(&mut self) {
         let kernel = &mut self.kernel;
         let period = |step: &Step| match step.work {
@@ -202,8 +203,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         });
     }
 
-    /// Finds where chunks may begin. Without totals, they begin where a tile may begin; with totals, they need whole
-    /// blocks.
+    /// Finds the positions at which chunks may begin: where a tile may begin or, if the kernel has totals, where a
+    /// block of a total begins.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
@@ -219,7 +220,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         kernel.grain = grain * kernel.tile.div_ceil(grain);
     }
 
-    /// Finds, for each result, the inputs that are read only where the result is written.
+    /// Finds, for each result, the inputs over which it may be written: each element of the input is read only for the
+    /// element of the result at the same position.
     fn find_memory_to_take(&mut self) {
         let kernel = &mut self.kernel;
         let mut levels: Vec<Option<Level>> = vec![None; kernel.inputs.len()];
@@ -244,7 +246,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 }
             }
         }
-        // Each result may first take an input that no other result has, then some others.
+        // Prefer inputs that are not yet offered to another result.
         let mut offered = vec![false; kernel.inputs.len()];
         for store in &mut kernel.stores {
             let fits = |&input: &usize| {

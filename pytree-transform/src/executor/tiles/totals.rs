@@ -1,7 +1,8 @@
-//! Reductions over rows and over all elements, to which a kernel adds its tiles.
+//! Totals: reductions of all rows to one row, or of all elements to one number, that a kernel accumulates tile by tile.
 //!
-//! Each block of rows, in the order of [`crate::base::fold`], has its own result. Chunks of a kernel hold whole blocks,
-//! so that threads write different results and the number of threads does not change a bit.
+//! The elements are divided into the blocks of [`crate::base::fold`], and each block has its own result. A chunk of a
+//! kernel holds whole blocks, so different threads write different results, and the number of threads does not change
+//! a bit of the total.
 
 #![allow(
     clippy::inline_always,
@@ -17,7 +18,7 @@ use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, LANES, Lanes, PART};
 use crate::tensor::primitive::Fold;
 
-/// A reduction over rows of a kernel.
+/// A reduction of all rows of a kernel to one row, or of all elements to one number.
 #[derive(Debug)]
 pub(in crate::executor) struct Total {
     pub(in crate::executor) fold: Fold,
@@ -53,7 +54,7 @@ impl Total {
         self.block
     }
 
-    /// Combines the results of the blocks to the final array.
+    /// Combines the results of the blocks into the final array.
     fn finish<F: Float>(&self, results: Vec<F>) -> Array {
         let start = F::start(self.fold);
         let combine = |left, right| F::combine(self.fold, left, right);
@@ -108,11 +109,11 @@ pub(in crate::executor) struct Accumulators<'a, F>(SmallVec<[Accumulator<'a, F>;
 
 struct Accumulator<'a, F> {
     total: &'a Total,
-    /// The first element of the first block.
+    /// The position of the first element of the chunk.
     start: usize,
     /// The results of the blocks.
     results: &'a mut [F],
-    /// The lanes of the current block, if all elements become one number.
+    /// The accumulated lanes of the current block; used only if all elements become one number.
     lanes: Lanes<F>,
 }
 
@@ -156,7 +157,7 @@ impl<F: Float> Accumulators<'_, F> {
         }
     }
 
-    /// Finishes blocks that are shorter than others, after the last tile.
+    /// Writes the result of the last part after the last tile, because this part may be shorter than the others.
     #[inline(always)]
     pub(in crate::executor) fn end(&mut self, at: usize) {
         for accumulator in &mut self.0 {
@@ -193,7 +194,7 @@ impl<F: Float> Accumulator<'_, F> {
         }
     }
 
-    /// Writes the result of the part that ends before an element.
+    /// Writes the result of the part ([`PART`]) that ends before the element `at`, and clears the lanes.
     #[inline(always)]
     fn end_part(&mut self, at: usize, fold: Fold) {
         let lanes = std::mem::replace(&mut self.lanes, [F::start(fold); LANES]);
